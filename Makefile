@@ -1,0 +1,54 @@
+# Everything a newcomer needs: `make demo` and `make test`. Each builds .venv on its own.
+PYTHON ?= python3
+BIN := .venv/bin
+
+# The pins hold for the packages and for what builds them.
+export PIP_CONSTRAINT := $(CURDIR)/pins.txt
+export PIP_BUILD_CONSTRAINT := $(CURDIR)/pins.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint bench bench-quick setup pins clean
+
+help:            ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+
+demo: .venv/core ## what a budget buys: calibrations and predicted errors
+	$(BIN)/python -m dimly.lab.demo
+
+test: .venv/dev  ## all tests, doctests included
+	$(BIN)/python -m pytest -n auto src tests
+
+lint: .venv/dev  ## ruff, mypy --strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/dev ## every benchmark, each a ratio to a peer in the same run
+	$(BIN)/python -m benchmarks
+
+bench-quick: .venv/dev ## the same in under three minutes
+	$(BIN)/python -m benchmarks --quick
+
+setup: .venv/all ## install every extra
+
+pins:            ## renew pins.txt (needs uv)
+	uv pip compile --universal --python-version 3.11 --all-extras --no-annotate --no-header --no-emit-index-url \
+	  --upgrade pyproject.toml -o pins.txt
+
+clean:           ## remove .venv and every cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Dimly needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# One stamp per set of extras; each includes the core.
+.venv/core: EXTRAS :=
+.venv/dev: EXTRAS := [dev]
+.venv/all: EXTRAS := [all,dev]
+.venv/core .venv/dev .venv/all: .venv/bin/python pyproject.toml pins.txt
+	$(BIN)/python -m pip install --quiet --editable '.$(EXTRAS)'
+	@touch $@
