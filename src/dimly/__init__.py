@@ -1,0 +1,86 @@
+"""See how far apart people are, without seeing who they are.
+
+Names are loaded when they are first used, so that ``import dimly`` is instant.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dimly.errors import (
+        BudgetError,
+        DataError,
+        DimlyError,
+        MissingExtraError,
+        ParameterError,
+        ReleaseError,
+    )
+    from dimly.mechanisms import MECHANISMS, Plan, Vocabulary, best_k
+    from dimly.privacy import (
+        Budget,
+        Composition,
+        Cost,
+        compose,
+        delta_of,
+        epsilon_of,
+        gaussian_scale,
+        laplace_scale,
+    )
+
+__version__ = "0.1.0.dev0"
+
+_HOME = {
+    "errors": (
+        "BudgetError",
+        "DataError",
+        "DimlyError",
+        "MissingExtraError",
+        "ParameterError",
+        "ReleaseError",
+    ),
+    "mechanisms": ("MECHANISMS", "Plan", "Vocabulary", "best_k"),
+    "privacy": (
+        "Budget",
+        "Composition",
+        "Cost",
+        "compose",
+        "delta_of",
+        "epsilon_of",
+        "gaussian_scale",
+        "laplace_scale",
+    ),
+}
+_ROOM_OF = {name: room for room, names in _HOME.items() for name in names}
+
+__all__ = [
+    "MECHANISMS",
+    "Budget",
+    "BudgetError",
+    "Composition",
+    "Cost",
+    "DataError",
+    "DimlyError",
+    "MissingExtraError",
+    "ParameterError",
+    "Plan",
+    "ReleaseError",
+    "Vocabulary",
+    "best_k",
+    "compose",
+    "delta_of",
+    "epsilon_of",
+    "gaussian_scale",
+    "laplace_scale",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'dimly' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dimly.{_ROOM_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

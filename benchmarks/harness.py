@@ -1,0 +1,376 @@
+"""Compare our code with a peer's, fairly, and record under which conditions.
+
+Ours and the peers take turns in one process, so that a slow spell of the machine hits all of them; each
+figure is a ratio within one round. This file must not import NumPy, because threads are pinned before that.
+"""
+
+import ctypes
+import gc
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+Parameter = int | float | str
+Run = Callable[[], object]
+Clock = Callable[[], float]
+
+OURS = "dimly"
+RESULTS = Path(__file__).with_name("results.json")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long one contender took.
+
+    ``seconds`` holds the time of one call in each round, averaged over ``calls`` calls; ``rate`` is work
+    units per second at the median. ``peak_bytes`` is None where not asked for or the system cannot tell.
+    """
+
+    name: str
+    calls: int
+    seconds: tuple[float, ...]
+    median_seconds: float
+    rate: float
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The median of the rounds' ratios, and an interval with the probability that it covers the true one."""
+
+    median: float
+    low: float
+    high: float
+    coverage: float
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A peer's timing; ``speedup`` is the peer's time over ours, so above 1 we are faster."""
+
+    timing: Timing
+    speedup: Ratio
+    target: float | None
+    met: bool | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """One case of a benchmark: ours against each peer, doing ``work`` units per call."""
+
+    name: str
+    unit: str
+    work: int
+    parameters: dict[str, Parameter]
+    repeats: int
+    warmups: int
+    ours: Timing
+    peers: tuple[Peer, ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The hardware and system, without anything that names this one machine."""
+
+    cpu: str
+    architecture: str
+    cores: int | None
+    memory_gib: float | None
+    system: str
+    python: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """The commit that was measured; ``dirty`` if files differed from it. None outside a work tree."""
+
+    commit: str | None
+    dirty: bool | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that one run of the benchmarks found, with its conditions."""
+
+    format: int
+    date: str
+    quick: bool
+    source: Source
+    machine: Machine
+    threads: dict[str, str | None]
+    packages: dict[str, str]
+    benchmarks: dict[str, tuple[Result, ...]]
+
+    def to_json(self) -> str:
+        """Return the report as JSON text that `from_json` reads back unchanged."""
+        return TypeAdapter(Report).dump_json(self, indent=1).decode() + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> "Report":
+        """Return the report that `to_json` wrote, its types checked."""
+        return TypeAdapter(Report).validate_json(text)
+
+
+Cases = Callable[[bool], Iterable[Result]]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A registered function that yields one `Result` per case."""
+
+    name: str
+    summary: str
+    run: Cases
+
+
+REGISTRY: dict[str, Benchmark] = {}
+
+
+def benchmark(name: str) -> Callable[[Cases], Cases]:
+    """Register a function of ``quick`` under ``name``; ``--list`` shows the first line of its docstring."""
+
+    def register(run: Cases) -> Cases:
+        if name in REGISTRY:
+            raise ValueError(f"name must be new, got {name!r}. Give each benchmark its own name.")
+        REGISTRY[name] = Benchmark(name, (run.__doc__ or "").partition("\n")[0], run)
+        return run
+
+    return register
+
+
+def compare(
+    name: str,
+    ours: Run,
+    peers: Mapping[str, Run],
+    *,
+    work: int,
+    unit: str,
+    parameters: Mapping[str, Parameter] | None = None,
+    targets: Mapping[str, float] | None = None,
+    repeats: int = 9,
+    warmups: int = 1,
+    setup: Run | None = None,
+    shortest: float = 0.01,
+    memory: bool = False,
+    clock: Clock = time.perf_counter,
+) -> Result:
+    """Return how much faster ``ours`` is than each peer.
+
+    Everyone is warmed up first (compilation, caches). Then in each round everyone runs once, a different one
+    first each time, with the garbage collector off.
+
+    Parameters
+    ----------
+    name : str
+        The case, unique within its benchmark.
+    ours : callable
+        Our side: one call does ``work`` units and its result is dropped.
+    peers : mapping of str to callable
+        The others, doing the same work.
+    work : int
+        Units that one call works off; > 0.
+    unit : str
+        What they are, in the plural: people, rows.
+    parameters : mapping, optional
+        The sizes and settings to record.
+    targets : mapping of str to float, optional
+        For a peer, the speed-up we aim at. Reported as met or missed; nothing fails.
+    repeats : int
+        Rounds, each with one timed run of everyone; 5 or more give an interval of at least 90 %.
+    warmups : int
+        Untimed runs of each beforehand; >= 1.
+    setup : callable, optional
+        Run untimed before every call, as for a call that needs an empty folder.
+    shortest : float
+        Calls of fewer seconds are repeated within a timed run, until it takes so long. Not with ``setup``.
+    memory : bool
+        Whether to take the peak memory, in one more untimed call of each.
+    clock : callable
+        Seconds, as a float.
+
+    Raises
+    ------
+    ValueError
+        If there is no peer, a peer has our name, a target names no peer, or a count is not positive.
+    """
+    targets = targets or {}
+    if not peers or OURS in peers:
+        raise ValueError(f"peers must name at least one other than {OURS!r}, got {sorted(peers)}.")
+    if unknown := sorted(targets.keys() - peers.keys()):
+        raise ValueError(f"targets must name peers, got {unknown}. The peers are {sorted(peers)}.")
+    if min(work, repeats, warmups) < 1:
+        raise ValueError(f"work, repeats and warmups must be >= 1, got {work}, {repeats} and {warmups}.")
+
+    contenders = {OURS: ours, **peers}
+    calls = {}
+    for key, run in contenders.items():
+        once = [_time(run, 1, setup, clock) for _ in range(warmups)][-1]
+        calls[key] = 1 if setup or once <= 0 else max(1, math.ceil(shortest / once))
+
+    order = list(contenders)
+    seconds: dict[str, list[float]] = {key: [] for key in order}
+    for turn in range(repeats):
+        first = turn % len(order)
+        for key in order[first:] + order[:first]:
+            seconds[key].append(_time(contenders[key], calls[key], setup, clock))
+
+    timings = {}
+    for key, run in contenders.items():
+        median = statistics.median(seconds[key])
+        peak = _peak_bytes(run, setup) if memory else None
+        timings[key] = Timing(key, calls[key], tuple(seconds[key]), median, work / median, peak)
+    return Result(
+        name=name,
+        unit=unit,
+        work=work,
+        parameters=dict(parameters or {}),
+        repeats=repeats,
+        warmups=warmups,
+        ours=timings[OURS],
+        peers=tuple(_judge(timings[key], timings[OURS], targets.get(key)) for key in peers),
+    )
+
+
+def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Ratio:
+    """Return the median of the pairs' ratios, between two of their order statistics.
+
+    The interval is the narrowest symmetric one of coverage 90 % or more, else the whole range. It assumes
+    independent rounds and nothing of their law: P(x_(r) <= median <= x_(n+1-r)) = 1 - 2 P(Bin(n, 1/2) < r).
+
+    References
+    ----------
+    H. A. David, H. N. Nagaraja, Order Statistics, 3rd ed. (2003), section 7.1.
+    """
+    ratios = sorted(a / b for a, b in zip(numerators, denominators, strict=True))
+    n = len(ratios)
+    coverages = [1 - 2 * sum(math.comb(n, i) for i in range(r)) / 2**n for r in range(1, (n + 1) // 2 + 1)]
+    r = max(1, sum(coverage >= 0.9 for coverage in coverages))
+    return Ratio(statistics.median(ratios), ratios[r - 1], ratios[n - r], coverages[r - 1])
+
+
+def pin_threads() -> None:
+    """Allow one thread to every numerical library; must come before NumPy is imported.
+
+    Raises
+    ------
+    RuntimeError
+        If NumPy is there already, whose libraries then have counted their threads.
+    """
+    if "numpy" in sys.modules:
+        raise RuntimeError("threads must be pinned before NumPy is imported. Call pin_threads first.")
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+
+
+def describe_threads() -> dict[str, str | None]:
+    """Return the variables that `pin_threads` sets, as they are."""
+    return {name: os.environ.get(name) for name in THREAD_VARIABLES}
+
+
+def describe_packages() -> dict[str, str]:
+    """Return the versions of Dimly and of the packages that are imported by now."""
+    distributions = metadata.packages_distributions().items()
+    loaded = {name for module, names in distributions if module in sys.modules for name in names}
+    # An editable installation does not say which modules it holds.
+    return {name: metadata.version(name) for name in sorted(loaded | {"dimly"}, key=str.lower)}
+
+
+def describe_machine() -> Machine:
+    """Return the hardware and the system, but no name that this machine or its user goes by."""
+    try:
+        system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        system = platform.system()
+    try:
+        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, OSError, ValueError):
+        memory = None
+    return Machine(
+        cpu=_read_field(Path("/proc/cpuinfo"), "model name") or platform.processor(),
+        architecture=platform.machine(),
+        cores=os.cpu_count(),
+        memory_gib=memory,
+        system=system,
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+    )
+
+
+def describe_source() -> Source:
+    """Return the commit of the work tree; the file of results does not make it dirty."""
+    changes = ["git", "status", "--porcelain", "--", ":(top)", f":(exclude){RESULTS.name}"]
+    try:
+        commit = _output(["git", "rev-parse", "HEAD"])
+        dirty = bool(_output(changes))
+    except (OSError, subprocess.CalledProcessError):
+        return Source(None, None)
+    return Source(commit, dirty)
+
+
+def describe_now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _time(run: Run, calls: int, setup: Run | None, clock: Clock) -> float:
+    """Return the seconds that one call takes, averaged over ``calls``."""
+    if setup:
+        setup()
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        start = clock()
+        for _ in range(calls):
+            run()
+        return (clock() - start) / calls
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _judge(peer: Timing, ours: Timing, target: float | None) -> Peer:
+    speedup = ratio(peer.seconds, ours.seconds)
+    return Peer(peer, speedup, target, None if target is None else speedup.median >= target)
+
+
+def _peak_bytes(run: Run, setup: Run | None) -> int | None:
+    """Return by how much resident memory rises during one call, where the system can tell (Linux, glibc)."""
+    if setup:
+        setup()
+    gc.collect()
+    status = Path("/proc/self/status")
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # else the call finds room in what earlier ones freed
+        Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark back
+    except (AttributeError, OSError, TypeError):
+        return None
+    before = _read_field(status, "VmRSS")
+    run()
+    after = _read_field(status, "VmHWM")
+    return 1024 * max(0, int(after.split()[0]) - int(before.split()[0])) if before and after else None
+
+
+def _read_field(path: Path, field: str) -> str | None:
+    """Return what follows ``field:`` in a file of such lines."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return None
+    found = (line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == field)
+    return next(found, None)
+
+
+def _output(command: list[str]) -> str:
+    folder = RESULTS.parent
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,1 @@
+"""The lab: what the mechanisms do, shown."""

@@ -1,0 +1,195 @@
+"""The best sketch dimension: more coordinates project better, and carry more noise."""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from scipy.special import chdtri
+
+from dimly.errors import ParameterError
+from dimly.mechanisms.deviations import DENSE_FAMILIES, theorem_two_width
+from dimly.mechanisms.discrete_laplace import laplace_moments
+from dimly.mechanisms.drafts import unit_sensitivity
+from dimly.mechanisms.error_models import Noise
+from dimly.mechanisms.families import family_named
+from dimly.mechanisms.mechanism import Sketching, default_blend, sketch_error, sketching
+from dimly.mechanisms.rounded_gaussian import gaussian_moments
+from dimly.mechanisms.rows import Sensitivity
+from dimly.privacy import VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
+
+Criterion = Literal["variance", "deviation"]
+
+LARGEST_K = 1 << 22
+# Fine enough that rounding the entries of a gaussian P changes no choice of k.
+_GRID_BITS = 12
+
+
+def best_k(
+    mechanism: str,
+    budget: Budget,
+    *,
+    squared_distance: float,
+    blocks: int = 1,
+    resolution: int = 1,
+    unit: Unit = "attribute",
+    rule: Rule = "exact",
+    n_attributes: int | None = None,
+    criterion: Criterion = "variance",
+    probability: float = 0.05,
+) -> int:
+    """Return the sketch dimension with the smallest error at one public planning distance.
+
+    Parameters
+    ----------
+    mechanism : str
+        One that sketches.
+    budget : Budget
+    squared_distance : float
+        At which the error should be smallest; > 0. Public knowledge, not measured on the private data.
+    blocks, resolution, unit, rule, n_attributes
+        As in :meth:`~dimly.mechanisms.Plan.of`.
+    criterion : {"variance", "deviation"}, default="variance"
+        "deviation" minimizes the width of the paper's Theorem 2 that is exceeded with ``probability``, its other
+        rule for k; only for gaussian, sign and ternary with Gaussian noise.
+    probability : float, default=0.05
+
+    Returns
+    -------
+    int
+        A multiple of ``blocks``. For families whose sensitivity is realized only with a vocabulary, the largest row
+        is taken to be about as long as ``n_attributes`` of them make likely, or as long as expected without it.
+
+    Examples
+    --------
+    >>> best_k("hashing+laplace", Budget(1.0), squared_distance=400)
+    75
+    >>> best_k("gaussian+gaussian", Budget(1.0, 1e-6), squared_distance=400)  # the paper's r²/2σ²
+    11
+    """
+    kind = sketching(mechanism)
+    if kind is None:
+        raise ParameterError(f"mechanism must be one that sketches to have a best k, got {mechanism!r}.")
+    if not (math.isfinite(squared_distance) and squared_distance > 0):
+        raise ParameterError(f"squared_distance must be finite and > 0, got {squared_distance!r}.")
+    step = blocks if family_named(kind.family).has_blocks else 1
+
+    def noise(k: int) -> Noise:
+        return nominal_noise(
+            kind,
+            budget,
+            k=k,
+            blocks=blocks,
+            resolution=resolution,
+            unit=unit,
+            rule=rule,
+            n_attributes=n_attributes,
+        )
+
+    error: Callable[[int], float]
+    if criterion == "variance":
+
+        def error(k: int) -> float:
+            bits = resolution == 1
+            model = sketch_error(
+                kind.family,
+                k=k,
+                blocks=blocks,
+                noise=noise(k),
+                bits=bits,
+                blend=default_blend(kind.family, bits=bits),
+            )
+            return float(model.distance()(squared_distance))
+
+        smallest = 2
+    elif criterion == "deviation":
+        if kind.law != "gaussian" or kind.family not in DENSE_FAMILIES:
+            raise ParameterError(
+                f"criterion must be 'variance' for {mechanism}, got 'deviation', which rests on Theorem 2."
+            )
+
+        def error(k: int) -> float:
+            return theorem_two_width(probability, squared_distance, k=k, sigma=math.sqrt(noise(k).variance))
+
+        # Theorem 2 speaks where λ_JL < 1/2.
+        smallest = math.floor(24 * math.log(6 / probability)) + 1
+    else:
+        raise ParameterError(f"criterion must be 'variance' or 'deviation', got {criterion!r}.")
+    return step * _lowest(lambda i: error(step * i), max(1, -(-smallest // step)), LARGEST_K // step)
+
+
+def nominal_noise(
+    kind: Sketching,
+    budget: Budget,
+    *,
+    k: int,
+    blocks: int = 1,
+    resolution: int = 1,
+    unit: Unit = "attribute",
+    rule: Rule = "exact",
+    n_attributes: int | None = None,
+) -> Noise:
+    """Return the moments of one coordinate's noise in the data's units, by the laws on paper.
+
+    For looking at many k without building a table and drawing a projection for each.
+    """
+    family = family_named(kind.family)
+    grid_bits = _GRID_BITS if kind.family == "gaussian" else None
+    row_scale = family.scale(k, blocks=blocks, grid_bits=_fit_grid(grid_bits, k))
+    moved = unit_sensitivity(
+        _likely_row(kind.family, k, blocks, row_scale, n_attributes), VALUES_MOVED[unit] * resolution
+    )
+    scale = row_scale / resolution
+    if kind.law == "laplace":
+        v, m4 = laplace_moments(budget.epsilon / moved.l1)
+    elif rule == "lemma2":
+        sigma = gaussian_scale(budget, l2_sensitivity=1.0, rule=rule, k=k, n_attributes=n_attributes)
+        v, m4 = gaussian_moments(sigma * moved.l2)
+    else:
+        v, m4 = gaussian_moments(gaussian_scale(budget, l2_sensitivity=moved.l2, rule=rule))
+    return Noise(v * scale**2, m4 * scale**4)
+
+
+def _fit_grid(grid_bits: int | None, k: int) -> int | None:
+    return None if grid_bits is None else max(grid_bits, math.ceil(math.log2(k) / 2))
+
+
+def _likely_row(name: str, k: int, blocks: int, row_scale: float, n_attributes: int | None) -> Sensitivity:
+    """Return the norms of a row, or, where rows differ, about the largest of ``n_attributes`` of them."""
+    family = family_named(name)
+    l1, l2_squared = family.l1(k, blocks=blocks), family.l2_squared(k, blocks=blocks)
+    if l1 is not None and l2_squared is not None:
+        return Sensitivity(l1, l2_squared)
+    d = n_attributes or 1
+    extreme = math.sqrt(2 * math.log(d))  # about the largest of d standard normals
+    if name == "gaussian":  # entries N(0, 1/k): χ²/k, and a sum of |N|/√k of variance 1 − 2/π
+        largest = float(chdtri(k, 1 / d)) / k if d > 1 else 1.0
+        mean_l1 = math.sqrt(2 * k / math.pi) + extreme * math.sqrt(1 - 2 / math.pi)
+        return Sensitivity(math.ceil(mean_l1 / row_scale), math.ceil(largest / row_scale**2))
+    if name == "ternary":  # a binomial number of ±1
+        entries = min(k, max(1, math.ceil(k / 3 + extreme * math.sqrt(2 * k / 9))))
+        return Sensitivity(entries, entries)
+    # dasgupta: a pair of its s hashes that meets with equal signs, about Poisson, adds 2 to the squared norm.
+    pairs = _poisson_quantile(blocks * (blocks - 1) / (4 * k), 1 / d)
+    return Sensitivity(blocks, min(blocks**2, blocks + 2 * pairs))
+
+
+def _poisson_quantile(mean: float, tail: float) -> int:
+    """Return the smallest n with P(N > n) < tail, or 0 for tail = 1."""
+    n, term = 0, math.exp(-mean)
+    beyond = -math.expm1(-mean)
+    while tail < 1 and beyond >= tail and term > 0:
+        n += 1
+        term *= mean / n
+        beyond -= term
+    return n
+
+
+def _lowest(error: Callable[[int], float], low: int, high: int) -> int:
+    """Return where a function that falls and then rises is lowest."""
+    while low < high:
+        middle = (low + high) // 2
+        if error(middle) <= error(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return low

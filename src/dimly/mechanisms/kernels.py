@@ -1,0 +1,134 @@
+"""Numba kernels: sketches of many people from rows of P, in exact integer arithmetic.
+
+People come as compressed sparse rows: person i has the attributes ``indices[indptr[i]:indptr[i+1]]``.
+Kernels check nothing; :mod:`dimly.mechanisms.rows` does. They run on one core without holding the
+interpreter's lock, so that callers can use a pool of threads.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Integers = NDArray[np.integer[Any]]
+
+
+# `values is None` and `signs is None` are decided when Numba compiles for the types at hand, so each of
+# these functions stands for its variants with and without them; neither is tested inside a loop.
+
+
+@njit(nogil=True, cache=True)
+def project_single(  # noqa: PLR0917 - Numba takes no keyword-only parameters
+    columns: Integers,
+    signs: Integers | None,
+    indptr: Integers,
+    indices: Integers,
+    values: Integers | None,
+    out: NDArray[np.int64],
+) -> None:
+    """Add one entry for each attribute: ``counting`` (signs None) and ``hashing``.
+
+    Apart from :func:`project_blocks` because the loop over one block costs as much as the addition.
+    """
+    for i in range(out.shape[0]):
+        row = out[i]
+        row[:] = 0
+        for position in range(indptr[i], indptr[i + 1]):
+            j = indices[position]
+            entry = np.int64(1)
+            if signs is not None:
+                entry = np.int64(signs[j])
+            if values is not None:
+                entry = entry * values[position]
+            row[columns[j]] += entry
+
+
+@njit(nogil=True, cache=True)
+def project_blocks(  # noqa: PLR0917 - Numba takes no keyword-only parameters
+    columns: Integers,
+    signs: Integers,
+    indptr: Integers,
+    indices: Integers,
+    values: Integers | None,
+    out: NDArray[np.int64],
+) -> None:
+    """Add s entries of ±1 for each attribute: ``sparse`` and ``dasgupta``. Collisions add up."""
+    s = columns.shape[1]
+    for i in range(out.shape[0]):
+        row = out[i]
+        row[:] = 0
+        for position in range(indptr[i], indptr[i + 1]):
+            j = indices[position]
+            for t in range(s):
+                entry = np.int64(signs[j, t])
+                if values is not None:
+                    entry = entry * values[position]
+                row[columns[j, t]] += entry
+
+
+@njit(nogil=True, cache=True)
+def project_dense(  # noqa: PLR0917 - Numba takes no keyword-only parameters
+    matrix: Integers,
+    indptr: Integers,
+    indices: Integers,
+    values: Integers | None,
+    scratch: Integers,
+    out: NDArray[np.int64],
+) -> None:
+    """Add k entries for each attribute: ``sign``, ``ternary``, ``gaussian``.
+
+    ``scratch`` has length k; its type must hold every partial sum, and should be no wider: one
+    instruction adds four times as many 16-bit numbers as 64-bit ones. Signs, k = 256, 100 attributes each of
+    20,000: 39 ms with int16 against 101 ms with int64.
+    """
+    k = matrix.shape[1]
+    for i in range(out.shape[0]):
+        scratch[:] = 0
+        position, stop = indptr[i], indptr[i + 1]
+        if values is None:
+            # Four rows at a time: their sum stays in registers, and scratch is loaded and stored a quarter as
+            # often. In the case above 30 ms against 39 ms.
+            while position + 4 <= stop:
+                first, second = matrix[indices[position]], matrix[indices[position + 1]]
+                third, fourth = matrix[indices[position + 2]], matrix[indices[position + 3]]
+                for column in range(k):
+                    scratch[column] += first[column] + second[column] + third[column] + fourth[column]
+                position += 4
+        while position < stop:
+            source = matrix[indices[position]]
+            factor = np.int64(1)
+            if values is not None:
+                factor = values[position]
+            for column in range(k):
+                scratch[column] += factor * source[column]
+            position += 1
+        for column in range(k):
+            out[i, column] = scratch[column]
+
+
+@njit(nogil=True, cache=True)
+def hashed_norms(
+    columns: Integers,
+    signs: Integers,
+    scratch: NDArray[np.int64],
+    l1: NDArray[np.int64],
+    l2_squared: NDArray[np.int64],
+) -> None:
+    """Write the norms of hashed rows, with entries that collide added up first.
+
+    ``scratch`` has length k and is all zeros, before and after.
+    """
+    d, s = columns.shape
+    for j in range(d):
+        for t in range(s):
+            scratch[columns[j, t]] += signs[j, t]
+        total = np.int64(0)
+        squares = np.int64(0)
+        for t in range(s):
+            entry = scratch[columns[j, t]]
+            total += abs(entry)
+            squares += entry * entry
+            scratch[columns[j, t]] = 0  # a second visit of this column counts nothing
+        l1[j] = total
+        l2_squared[j] = squares

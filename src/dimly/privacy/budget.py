@@ -1,0 +1,81 @@
+"""The promise: how much the odds of one attribute of one person may change, and what "one attribute" means."""
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Literal, get_args
+
+from dimly.errors import ParameterError
+
+Unit = Literal["attribute", "column"]
+"""What one step between neighboring tables is (the paper's Definition 1).
+
+``attribute``: one attribute value of one person changes, anywhere in its range.
+``column``: one categorical column of one person changes its category; written as bits
+``column=value`` this flips two of them, so that every sensitivity doubles.
+"""
+
+UNITS: tuple[Unit, ...] = get_args(Unit)
+VALUES_MOVED: dict[Unit, int] = {"attribute": 1, "column": 2}
+"""How many attribute values one step of a unit moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """An (ε, δ) bound on what one person's one attribute may change in the published output.
+
+    For every set of outputs, its probability with and without a change of one :data:`Unit` differ by
+    a factor of at most e^ε, and beyond that by at most δ (the paper's Definition 1).
+
+    Parameters
+    ----------
+    epsilon : float
+        Finite and > 0. The odds of any one attribute change by at most e^ε.
+    delta : float, default=0.0
+        In [0, 1). Probability mass on which the factor may fail; 0 is a pure guarantee.
+
+    Raises
+    ------
+    ParameterError
+        If either is not a number in its range.
+
+    Examples
+    --------
+    >>> Budget(1.0, 1e-6)
+    Budget(epsilon=1.0, delta=1e-06)
+    >>> round(Budget(4.0).posterior(0.5), 3)  # a coin-flip guess can become this sure
+    0.982
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise ParameterError(f"{name} must be a number, got {value!r}.")
+            object.__setattr__(self, name, float(value))
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise ParameterError(
+                f"epsilon must be finite and > 0, got {self.epsilon!r}. Common choices lie between 0.1 and 8."
+            )
+        if not 0 <= self.delta < 1:
+            raise ParameterError(
+                f"delta must be in [0, 1), got {self.delta!r}. Use 0, or a value well below 1/n_users."
+            )
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether δ is zero: the factor e^ε holds without exception."""
+        return self.delta == 0.0
+
+    def posterior(self, prior: float) -> float:
+        """Return the largest belief in one attribute that a release can lead to, from ``prior``.
+
+        Bayes' rule with the worst odds factor of a pure budget, e^ε. With δ > 0 the promise speaks
+        of sets of outputs, and rare single outputs may lead further.
+        """
+        if not 0 < prior < 1:
+            raise ParameterError(f"prior must be in (0, 1), got {prior!r}.")
+        return 1.0 / (1.0 + (1.0 - prior) / prior * math.exp(-self.epsilon))

@@ -1,0 +1,206 @@
+"""Rows of P: their norms by brute force, their determinism, and what is refused."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from dimly.errors import ParameterError
+from dimly.mechanisms import rows as rows_module
+from dimly.mechanisms.attributes import Vocabulary
+from dimly.mechanisms.families import FAMILIES
+from dimly.mechanisms.rows import (
+    DenseRows,
+    HashedRows,
+    Projection,
+    Sensitivity,
+    realized_sensitivity,
+    sensitivity,
+)
+
+SEED = bytes(range(32))
+PROJECTIONS = [
+    Projection("counting", 13, 1, SEED),
+    Projection("hashing", 13, 1, SEED),
+    Projection("sparse", 12, 3, SEED),
+    Projection("sparse", 40, 10, SEED),
+    Projection("dasgupta", 5, 4, SEED),
+    Projection("dasgupta", 64, 9, SEED),
+    Projection("sign", 13, 1, SEED),
+    Projection("ternary", 13, 1, SEED),
+    Projection("gaussian", 13, 1, SEED, 7),
+    Projection("gaussian", 4, 1, SEED, 24),
+]
+every_projection = pytest.mark.parametrize(
+    "projection", PROJECTIONS, ids=lambda p: f"{p.family}-{p.k}-{p.blocks}-{p.grid_bits}"
+)
+
+
+@every_projection
+def test_norms_equal_brute_force(projection: Projection) -> None:
+    rows = projection.rows(Vocabulary.numbered(500))
+    dense = rows.to_dense()
+    assert dense.shape == (len(rows), rows.k) == (500, projection.k)
+    assert dense.dtype == np.int64
+    exact = [[int(entry) for entry in row] for row in dense]
+    assert rows.l1_norms.tolist() == [sum(map(abs, row)) for row in exact]
+    assert rows.l2_squared_norms.tolist() == [sum(e * e for e in row) for row in exact]
+    assert rows.l1 == max(rows.l1_norms.tolist())
+    assert rows.l2_squared == max(rows.l2_squared_norms.tolist())
+    assert type(rows.l1) is type(rows.l2_squared) is int
+
+
+@every_projection
+def test_sensitivity_equals_brute_force(projection: Projection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_module, "_CHUNK_BYTES", 8 * projection.k * 7)  # many chunks, the last one short
+    vocabulary = Vocabulary.numbered(500)
+    dense = projection.rows(vocabulary).to_dense()
+    expected = Sensitivity(
+        l1=int(np.abs(dense).sum(axis=1).max()), l2_squared=int((dense * dense).sum(axis=1).max())
+    )
+    assert realized_sensitivity(projection, vocabulary) == expected
+    assert sensitivity(projection, vocabulary) == expected
+    if FAMILIES[projection.family].open_vocabulary:
+        assert sensitivity(projection, None) == expected
+
+
+@every_projection
+def test_a_closed_family_refuses_to_work_without_a_public_vocabulary(projection: Projection) -> None:
+    if projection.record.open_vocabulary:
+        assert sensitivity(projection, None).l1 == projection.record.l1(
+            projection.k, blocks=projection.blocks
+        )
+    else:
+        with pytest.raises(ParameterError, match=f"stated for {projection.family}, got None.*itself leak"):
+            sensitivity(projection, None)
+
+
+@every_projection
+def test_a_row_depends_on_its_attribute_only(projection: Projection, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["", "0", "café", "x" * 5000, "0"]
+    together = projection.rows(texts).to_dense()
+    alone = np.vstack([projection.rows([text]).to_dense() for text in texts])
+    assert np.array_equal(together, alone)
+    monkeypatch.setattr(rows_module, "_CHUNK_BYTES", 1)  # one attribute a chunk
+    assert np.array_equal(projection.rows(texts).to_dense(), together)
+
+
+@every_projection
+def test_every_parameter_changes_the_rows(projection: Projection) -> None:
+    texts = Vocabulary.numbered(50)
+    other = Projection(projection.family, projection.k, projection.blocks, bytes(32), projection.grid_bits)
+    assert not np.array_equal(projection.rows(texts).to_dense(), other.rows(texts).to_dense())
+
+
+def test_a_finer_grid_rounds_the_same_deviates() -> None:
+    texts = Vocabulary.numbered(50)
+    coarse, fine = (Projection("gaussian", 9, 1, SEED, b).rows(texts).to_dense() for b in (10, 20))
+    assert np.abs(coarse - fine / 2**10).max() <= 0.5 + 2**-10
+
+
+@every_projection
+def test_the_smallest_sufficient_types(projection: Projection) -> None:
+    rows = projection.rows(["a", "b"])
+    if isinstance(rows, HashedRows):
+        assert rows.columns.dtype == np.int32
+        assert rows.signs.dtype == np.int8
+        assert rows.columns.shape == rows.signs.shape == (2, projection.blocks)
+    else:
+        assert isinstance(rows, DenseRows)
+        expected = {None: np.int8, 7: np.int16, 24: np.int32}[projection.grid_bits]
+        assert rows.matrix.dtype == expected
+
+
+@every_projection
+def test_no_attributes_are_no_rows(projection: Projection) -> None:
+    rows = projection.rows([])
+    assert len(rows) == rows.l1 == rows.l2_squared == 0
+    assert rows.to_dense().shape == (0, projection.k)
+    assert rows.project(np.zeros(3, np.int64), np.zeros(0, np.int64)).tolist() == [[0] * projection.k] * 2
+
+
+@every_projection
+def test_scaled_rows_have_expected_squared_norm_one(projection: Projection) -> None:
+    rows = projection.rows(Vocabulary.numbered(4000))
+    mean = rows.l2_squared_norms.mean() * projection.scale**2
+    assert mean == pytest.approx(1, abs=0.06)  # the statistical tests are sharp; this one is a smoke test
+
+
+def test_structure_of_the_rows() -> None:
+    texts = Vocabulary.numbered(300)
+    counting = Projection("counting", 13, 1, SEED).rows(texts).to_dense()
+    assert set(counting.sum(axis=1)) == {1}
+    sparse = Projection("sparse", 12, 3, SEED).rows(texts).to_dense().reshape(-1, 3, 4)
+    assert set(np.abs(sparse).sum(axis=2).ravel()) == {1}
+    assert set(Projection("sign", 13, 1, SEED).rows(texts).to_dense().ravel()) == {-1, 1}
+    assert set(Projection("ternary", 13, 1, SEED).rows(texts).to_dense().ravel()) == {-1, 0, 1}
+
+
+def test_a_short_stream_is_prolonged(monkeypatch: pytest.MonkeyPatch) -> None:
+    projection, texts = Projection("ternary", 200, 1, SEED), Vocabulary.numbered(50)
+    expected = projection.rows(texts).to_dense()
+    monkeypatch.setattr(rows_module, "_ternary_length", lambda k: k)  # nearly every row skips a byte
+    assert np.array_equal(projection.rows(texts).to_dense(), expected)
+
+
+def test_buckets_are_exact_where_products_need_96_bits() -> None:
+    words = [
+        0,
+        1,
+        2**32 - 1,
+        2**32,
+        2**63,
+        2**64 - 1,
+        0x0123456789ABCDEF,
+        *(2**64 // 7 * i for i in range(7)),
+    ]
+    for k in (1, 2, 3, 1000, 2**31 - 1, 2**32 - 1):
+        scaled = rows_module._scaled(np.array(words, dtype=np.uint64), k)
+        assert scaled.tolist() == [word * k >> 64 for word in words]
+
+
+def test_deviates_are_finite_and_symmetric_at_the_ends_of_the_law() -> None:
+    words = np.array([0, 2**64 - 1, 2**63 - 1, 2**63], dtype=np.uint64)
+    lowest, highest, below, above = rows_module._deviates(words).tolist()
+    assert lowest == -highest
+    assert 8.29 < highest < 8.3  # the bound that types and MAX_GRID_BITS rest on
+    assert below == -above < 0
+
+
+def test_sensitivity_rounds_roots_up() -> None:
+    assert Sensitivity(3, 9).l2 == 3.0
+    for square in (2, 3, 5, 10**15 + 1, 2**60 + 1):
+        assert Sensitivity(1, square).l2 ** 2 >= square * (1 - 1e-15)
+        assert Sensitivity(1, square).l2 > math.sqrt(square)
+
+
+def test_projections_are_values() -> None:
+    one, same = Projection("sign", 8, 1, SEED), Projection("sign", 8, 1, bytes(range(32)))
+    assert one == same
+    assert len({one, same}) == 1
+    assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33), "0" * 32, bytearray(32), None])
+def test_a_wrong_seed_is_refused(seed: object) -> None:
+    with pytest.raises(ParameterError, match="seed must be 32 bytes"):
+        Projection("sign", 8, 1, seed)  # type: ignore[arg-type]
+
+
+def test_a_wrong_shape_is_refused() -> None:
+    with pytest.raises(ParameterError, match="blocks must divide k"):
+        Projection("sparse", 8, 3, SEED)
+    with pytest.raises(ParameterError, match="family must be one of"):
+        Projection("fourier", 8, 1, SEED)
+
+
+@pytest.mark.parametrize("attributes", [[1], [None], [b"a"], ["a\ud800"]])
+def test_attributes_must_be_text(attributes: list[str]) -> None:
+    with pytest.raises(ParameterError, match="attributes must be text"):
+        Projection("sign", 8, 1, SEED).rows(attributes)
+
+
+def test_one_text_is_not_a_list_of_attributes() -> None:
+    with pytest.raises(ParameterError, match="must be a list of them, got str"):
+        Projection("sign", 8, 1, SEED).rows("tea")
