@@ -12,7 +12,7 @@ import pytest
 
 from dimly.mechanisms.attributes import Vocabulary, attribute_text
 from dimly.mechanisms.families import FAMILY_NAMES
-from dimly.mechanisms.rows import Projection
+from dimly.mechanisms.projection import Projection
 
 PAGE = Path(__file__).parents[2] / "docs" / "projections.md"
 
@@ -122,9 +122,7 @@ def test_a_vector_of_the_page_is_what_its_words_say(vector: dict[str, Any]) -> N
         ("gaussian", 33, 1, 12),
     ],
 )
-def test_many_more_attributes_than_the_page_can_show(
-    family: str, k: int, s: int, grid_bits: int | None
-) -> None:
+def test_many_more_attributes_than_the_page_can_show(family: str, k: int, s: int, grid_bits: int | None) -> None:
     texts = [str(i) for i in range(100)] + ["", "café", "naïve ☕", "x" * 1000]
     rows = Projection(family, k, s, SEED, grid_bits).rows(texts)
     assert rows.to_dense().tolist() == [decode(family, k, s, text, grid_bits) for text in texts]

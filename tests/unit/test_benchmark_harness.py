@@ -172,9 +172,7 @@ def test_peak_memory_sees_a_large_allocation_where_the_system_can_tell() -> None
     def allocate() -> object:
         return b"\x01" * 2**26
 
-    result = harness.compare(
-        "case", allocate, {"peer": lambda: None}, work=1, unit="rows", repeats=1, memory=True
-    )
+    result = harness.compare("case", allocate, {"peer": lambda: None}, work=1, unit="rows", repeats=1, memory=True)
     for peak, expected in ((result.ours.peak_bytes, 2**26), (result.peers[0].timing.peak_bytes, 0)):
         assert peak is None or abs(peak - expected) < 2**24
 
@@ -255,9 +253,7 @@ def test_source_without_git_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert harness.describe_source() == harness.Source(None, None)
 
 
-def test_source_ignores_the_results_but_no_other_change(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_source_ignores_the_results_but_no_other_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         who = ["-c", "user.name=a", "-c", "user.email=a", "-c", "commit.gpgsign=false"]
         where = ["-c", f"core.hooksPath={tmp_path}"]

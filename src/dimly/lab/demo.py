@@ -24,7 +24,7 @@ def main(console: Console | None = None) -> None:
     out.print(calibrations())
     out.print(
         f"\n[b]Standard error of a squared distance of {SQUARED_DISTANCE:.0f}[/b] among {N_ATTRIBUTES:,} attributes, "
-        f"in brackets the k chosen for it.\n{PAPER} is the paper's mechanism, calibrated by its Theorem 1; Laplace noise "
+        f"in brackets the k chosen.\n{PAPER} is the paper's mechanism, calibrated by its Theorem 1; Laplace noise "
         f"and randomized response have δ = 0; noisy distances are for {N_USERS:,} people."
     )
     out.print(predicted_errors())

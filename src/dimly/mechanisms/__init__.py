@@ -10,7 +10,8 @@ from dimly.mechanisms.families import FAMILIES, Family
 from dimly.mechanisms.intervals import invert_interval
 from dimly.mechanisms.mechanism import MECHANISMS
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.rows import Projection, Rows, Sensitivity
+from dimly.mechanisms.projection import Projection, Sensitivity
+from dimly.mechanisms.rows import Rows
 
 __all__ = [
     "FAMILIES",

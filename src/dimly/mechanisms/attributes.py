@@ -57,7 +57,7 @@ def attribute_text(value: object) -> str:
         return text
     if isinstance(value, bool | np.bool_):  # before int: bool is one of its subclasses
         return "true" if value else "false"
-    if isinstance(value, int | np.integer):
+    if isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64):  # NumPy calls it one
         return str(int(value))
     if isinstance(value, date | np.datetime64):
         return _time_text(value)

@@ -13,8 +13,8 @@ from dimly.mechanisms.drafts import unit_sensitivity
 from dimly.mechanisms.error_models import Noise
 from dimly.mechanisms.families import family_named
 from dimly.mechanisms.mechanism import Sketching, default_blend, sketch_error, sketching
+from dimly.mechanisms.projection import Sensitivity
 from dimly.mechanisms.rounded_gaussian import gaussian_moments
-from dimly.mechanisms.rows import Sensitivity
 from dimly.privacy import VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
 
 Criterion = Literal["variance", "deviation"]
@@ -62,7 +62,7 @@ def best_k(
     Examples
     --------
     >>> best_k("hashing+laplace", Budget(1.0), squared_distance=400)
-    75
+    79
     >>> best_k("gaussian+gaussian", Budget(1.0, 1e-6), squared_distance=400)  # the paper's r²/2σ²
     11
     """

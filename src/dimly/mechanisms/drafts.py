@@ -11,9 +11,9 @@ from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.families import MAX_GRID_BITS, check_shape, family_named
 from dimly.mechanisms.mechanism import Sketching
 from dimly.mechanisms.plan_parts import FlipNoise, GaussianNoise, LaplaceNoise, ProjectionPart
+from dimly.mechanisms.projection import SEED_BYTES, Projection, Sensitivity, sensitivity
 from dimly.mechanisms.randomized_response import BitFlip
 from dimly.mechanisms.rounded_gaussian import sampling_allowance
-from dimly.mechanisms.rows import SEED_BYTES, Projection, Sensitivity, sensitivity
 from dimly.privacy import VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
 
 # A published coordinate holds this many standard deviations of noise, and leaves the rest to the data.

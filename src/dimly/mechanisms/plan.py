@@ -32,7 +32,8 @@ from dimly.mechanisms.plan_parts import (
     ProjectionPart,
     VocabularyPart,
 )
-from dimly.mechanisms.rows import Rows, Sensitivity
+from dimly.mechanisms.projection import Sensitivity
+from dimly.mechanisms.rows import Rows
 from dimly.mechanisms.tables import NoiseTable
 from dimly.privacy import RULES, UNITS, VALUES_MOVED, Budget, Cost, Rule, Unit
 

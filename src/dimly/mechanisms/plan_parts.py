@@ -9,9 +9,9 @@ from dimly.errors import ParameterError
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.discrete_laplace import DiscreteLaplace
 from dimly.mechanisms.families import FamilyName
+from dimly.mechanisms.projection import Projection, Sensitivity
 from dimly.mechanisms.randomized_response import BitFlip
 from dimly.mechanisms.rounded_gaussian import RoundedGaussian
-from dimly.mechanisms.rows import Projection, Sensitivity
 from dimly.privacy import Budget
 
 STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

@@ -52,8 +52,8 @@ class RoundedGaussian:
     half: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if min(self.half) < 0 or 2 * sum(self.half) - self.half[0] != TOTAL:
-            raise ParameterError("weights must be integers >= 0 that sum to 2**128 over both sides.")
+        if min(self.half) < 1 or 2 * sum(self.half) - self.half[0] != TOTAL:
+            raise ParameterError("weights must be integers >= 1 that sum to 2**128 over both sides.")
 
     @classmethod
     @lru_cache(maxsize=32)
@@ -74,6 +74,8 @@ class RoundedGaussian:
             )
         with precision(_BITS):
             half = [round(upper_fraction(p * TOTAL)) for p in _probabilities(sigma, _cells(sigma))]
+        while half[-1] == 0:
+            half.pop()
         # The mode takes what rounding left over: a few units of 2⁻¹²⁸.
         half[0] = TOTAL - 2 * sum(half[1:])
         return cls(sigma, tuple(half))

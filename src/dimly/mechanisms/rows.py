@@ -1,54 +1,17 @@
-"""Rows of P from a public seed, and sketches from rows.
+"""Integer rows of P for some attributes, and exact sketches from them."""
 
-A row depends on the family, its size, the seed and the attribute's text only: no worker needs the matrix,
-and a new attribute needs no new plan. ``docs/projections.md`` says the bytes, with test vectors.
-"""
-
-import hashlib
-import math
-import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dimly.errors import ParameterError
 from dimly.mechanisms import kernels
-from dimly.mechanisms.attributes import Vocabulary
-from dimly.mechanisms.families import Family, check_shape, family_named
-
-SEED_BYTES: Final = 32
-_CHUNK_BYTES: Final = 1 << 24  # of streams and rows that are held at once while decoding
 
 IntArray = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """Farthest that one attribute can move an integer sketch (the paper's Definition 2).
-
-    Examples
-    --------
-    >>> Sensitivity(l1=4, l2_squared=4).l2
-    2.0
-    """
-
-    l1: int
-    l2_squared: int
-
-    @property
-    def l2(self) -> float:
-        """The ℓ₂ sensitivity, rounded up where it is not a whole number."""
-        root = math.isqrt(self.l2_squared)
-        if root * root == self.l2_squared:
-            return float(root)
-        return math.nextafter(math.sqrt(self.l2_squared), math.inf)
 
 
 class Rows(ABC):
@@ -115,9 +78,11 @@ class Rows(ABC):
         """
         starts = _integers("indptr", indptr).astype(np.int64, copy=False)
         indices = _integers("indices", indices)
-        lengths = np.diff(starts)
-        if len(starts) == 0 or starts[0] < 0 or starts[-1] > len(indices) or (lengths < 0).any():
+        # Compared and not subtracted: differences of hostile offsets can wrap around.
+        rises = len(starts) > 0 and bool((starts[1:] >= starts[:-1]).all())
+        if not rises or starts[0] < 0 or starts[-1] > len(indices):
             raise ParameterError("indptr must rise from ≥ 0 to at most the length of indices.")
+        lengths = np.diff(starts)
         if indices.dtype != np.int32:  # so that each kernel is compiled for two types of index, not eight
             indices = indices.astype(np.int64, copy=False)
         used = slice(int(starts[0]), int(starts[-1]))
@@ -135,7 +100,7 @@ class Rows(ABC):
         shape = (len(lengths), self.k)
         if out is None:
             out = np.empty(shape, dtype=np.int64)
-        elif out.dtype != np.int64 or out.shape != shape or not (out.flags.carray and out.flags.writeable):
+        elif out.dtype != np.int64 or out.shape != shape or not out.flags.carray:
             raise ParameterError("out must be a writeable contiguous int64 array of shape (len(indptr) − 1, k).")
         self._project(starts, indices, factors, out=out, bound=bound)
         return out
@@ -235,209 +200,8 @@ class DenseRows(Rows):
         kernels.project_dense(self.matrix, indptr, indices, values, np.empty(self.k, dtype=kind), out)
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """A public random matrix P, one row for each attribute that there is or ever will be.
-
-    Parameters
-    ----------
-    family : str
-        One of :data:`~dimly.mechanisms.families.FAMILY_NAMES`.
-    k : int
-        Coordinates of a sketch.
-    blocks : int
-        Entries of a row (s) for ``sparse`` and ``dasgupta``; 1 for the others.
-    seed : bytes
-        32 public bytes.
-    grid_bits : int, optional
-        For ``gaussian`` only: entries are multiples of 2^-grid_bits.
-
-    Examples
-    --------
-    >>> projection = Projection("hashing", 8, 1, bytes(range(32)))
-    >>> projection.rows(["0", "42"]).to_dense().tolist()
-    [[0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0]]
-    """
-
-    family: str
-    k: int
-    blocks: int
-    seed: bytes
-    grid_bits: int | None = None
-
-    def __post_init__(self) -> None:
-        check_shape(self.record, self.k, self.blocks, grid_bits=self.grid_bits)
-        if type(self.seed) is not bytes or len(self.seed) != SEED_BYTES:
-            raise ParameterError(f"seed must be {SEED_BYTES} bytes, got {self.seed!r}.")
-
-    @property
-    def record(self) -> Family:
-        """What is known of the family."""
-        return family_named(self.family)
-
-    @property
-    def scale(self) -> float:
-        """The factor that turns integer rows into rows of expected squared norm 1."""
-        return self.record.scale(self.k, blocks=self.blocks, grid_bits=self.grid_bits)
-
-    def rows(self, attributes: Sequence[str]) -> Rows:
-        """Return the integer rows of attributes that are given by their canonical text.
-
-        Parameters
-        ----------
-        attributes : sequence of str
-            As :func:`~dimly.mechanisms.attributes.attribute_text` spells them; a
-            :class:`~dimly.mechanisms.attributes.Vocabulary` is one.
-        """
-        if isinstance(attributes, str | bytes):
-            raise ParameterError(f"attributes must be a list of them, got {type(attributes).__name__}.")
-        if self.record.layout == "dense":
-            matrix = np.empty((len(attributes), self.k), dtype=self._dense_type)
-            for part in self._parts(attributes):
-                matrix[part] = self._dense_chunk(attributes[part])
-            return DenseRows(matrix)
-        columns = np.empty((len(attributes), self.blocks), dtype=np.int32)
-        signs = np.ones((len(attributes), self.blocks), dtype=np.int8)
-        for part in self._parts(attributes):
-            streams = self._streams(attributes[part], 8 * self.blocks + -(-self.blocks // 8))
-            words = np.ascontiguousarray(streams[:, : 8 * self.blocks]).view("<u8")
-            if self.family == "sparse":
-                block = self.k // self.blocks
-                columns[part] = _scaled(words, block) + block * np.arange(self.blocks)
-            else:
-                columns[part] = _scaled(words, self.k)
-            if self.record.signed:
-                signs[part] = _signs(streams[:, 8 * self.blocks :], self.blocks)
-        return HashedRows(self.k, columns, signs)
-
-    @property
-    def _dense_type(self) -> type[np.signedinteger[Any]]:
-        # By the family's bound and not by the rows at hand, so that every batch has one type.
-        if self.grid_bits is None:
-            return np.int8
-        return np.int16 if 8.3 * 2.0**self.grid_bits / math.sqrt(self.k) < 2**15 - 1 else np.int32
-
-    def _parts(self, attributes: Sequence[str]) -> Iterator[slice]:
-        size = max(1, _CHUNK_BYTES // (8 * self.record.entries(self.k, blocks=self.blocks)))
-        return (slice(start, start + size) for start in range(0, len(attributes), size))
-
-    def _streams(self, attributes: Sequence[str], length: int) -> NDArray[np.uint8]:
-        """Return the first bytes of each attribute's stream, one attribute a row."""
-        size = struct.pack("<II", self.k, self.blocks)
-        base = hashlib.shake_256(b"dimly/1\0" + self.family.encode() + b"\0" + size + self.seed)
-        digests = []
-        for attribute in attributes:
-            try:
-                name = attribute.encode()
-            except (AttributeError, UnicodeEncodeError):
-                raise ParameterError("attributes must be text. Use attribute_text.") from None
-            state = base.copy()
-            state.update(len(name).to_bytes(4, "little") + name)
-            digests.append(state.digest(length))
-        return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(digests), length)
-
-    def _dense_chunk(self, attributes: Sequence[str]) -> Integers:
-        if self.family == "sign":
-            return _signs(self._streams(attributes, -(-self.k // 8)), self.k)
-        if self.family == "ternary":
-            return self._ternary_chunk(attributes, _ternary_length(self.k))
-        deviates = _deviates(self._streams(attributes, 8 * self.k).view("<u8"))
-        return np.rint(deviates * (2.0 ** (self.grid_bits or 0) / math.sqrt(self.k))).astype(self._dense_type)
-
-    def _ternary_chunk(self, attributes: Sequence[str], length: int) -> NDArray[np.int8]:
-        streams = self._streams(attributes, length)
-        usable = streams < 252  # the largest multiple of 6 that a byte can hold
-        rank = np.cumsum(usable, axis=1, dtype=np.int32)
-        if (rank[:, -1] < self.k).any():  # the stream goes on: a longer digest begins with the shorter one
-            return self._ternary_chunk(attributes, 2 * length)
-        chosen = streams[usable & (rank <= self.k)].reshape(-1, self.k)
-        return _TERNARY[chosen]
-
-
-_TERNARY: Final = np.array([(1, -1, 0, 0, 0, 0)[byte % 6] for byte in range(256)], dtype=np.int8)
-
-
-def _ternary_length(k: int) -> int:
-    """Return a number of bytes of which k are below 252 nearly always: 1/64 of them are not."""
-    return k + k // 32 + 24
-
-
-def _scaled(words: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
-    """Return (u64 · k) >> 64 exactly, for k below 2³²: the product in two halves that cannot overflow."""
-    factor, half = np.uint64(k), np.uint64(32)
-    high = (words >> half) * factor
-    low = ((words & np.uint64(0xFFFFFFFF)) * factor) >> half
-    return ((high + low) >> half).astype(np.int64)
-
-
-def _deviates(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return Φ⁻¹((w + ½)/2⁵³) for the upper 53 bits w of each word.
-
-    From the lower half of the law only: above 2⁵² a double cannot hold w + ½, and the largest w would
-    become an infinity.
-    """
-    w = (words >> np.uint64(11)).astype(np.int64)
-    upper = w >= 2**52
-    lower: NDArray[np.float64] = ndtri((np.where(upper, 2**53 - 1 - w, w) + 0.5) * 2.0**-53)
-    return np.where(upper, -lower, lower)
-
-
-def _signs(packed: NDArray[np.uint8], count: int) -> NDArray[np.int8]:
-    """Return ±1 from bits, least significant first; a set bit is −1."""
-    bits = np.unpackbits(packed, axis=1, count=count, bitorder="little").view(np.int8)
-    return 1 - 2 * bits
-
-
 def _integers(name: str, array: Integers) -> Integers:
     array = np.asarray(array)
     if array.ndim != 1 or array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64):
         raise ParameterError(f"{name} must be a flat array of integers that fit int64, got {array.dtype}.")
     return np.ascontiguousarray(array)
-
-
-def realized_sensitivity(projection: Projection, vocabulary: Vocabulary) -> Sensitivity:
-    """Return the largest norms of the rows of a public vocabulary, in bounded memory.
-
-    Examples
-    --------
-    >>> realized_sensitivity(Projection("dasgupta", 4, 3, bytes(32)), Vocabulary.numbered(1000))
-    Sensitivity(l1=3, l2_squared=9)
-    """
-    l1 = l2_squared = 0
-    for part in projection._parts(vocabulary):
-        rows = projection.rows(vocabulary[part])
-        l1, l2_squared = max(l1, rows.l1), max(l2_squared, rows.l2_squared)
-    return Sensitivity(l1, l2_squared)
-
-
-def sensitivity(projection: Projection, vocabulary: Vocabulary | None) -> Sensitivity:
-    """Return the farthest that one attribute can move an integer sketch.
-
-    Parameters
-    ----------
-    projection : Projection
-    vocabulary : Vocabulary or None
-        Public. Needed for the families whose rows have different norms (``dasgupta``, ``ternary``,
-        ``gaussian``); for the others every possible row has the same norms.
-
-    Raises
-    ------
-    ParameterError
-        If the family needs a vocabulary and there is none.
-
-    Examples
-    --------
-    >>> sensitivity(Projection("sparse", 64, 4, bytes(32)), None)
-    Sensitivity(l1=4, l2_squared=4)
-    """
-    family = projection.record
-    l1 = family.l1(projection.k, blocks=projection.blocks)
-    l2_squared = family.l2_squared(projection.k, blocks=projection.blocks)
-    if l1 is not None and l2_squared is not None:
-        return Sensitivity(l1, l2_squared)
-    if vocabulary is None:
-        raise ParameterError(
-            f"vocabulary must be stated for {family.name}, got None. Its sensitivity is a maximum over a "
-            "public list: over the attributes that happen to occur in the data it would itself leak."
-        )
-    return realized_sensitivity(projection, vocabulary)

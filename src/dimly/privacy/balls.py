@@ -37,12 +37,12 @@ def ball(value: float | Fraction) -> Ball:
 
 def lower_fraction(value: Ball) -> Fraction:
     """Return the lower end of an enclosure, exactly."""
-    return _exact(value.lower())
+    return _exact(value.mid()) - _exact(value.rad())
 
 
 def upper_fraction(value: Ball) -> Fraction:
     """Return the upper end of an enclosure, exactly."""
-    return _exact(value.upper())
+    return _exact(value.mid()) + _exact(value.rad())
 
 
 def float_above(value: Ball | Fraction) -> float:
@@ -52,8 +52,8 @@ def float_above(value: Ball | Fraction) -> float:
         return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
     if not value.is_finite():
         return math.inf
-    if value < Ball(math.ulp(0.0)):  # spelled out as a fraction, e^(−10¹⁰) would not fit in memory
-        return math.ulp(0.0) if value > 0 or not value < 0 else 0.0
+    if abs(value) < Ball(math.ulp(0.0)):  # spelled out as a fraction, e^(−10¹⁰) would not fit in memory
+        return math.ulp(0.0)
     return float_above(upper_fraction(value))
 
 
@@ -62,7 +62,7 @@ def normal_cdf(x: Ball) -> Ball:
     return (-x / Ball(2).sqrt()).erfc() / 2
 
 
-def _exact(endpoint: Ball) -> Fraction:
-    mantissa, exponent = endpoint.man_exp()
-    mantissa, exponent = int(mantissa), int(exponent)
+def _exact(number: Ball) -> Fraction:
+    # Midpoint and radius are exact whatever the working precision; Arb's own end points would be rounded to it.
+    mantissa, exponent = (int(part) for part in number.man_exp())
     return Fraction(mantissa << exponent) if exponent >= 0 else Fraction(mantissa, 1 << -exponent)

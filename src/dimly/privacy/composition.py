@@ -67,9 +67,10 @@ def compose(costs: Iterable[Cost], *, delta: float, method: Method = "auto") -> 
     """Return an ε that all ``costs`` together keep within at ``delta``, rounded up.
 
     A ledger that grows must fix its δ, its total ε and ``method="renyi"`` (or ``"sum"``) beforehand, and
-    admit a release only while this ε stays within the total. Choosing between "sum", "renyi" and "pld"
-    afterwards would cost the δ of each. "auto" is for a list that is complete: it picks by what is in
-    the list. Only among pure costs does it pick by the result, and a pure sum has no δ to spend.
+    admit a release only while this ε stays within the total (at most 32 for "renyi"). Choosing between
+    "sum", "renyi" and "pld" afterwards would cost the δ of each. "auto" is for a list that is complete: it
+    picks by what is in the list. Only among pure costs does it pick by the result, and a pure sum has
+    no δ to spend.
 
     Parameters
     ----------
@@ -134,6 +135,11 @@ def _sum(costs: Sequence[Cost], delta: float) -> Composition:
     return Composition(_sum_up(cost.epsilon for cost in costs), spent, "sum", len(costs))
 
 
+def _sum_within(costs: Sequence[Cost], delta: float) -> dict[str, float]:
+    fits = _sum_up(cost.delta for cost in costs) <= delta
+    return {"sum": _sum_up(cost.epsilon for cost in costs)} if fits else {}
+
+
 def _sum_up(values: Iterable[float]) -> float:
     """Return the sum, rounded up by less than one unit in the last place."""
     exact = sum(map(Fraction, values), Fraction(0))
@@ -173,15 +179,13 @@ def _renyi(costs: Sequence[Cost], delta: float) -> Composition:
         log_share = math.log((1 - RESERVE) * delta / len(ORDERS))
         for order in ORDERS:
             rho = math.fsum(n * _coin_divergence(order, epsilon) for epsilon, n in coins.items())
-            rho = (rho + order / 2 * gaussian) * _UP
+            rho += order / 2 * gaussian
             tail = math.log1p(-1 / order) - (log_share + math.log(order)) / (order - 1)
-            readings.append(max(0.0, rho + tail + abs(tail) * (_UP - 1)))
+            readings.append(max(0.0, rho * _UP + tail + 1e-12))  # the tail is below 500: 1e-12 covers it
     epsilon = min(readings)
     if distance and epsilon > LARGEST_EPSILON:
         raise ParameterError(f"costs must stay within epsilon {LARGEST_EPSILON:g} together, got {epsilon:.3g}.")
-    alternatives = {"renyi": epsilon}
-    if _sum_up(cost.delta for cost in costs) <= delta:
-        alternatives["sum"] = _sum_up(cost.epsilon for cost in costs)
+    alternatives = {"renyi": epsilon} | _sum_within(costs, delta)
     return Composition(epsilon, delta, "renyi", len(costs), alternatives)
 
 
@@ -199,7 +203,7 @@ def _coin_divergence(order: float, epsilon: float) -> float:
 
 
 def _pld(costs: Sequence[Cost], delta: float) -> Composition:
-    """Return the larger of two accountants' figures, after checking that they agree.
+    """Return the larger of two accountants' figures, after checking that they agree, or a smaller pure sum.
 
     The discretized one rounds each loss up by at most one step, and its truncated tails and Fourier
     transforms err by less than 1 % of δ. Nothing else may separate it from the exact one.
@@ -230,8 +234,11 @@ def _pld(costs: Sequence[Cost], delta: float) -> Composition:
             f"accountants must agree, got epsilon {exact:.6g} and {discretized:.6g} at delta {delta:g}. "
             "Nothing is claimed. Please report these costs as a bug."
         )
-    alternatives = {"exact": exact, "pld": discretized}
-    return Composition(max(exact, discretized), delta, "pld", len(costs), alternatives)
+    alternatives = {"exact": exact, "pld": discretized} | _sum_within(costs, delta)
+    epsilon = max(exact, discretized)
+    if all(cost.is_pure for cost in costs):  # rounding may lift it above the sum, which holds as well
+        epsilon = min(epsilon, alternatives["sum"])
+    return Composition(epsilon, delta, "pld", len(costs), alternatives)
 
 
 def _declared_together(costs: Sequence[Cost]) -> bool:

@@ -169,7 +169,7 @@ def test_one_text_is_not_a_list(attributes: str | bytes) -> None:
 
 @pytest.mark.parametrize("d", [0, -1, True, 2.0, "3", None])
 def test_a_wrong_number_of_attributes_is_refused(d: object) -> None:
-    with pytest.raises(ParameterError, match="^d must be an integer"):
+    with pytest.raises(ParameterError, match=r"^d must be an integer"):
         Vocabulary.numbered(d)  # type: ignore[arg-type]
 
 

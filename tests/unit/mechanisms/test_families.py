@@ -30,9 +30,7 @@ def test_the_table_names_every_family_once() -> None:
         ("gaussian", None, 24, 2**-6 / math.sqrt(1 + 24 * 4**-6 / 12), 3.0),
     ],
 )
-def test_numbers_of_the_table(
-    name: str, norm: int | None, entries: int, scale: float, kurtosis: float
-) -> None:
+def test_numbers_of_the_table(name: str, norm: int | None, entries: int, scale: float, kurtosis: float) -> None:
     family = FAMILIES[name]
     k, blocks = SHAPES.get(name, (24, 1))
     assert family.l1(k, blocks=blocks) == family.l2_squared(k, blocks=blocks) == norm
@@ -67,13 +65,13 @@ def test_an_unknown_name_is_refused(name: object) -> None:
 @pytest.mark.parametrize("name", FAMILY_NAMES)
 @pytest.mark.parametrize("k", [0, -1, MAX_K + 1, True, 8.0, "8", None])
 def test_a_wrong_k_is_refused(name: str, k: object) -> None:
-    with pytest.raises(ParameterError, match="^k must be an integer"):
+    with pytest.raises(ParameterError, match=r"^k must be an integer"):
         check_shape(FAMILIES[name], k, 1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("blocks", [0, -1, True, 2.0])
 def test_a_wrong_number_of_blocks_is_refused(blocks: object) -> None:
-    with pytest.raises(ParameterError, match="^blocks must be an integer"):
+    with pytest.raises(ParameterError, match=r"^blocks must be an integer"):
         check_shape(FAMILIES["dasgupta"], 8, blocks)  # type: ignore[arg-type]
 
 
@@ -109,7 +107,7 @@ def test_gaussian_needs_a_grid() -> None:
 
 @pytest.mark.parametrize("grid_bits", [0, 25, -3, 2.5, True])
 def test_a_wrong_grid_is_refused(grid_bits: object) -> None:
-    with pytest.raises(ParameterError, match="^grid_bits must be an integer"):
+    with pytest.raises(ParameterError, match=r"^grid_bits must be an integer"):
         check_shape(FAMILIES["gaussian"], 8, 1, grid_bits=grid_bits)  # type: ignore[arg-type]
 
 

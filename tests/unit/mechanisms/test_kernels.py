@@ -1,4 +1,4 @@
-"""Sketches by the kernels equal a plain matrix product, whatever the batch, and bad input never reaches them."""
+"""Sketches equal a plain matrix product, whatever the batch, and bad input never reaches the kernels."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.attributes import Vocabulary
-from dimly.mechanisms.rows import DenseRows, HashedRows, Projection, Rows
+from dimly.mechanisms.projection import Projection
+from dimly.mechanisms.rows import DenseRows, HashedRows, Rows
 
 SEED = bytes(range(32))
 D = 30
@@ -94,9 +95,7 @@ def test_many_ones_do_not_overflow(count: int) -> None:
 
 def test_the_widest_entries_and_collisions_add_up() -> None:
     wide = DenseRows(np.array([[-(2**31), 2**31 - 1]], dtype=np.int32))
-    assert wide.project(np.array([0, 3]), np.zeros(3, dtype=np.int64)).tolist() == [
-        [-3 * 2**31, 3 * (2**31 - 1)]
-    ]
+    assert wide.project(np.array([0, 3]), np.zeros(3, dtype=np.int64)).tolist() == [[-3 * 2**31, 3 * (2**31 - 1)]]
     hashed = HashedRows(3, np.array([[1, 1, 2]], dtype=np.int32), np.array([[1, 1, -1]], dtype=np.int8))
     assert hashed.to_dense().tolist() == [[0, 2, -1]]
     assert (hashed.l1, hashed.l2_squared) == (3, 5)
@@ -122,16 +121,17 @@ def test_threads_agree(rows: Rows) -> None:
 
 
 @every_rows
-def test_arrays_that_are_not_contiguous(rows: Rows) -> None:
-    indptr, indices = np.array([0, 9, 2, 9, 4])[::2], np.arange(8)[::2]
+def test_arrays_that_are_strided_or_read_only(rows: Rows) -> None:
+    indptr, indices = np.array([0, 9, 2, 9, 4])[::2], np.arange(4)
+    indices.flags.writeable = False  # as Arrow hands them out
     values = np.arange(8)[::-2]
     assert np.array_equal(rows.project(indptr, indices, values), reference(rows, indptr, indices, values))
 
 
 @pytest.mark.parametrize(
     "indptr",
-    [[], [-1, 2], [0, 4], [0, 2, 1, 3], [2, 0]],
-    ids=["empty", "negative", "long", "falls", "reversed"],
+    [[], [-1, 2], [0, 4], [0, 2, 1, 3], [2, 0], [1, -(2**63), -1, 3]],
+    ids=["empty", "negative", "long", "falls", "reversed", "wraps"],
 )
 def test_a_wrong_indptr_is_refused(indptr: list[int]) -> None:
     with pytest.raises(ParameterError, match="indptr must rise"):
@@ -164,9 +164,7 @@ def test_indices_that_no_person_uses_are_not_read() -> None:
     ids=["floats", "matrix", "uint64", "bool", "text"],
 )
 def test_arrays_must_be_flat_integers(name: str, wrong: Array) -> None:
-    arguments = {name_: np.zeros(2, dtype=np.int64) for name_ in ("indptr", "indices", "values")} | {
-        name: wrong
-    }
+    arguments = {name_: np.zeros(2, dtype=np.int64) for name_ in ("indptr", "indices", "values")} | {name: wrong}
     with pytest.raises(ParameterError, match=f"^{name} must be a flat array of integers"):
         ROWS["hashing"].project(**arguments)
 
@@ -201,5 +199,5 @@ def _read_only(shape: tuple[int, int]) -> Array:
     ids=["type", "people", "k", "strided", "read-only"],
 )
 def test_a_wrong_out_is_refused(out: Array) -> None:
-    with pytest.raises(ParameterError, match="out must be writeable"):
+    with pytest.raises(ParameterError, match="out must be a writeable contiguous int64 array"):
         ROWS["hashing"].project(np.array([0, 1]), np.array([0]), out=out)

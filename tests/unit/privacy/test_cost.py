@@ -12,9 +12,7 @@ from dimly.privacy.cost import Cost
 
 def test_a_pure_cost_needs_only_epsilon() -> None:
     cost = Cost(1)
-    assert cost == Cost(
-        epsilon=1.0, delta=0.0, noise_multiplier=None, sampling_distance=0.0, unit="attribute"
-    )
+    assert cost == Cost(epsilon=1.0, delta=0.0, noise_multiplier=None, sampling_distance=0.0, unit="attribute")
     assert cost.is_pure
     assert not Cost(1.0, 1e-6).is_pure
 

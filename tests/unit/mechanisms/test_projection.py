@@ -1,23 +1,17 @@
 """Rows of P: their norms by brute force, their determinism, and what is refused."""
 
-import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dimly.errors import ParameterError
-from dimly.mechanisms import rows as rows_module
+from dimly.mechanisms import projection as projection_module
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.families import FAMILIES
-from dimly.mechanisms.rows import (
-    DenseRows,
-    HashedRows,
-    Projection,
-    Sensitivity,
-    realized_sensitivity,
-    sensitivity,
-)
+from dimly.mechanisms.projection import Projection, Sensitivity, realized_sensitivity, sensitivity
+from dimly.mechanisms.rows import DenseRows, HashedRows
 
 SEED = bytes(range(32))
 PROJECTIONS = [
@@ -53,12 +47,10 @@ def test_norms_equal_brute_force(projection: Projection) -> None:
 
 @every_projection
 def test_sensitivity_equals_brute_force(projection: Projection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_module, "_CHUNK_BYTES", 8 * projection.k * 7)  # many chunks, the last one short
+    monkeypatch.setattr(projection_module, "_CHUNK_BYTES", 8 * projection.k * 7)  # many chunks, the last one short
     vocabulary = Vocabulary.numbered(500)
     dense = projection.rows(vocabulary).to_dense()
-    expected = Sensitivity(
-        l1=int(np.abs(dense).sum(axis=1).max()), l2_squared=int((dense * dense).sum(axis=1).max())
-    )
+    expected = Sensitivity(l1=int(np.abs(dense).sum(axis=1).max()), l2_squared=int((dense * dense).sum(axis=1).max()))
     assert realized_sensitivity(projection, vocabulary) == expected
     assert sensitivity(projection, vocabulary) == expected
     if FAMILIES[projection.family].open_vocabulary:
@@ -68,9 +60,7 @@ def test_sensitivity_equals_brute_force(projection: Projection, monkeypatch: pyt
 @every_projection
 def test_a_closed_family_refuses_to_work_without_a_public_vocabulary(projection: Projection) -> None:
     if projection.record.open_vocabulary:
-        assert sensitivity(projection, None).l1 == projection.record.l1(
-            projection.k, blocks=projection.blocks
-        )
+        assert sensitivity(projection, None).l1 == projection.record.l1(projection.k, blocks=projection.blocks)
     else:
         with pytest.raises(ParameterError, match=f"stated for {projection.family}, got None.*itself leak"):
             sensitivity(projection, None)
@@ -82,7 +72,7 @@ def test_a_row_depends_on_its_attribute_only(projection: Projection, monkeypatch
     together = projection.rows(texts).to_dense()
     alone = np.vstack([projection.rows([text]).to_dense() for text in texts])
     assert np.array_equal(together, alone)
-    monkeypatch.setattr(rows_module, "_CHUNK_BYTES", 1)  # one attribute a chunk
+    monkeypatch.setattr(projection_module, "_CHUNK_BYTES", 1)  # one attribute a chunk
     assert np.array_equal(projection.rows(texts).to_dense(), together)
 
 
@@ -140,7 +130,7 @@ def test_structure_of_the_rows() -> None:
 def test_a_short_stream_is_prolonged(monkeypatch: pytest.MonkeyPatch) -> None:
     projection, texts = Projection("ternary", 200, 1, SEED), Vocabulary.numbered(50)
     expected = projection.rows(texts).to_dense()
-    monkeypatch.setattr(rows_module, "_ternary_length", lambda k: k)  # nearly every row skips a byte
+    monkeypatch.setattr(projection_module, "_ternary_length", lambda k: k)  # nearly every row skips a byte
     assert np.array_equal(projection.rows(texts).to_dense(), expected)
 
 
@@ -156,13 +146,13 @@ def test_buckets_are_exact_where_products_need_96_bits() -> None:
         *(2**64 // 7 * i for i in range(7)),
     ]
     for k in (1, 2, 3, 1000, 2**31 - 1, 2**32 - 1):
-        scaled = rows_module._scaled(np.array(words, dtype=np.uint64), k)
+        scaled = projection_module._scaled(np.array(words, dtype=np.uint64), k)
         assert scaled.tolist() == [word * k >> 64 for word in words]
 
 
 def test_deviates_are_finite_and_symmetric_at_the_ends_of_the_law() -> None:
     words = np.array([0, 2**64 - 1, 2**63 - 1, 2**63], dtype=np.uint64)
-    lowest, highest, below, above = rows_module._deviates(words).tolist()
+    lowest, highest, below, above = projection_module._deviates(words).tolist()
     assert lowest == -highest
     assert 8.29 < highest < 8.3  # the bound that types and MAX_GRID_BITS rest on
     assert below == -above < 0
@@ -170,9 +160,9 @@ def test_deviates_are_finite_and_symmetric_at_the_ends_of_the_law() -> None:
 
 def test_sensitivity_rounds_roots_up() -> None:
     assert Sensitivity(3, 9).l2 == 3.0
-    for square in (2, 3, 5, 10**15 + 1, 2**60 + 1):
-        assert Sensitivity(1, square).l2 ** 2 >= square * (1 - 1e-15)
-        assert Sensitivity(1, square).l2 > math.sqrt(square)
+    for square in (2, 3, 5, 10**15 + 1, 2**60 + 1, 3 * 2**59 + 7):
+        root = Fraction(Sensitivity(1, square).l2)
+        assert square < root**2 < square * (1 + Fraction(1, 2**50))
 
 
 def test_projections_are_values() -> None:

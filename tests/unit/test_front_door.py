@@ -1,0 +1,34 @@
+"""`import dimly` is instant and honest about what it offers."""
+
+import subprocess
+import sys
+
+import pytest
+
+import dimly
+
+HEAVY = ("numpy", "scipy", "numba", "pydantic", "flint", "dp_accounting", "rich")
+
+
+def test_import_loads_nothing_heavy() -> None:
+    code = f"import sys, dimly; print([m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "[]"
+
+
+def test_plans_do_not_load_the_accountant() -> None:
+    code = "import sys, dimly; dimly.Plan; dimly.compose; print('dp_accounting' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", dimly.__all__)
+def test_every_name_is_there(name: str) -> None:
+    assert getattr(dimly, name) is not None
+    assert name in dir(dimly)
+
+
+def test_all_is_complete_and_nothing_else_is_there() -> None:
+    assert sorted(dimly.__all__) == sorted(dimly._ROOM_OF)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        dimly.nonsense  # noqa: B018
