@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from tests.statistical.checks import ALPHA, Floats, alarm, mean_is, variance_is
 
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.families import FAMILIES
 from dimly.mechanisms.projection import Projection
 from dimly.mechanisms.rows import DenseRows, HashedRows
 
-ALPHA = 1e-6
 N_SEEDS, TRIALS_PER_SEED = 250, 100
 DIFFERENCES = {
     "bits": np.array([1, 1, -1, 0, 1, 1]),  # few ones: ‖z‖₄⁴ weighs, so that κ shows
@@ -33,7 +33,6 @@ CASES = {
     "gaussian": ("gaussian", 8, 1, 8),
     "gaussian-coarse": ("gaussian", 16, 1, 2),  # one step of the grid is one standard deviation of an entry
 }
-Floats = NDArray[np.float64]
 Sample = Callable[[str, str], NDArray[np.int64]]
 
 
@@ -73,39 +72,6 @@ def squared_distances(case: str, sketches: NDArray[np.int64]) -> tuple[Floats, i
 def stated_variance(difference: str, kurtosis: float, k: int) -> float:
     z = DIFFERENCES[difference].astype(np.float64)
     return float((2 * (z**2).sum() ** 2 + (kurtosis - 3) * (z**4).sum()) / k)
-
-
-def studentized(values: Floats, mean: float, *, corrected: bool = True) -> float:
-    """Return Student's t for a stated mean, corrected for skewness: nearly a standard normal deviate.
-
-    Squared deviations of squared lengths are skewed, so that plain t rejects far too often in the far tail. The
-    monotone cubic transformation of Hall (1992), "On the removal of skewness by transformation", mends that; a test
-    below shows both.
-    """
-    n = len(values)
-    spread = values.std(ddof=1)
-    t = math.sqrt(n) * (values.mean() - mean) / spread
-    if not corrected:
-        return float(t)
-    skew = float(((values - values.mean()) ** 3).mean() / spread**3) / math.sqrt(n)
-    return float(t + skew * (t**2 / 3 + 1 / 6) + skew**2 * t**3 / 27)
-
-
-def mean_is(values: Floats, mean: float) -> bool:
-    """Two-sided test of a mean at level ALPHA."""
-    return bool(abs(studentized(values, mean)) <= stats.norm.isf(ALPHA / 2))
-
-
-def variance_is(values: Floats, mean: float, variance: float) -> bool:
-    """Two-sided test of a variance about a known mean: it is the mean of the squared deviations."""
-    return mean_is((values - mean) ** 2, variance)
-
-
-def alarm(what: str, values: Floats, stated: float) -> str:
-    return (
-        f"{what}: measured {values.mean():.4f} ± {values.std() / math.sqrt(len(values)):.4f}, stated {stated:.4f}; "
-        f"a correct family fails for a share of {ALPHA:g} of all choices of seeds"
-    )
 
 
 every_case = pytest.mark.parametrize("case", CASES)
@@ -155,21 +121,6 @@ def test_a_grid_without_its_rescaling_is_noticed(sample: Sample) -> None:
     sketches = sample("gaussian-coarse", "bits")
     true = float((DIFFERENCES["bits"] ** 2).sum())
     assert not mean_is(4.0**-bits * (sketches**2).sum(axis=1), true)
-
-
-def test_the_test_itself_keeps_its_level() -> None:
-    """The data are more skewed, and the samples smaller, than those above; the level is one that can be counted."""
-    generator = np.random.default_rng(7)
-    trials, level = 8000, 1e-3
-    limit = stats.norm.isf(level / 2)
-    rejected = rejected_plain = 0
-    for _ in range(trials):
-        values = (generator.standard_normal(2500) ** 2 - 1) ** 2
-        rejected += abs(studentized(values, 2.0)) > limit
-        rejected_plain += abs(studentized(values, 2.0, corrected=False)) > limit
-    most = stats.binom.isf(ALPHA, trials, 1.5 * level)
-    assert rejected <= most, f"{rejected} of {trials} rejected at a level of {level:g} (α = {ALPHA:g})"
-    assert rejected_plain > most  # the check would notice a test that is too eager
 
 
 N_ATTRIBUTES = 60_000

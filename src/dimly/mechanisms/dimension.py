@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 from scipy.special import chdtri
@@ -114,6 +115,8 @@ def best_k(
         smallest = math.floor(24 * math.log(6 / probability)) + 1
     else:
         raise ParameterError(f"criterion must be 'variance' or 'deviation', got {criterion!r}.")
+    if rule == "lemma2" and n_attributes is not None and budget.delta > 0:
+        smallest = max(smallest, math.floor(2 * math.log(2 * n_attributes / budget.delta)) + 1)
     return step * _lowest(lambda i: error(step * i), max(1, -(-smallest // step)), LARGEST_K // step)
 
 
@@ -145,7 +148,7 @@ def nominal_noise(
         sigma = gaussian_scale(budget, l2_sensitivity=1.0, rule=rule, k=k, n_attributes=n_attributes)
         v, m4 = gaussian_moments(sigma * moved.l2)
     else:
-        v, m4 = gaussian_moments(gaussian_scale(budget, l2_sensitivity=moved.l2, rule=rule))
+        v, m4 = gaussian_moments(moved.l2 * _unit_scale(budget, rule))
     return Noise(v * scale**2, m4 * scale**4)
 
 
@@ -185,11 +188,23 @@ def _poisson_quantile(mean: float, tail: float) -> int:
 
 
 def _lowest(error: Callable[[int], float], low: int, high: int) -> int:
-    """Return where a function that falls and then rises is lowest."""
+    """Return where ``error`` is lowest: on a coarse grid first, because realized norms make it jagged at small k."""
+    grid = sorted({low, high, *(min(high, math.ceil(low * 1.15**i)) for i in range(_grid_size(low, high)))})
+    best = min(range(len(grid)), key=lambda i: error(grid[i]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     while low < high:
         middle = (low + high) // 2
         if error(middle) <= error(middle + 1):
             high = middle
         else:
             low = middle + 1
-    return low
+    return min((low, grid[best]), key=error)
+
+
+def _grid_size(low: int, high: int) -> int:
+    return math.ceil(math.log(high / low, 1.15)) + 1
+
+
+@lru_cache(maxsize=64)
+def _unit_scale(budget: Budget, rule: Rule) -> float:
+    return gaussian_scale(budget, l2_sensitivity=1.0, rule=rule)

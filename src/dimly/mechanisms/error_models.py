@@ -182,7 +182,9 @@ class CountingError:
             + self._norm_noise(y)
         )
         covariance = 2 * c * (wx + wy - 2) / n + 2 * g * v * c
-        return np.clip((norms - 2 * covariance) / (norms + self.k * v), 0.0, 1.0)
+        total = norms + self.k * v
+        # Without noise and collisions every blend is exact; take the plain distance.
+        return np.clip((norms - 2 * covariance) / np.where(total > 0, total, np.inf), 0.0, 1.0)
 
     def inner_product(
         self, squared_norms: tuple[ArrayLike, ArrayLike], inner_product: ArrayLike, *, one_sided: bool = False
