@@ -7,6 +7,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dimly.analyst import Estimate, Release, Vector
+    from dimly.api import publish
     from dimly.errors import (
         BudgetError,
         DataError,
@@ -38,6 +40,8 @@ _HOME = {
         "ParameterError",
         "ReleaseError",
     ),
+    "analyst": ("Estimate", "Release", "Vector"),
+    "api": ("publish",),
     "mechanisms": ("MECHANISMS", "Plan", "Vocabulary", "best_k"),
     "privacy": (
         "Budget",
@@ -60,10 +64,13 @@ __all__ = [
     "Cost",
     "DataError",
     "DimlyError",
+    "Estimate",
     "MissingExtraError",
     "ParameterError",
     "Plan",
+    "Release",
     "ReleaseError",
+    "Vector",
     "Vocabulary",
     "best_k",
     "compose",
@@ -71,6 +78,7 @@ __all__ = [
     "epsilon_of",
     "gaussian_scale",
     "laplace_scale",
+    "publish",
 ]
 
 

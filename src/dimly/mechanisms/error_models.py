@@ -64,6 +64,14 @@ class ErrorModel(Protocol):
     def attribute(self, squared_norm: ArrayLike, value: ArrayLike = 0.0) -> Floats:
         """Return the variance of one estimated attribute of a person with that squared norm."""
 
+    def joint(
+        self, squared_norms: tuple[ArrayLike, ArrayLike], inner_product: ArrayLike, *, one_sided: bool = False
+    ) -> Floats:
+        """Return covariances of the estimates of ‖x‖², ‖y‖² and ⟨x, y⟩, of shape (…, 3, 3).
+
+        With ``one_sided`` the analyst knows ‖y‖² exactly.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class SignedSketchError:
@@ -109,6 +117,18 @@ class SignedSketchError:
         """Var = v + (‖x‖² + (κ−2)·x_a²)/k: the inner product with the attribute's own unit vector."""
         norm, x = _floats(squared_norm, value)
         return self.noise.variance + (norm + (self.kurtosis - 2) * x**2) / self.k
+
+    def joint(
+        self, squared_norms: tuple[ArrayLike, ArrayLike], inner_product: ArrayLike, *, one_sided: bool = False
+    ) -> Floats:
+        """Cov(‖x̂‖², ‖ŷ‖²) = (2c² + (κ−3)Σx²y²)/k; Cov(‖x̂‖², ⟨x̂,ŷ⟩) = (2c‖x‖² + (κ−3)Σx³y)/k + 2vc."""
+        nx, ny, c = _floats(*squared_norms, inner_product)
+        v, excess = self.noise.variance, (self.kurtosis - 3) / self.k if self.bits else 0.0
+        norms = tuple(self.distance(one_sided=True)(n) for n in (nx, ny))
+        between = 2 * c**2 / self.k + excess * c
+        with_inner = tuple(2 * n * c / self.k + excess * c + 2 * v * c for n in (nx, ny))
+        inner = self.inner_product((nx, ny), c, one_sided=one_sided)
+        return _covariances(norms, between, with_inner, inner, one_sided=one_sided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +221,20 @@ class CountingError:
         norm, x = _floats(squared_norm, value)
         return self._gain * self.noise.variance + (norm - x**2) / self._free
 
+    def joint(
+        self, squared_norms: tuple[ArrayLike, ArrayLike], inner_product: ArrayLike, *, one_sided: bool = False
+    ) -> Floats:
+        """Return covariances of the blended squared norms and the centered inner product."""
+        nx, ny, c = _floats(*squared_norms, inner_product)
+        h, once = 1 - self.blend, 1.0 if self.bits else 0.0
+        norms = tuple(self.distance(one_sided=True, weights=(n, np.zeros_like(n)))(n) for n in (nx, ny))
+        between = h**2 * 2 * (c**2 - once * c) / self._free
+        with_inner = tuple(
+            h * (2 * c * (n - once) / self._free + 2 * self._gain * self.noise.variance * c) for n in (nx, ny)
+        )
+        inner = self.inner_product((nx, ny), c, one_sided=one_sided)
+        return _covariances(norms, between, with_inner, inner, one_sided=one_sided)
+
     def _norm_noise(self, noise: Noise) -> float:
         """Variance of g‖Cη‖², the noise's own share in a centered squared norm."""
         v, m4 = noise
@@ -265,6 +299,16 @@ class FlippedBitsError:
         norm, _ = _floats(squared_norm, value)
         return np.full_like(norm, self.bit_variance)
 
+    def joint(
+        self, squared_norms: tuple[ArrayLike, ArrayLike], inner_product: ArrayLike, *, one_sided: bool = False
+    ) -> Floats:
+        """Return covariances: d·u for weights, u‖y‖² of x's weight with the inner product, none between weights."""
+        nx, ny, c = _floats(*squared_norms, inner_product)
+        weight = np.full_like(nx, self.n_attributes * self.bit_variance)
+        with_inner = (self.bit_variance * ny, self.bit_variance * nx)
+        inner = self.inner_product((nx, ny), c, one_sided=one_sided)
+        return _covariances((weight, weight), np.zeros_like(nx), with_inner, inner, one_sided=one_sided)
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyDistanceError:
@@ -290,6 +334,26 @@ class NoisyDistanceError:
         """Refuse: distances alone do not tell attributes."""
         del squared_norm, value
         raise ParameterError("noisy distances do not tell attributes. Publish sketches instead.")
+
+    def joint(
+        self, squared_norms: tuple[ArrayLike, ArrayLike], inner_product: ArrayLike, *, one_sided: bool = False
+    ) -> Floats:
+        """Refuse: distances alone do not tell norms."""
+        del squared_norms, inner_product, one_sided
+        raise ParameterError("noisy distances do not tell norms. Publish sketches instead.")
+
+
+def _covariances(
+    norms: tuple[Floats, ...], between: Floats, with_inner: tuple[Floats, ...], inner: Floats, *, one_sided: bool
+) -> Floats:
+    """Arrange variances and covariances of (‖x‖², ‖y‖², ⟨x, y⟩) as matrices; a norm that is known has none."""
+    known = 0.0 if one_sided else 1.0
+    rows = [
+        [norms[0], known * between, with_inner[0]],
+        [known * between, known * norms[1], known * with_inner[1]],
+        [with_inner[0], known * with_inner[1], inner],
+    ]
+    return np.stack([np.stack(np.broadcast_arrays(*row), axis=-1) for row in rows], axis=-2)
 
 
 def _floats(*values: ArrayLike) -> tuple[Floats, ...]:

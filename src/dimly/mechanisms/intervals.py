@@ -39,9 +39,7 @@ def invert_interval(
     >>> round(float(low)), round(float(high))
     (218, 665)
     """
-    if not 0 < confidence < 1:
-        raise ParameterError(f"confidence must be in (0, 1), got {confidence!r}.")
-    z2 = float(ndtri((1 + confidence) / 2)) ** 2
+    z2 = normal_quantile(confidence) ** 2
     est, square, linear, constant = np.broadcast_arrays(
         *(np.asarray(part, dtype=np.float64) for part in (estimate, *variance))
     )
@@ -59,3 +57,43 @@ def invert_interval(
     high = np.where(empty, np.sqrt(z2 * np.maximum(constant, 0.0)), high)
     high = np.minimum(high, largest)
     return np.minimum(low, high), high
+
+
+def ratio_interval(
+    numerator: ArrayLike,
+    denominator: ArrayLike,
+    variance: Polynomial,
+    *,
+    confidence: float = 0.95,
+) -> tuple[Floats, Floats]:
+    """Return the ratios t in [0, 1] at which numerator − t·denominator would not be surprisingly far from zero.
+
+    Fieller's interval: ``variance`` is that of numerator − t·denominator, a quadratic in t. Where the denominator
+    may well be zero, every ratio is possible.
+
+    Examples
+    --------
+    >>> low, high = ratio_interval(30.0, 100.0, Polynomial(25.0, -10.0, 16.0))
+    >>> round(float(low), 3), round(float(high), 3)
+    (0.226, 0.374)
+    """
+    z2 = normal_quantile(confidence) ** 2
+    top, bottom, square, linear, constant = np.broadcast_arrays(
+        *(np.asarray(part, dtype=np.float64) for part in (numerator, denominator, *variance))
+    )
+    # (top − t·bottom)² ≤ z²(square·t² + linear·t + constant)
+    a, h, c = bottom**2 - z2 * square, top * bottom + z2 * linear / 2, top**2 - z2 * constant
+    discriminant = h**2 - a * c
+    known = (a > 0) & (bottom > 0) & (discriminant >= 0)
+    root = np.sqrt(np.where(known, discriminant, 0.0))
+    safe = np.where(known, a, 1.0)
+    low = np.where(known, (h - root) / safe, 0.0)
+    high = np.where(known, (h + root) / safe, 1.0)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def normal_quantile(confidence: float) -> float:
+    """Return z with P(|N(0, 1)| ≤ z) = ``confidence``."""
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence must be in (0, 1), got {confidence!r}.")
+    return float(ndtri((1 + confidence) / 2))

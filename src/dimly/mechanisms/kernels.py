@@ -19,7 +19,7 @@ Integers = NDArray[np.integer[Any]]
 
 
 @njit(nogil=True, cache=True)
-def project_single(  # noqa: PLR0917 - Numba takes no keyword-only parameters
+def project_single(
     columns: Integers,
     signs: Integers | None,
     indptr: Integers,
@@ -45,7 +45,7 @@ def project_single(  # noqa: PLR0917 - Numba takes no keyword-only parameters
 
 
 @njit(nogil=True, cache=True)
-def project_blocks(  # noqa: PLR0917 - Numba takes no keyword-only parameters
+def project_blocks(
     columns: Integers,
     signs: Integers,
     indptr: Integers,
@@ -68,7 +68,7 @@ def project_blocks(  # noqa: PLR0917 - Numba takes no keyword-only parameters
 
 
 @njit(nogil=True, cache=True)
-def project_dense(  # noqa: PLR0917 - Numba takes no keyword-only parameters
+def project_dense(
     matrix: Integers,
     indptr: Integers,
     indices: Integers,

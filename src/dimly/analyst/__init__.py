@@ -1,0 +1,6 @@
+"""Party B: what can be told from published numbers, and how surely."""
+
+from dimly.analyst.estimate import Estimate
+from dimly.analyst.release import Release, Vector
+
+__all__ = ["Estimate", "Release", "Vector"]

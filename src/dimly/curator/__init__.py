@@ -1,0 +1,1 @@
+"""Party A: private data and secret randomness live here, and nowhere else."""

@@ -1,0 +1,191 @@
+"""Private tables in memory, checked and turned into integers: one compressed sparse row per person.
+
+Errors here say what is wrong and never quote a value, a user or a count that depends on the data.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+from dimly.errors import DataError, ParameterError
+from dimly.mechanisms.attributes import attribute_text
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class People:
+    """Whole people as integers: person i has ``indices[indptr[i]:indptr[i+1]]``, each attribute once.
+
+    Attributes
+    ----------
+    indptr, indices : ndarray
+        Compressed sparse rows; indices are positions in the list of attributes.
+    values : ndarray of int64, optional
+        In 0…resolution; None: all ones.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32] | NDArray[np.int64]
+    values: NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def take(self, order: NDArray[np.int64]) -> "People":
+        """Return the people at these positions, in this order."""
+        matrix = scipy.sparse.csr_array(
+            (np.arange(len(self.indices)), self.indices, self.indptr), shape=(len(self), _width(self.indices))
+        )[order]
+        values = None if self.values is None else self.values[matrix.data]
+        return People(matrix.indptr.astype(np.int64), matrix.indices, values)
+
+
+def people_of(
+    table: Any, *, resolution: int, n_columns: int | None, attributes: Iterable[object] | None
+) -> tuple[People, tuple[str, ...]]:
+    """Return the people of a matrix, and its attributes as canonical text.
+
+    Parameters
+    ----------
+    table : array_like or SciPy sparse matrix
+        One row per person: booleans, 0 and 1, or values in [0, 1] if ``resolution`` is above 1.
+    resolution : int
+        1 for bits; else values become integers in 0…resolution.
+    n_columns : int or None
+        Number of columns that a plan allows.
+    attributes : iterable or None
+        Names of the columns; "0", "1", … by default. Columns with the same canonical text are one attribute, and
+        a person's value of it is the largest of theirs.
+
+    Raises
+    ------
+    DataError
+        If the table does not fit.
+    """
+    matrix = _as_csr(table)
+    names = _names(attributes, matrix.shape[1])
+    if n_columns is not None and matrix.shape[1] != n_columns and attributes is None:
+        raise DataError(f"the table must have {n_columns} columns, as the plan says, got {matrix.shape[1]}.")
+    values = _integers(matrix.data, resolution)
+    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices
+    position, distinct = _distinct(names)
+    if len(distinct) < len(names):
+        indices = position[indices]
+    if len(distinct) < len(names) or not matrix.has_canonical_format:
+        indptr, indices, values = _largest_of_repeats(indptr, indices, values)
+    if resolution == 1:
+        if not values.all():  # explicit zeros
+            keep = values != 0
+            indptr = np.concatenate([[0], np.cumsum(keep)])[indptr]
+            indices = indices[keep]
+        return People(indptr, indices, None), distinct
+    return People(indptr, indices, values), distinct
+
+
+def user_ids(users: ArrayLike | None, n_users: int) -> NDArray[Any]:
+    """Return the ids of ``n_users`` people as an array of integers or of text, checked.
+
+    Raises
+    ------
+    DataError
+        If there are too many or too few, if they are neither integers nor text, or not all different.
+    """
+    if users is None:
+        return np.arange(n_users, dtype=np.int64)
+    ids = np.asarray(users)
+    if ids.ndim != 1 or len(ids) != n_users:
+        raise DataError("users must be a list with one id for each row of the table.")
+    if ids.dtype == object:
+        kinds = {type(user) for user in ids.tolist()}
+        if kinds == {str}:
+            ids = ids.astype(np.dtypes.StringDType())
+        elif kinds and all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
+            ids = ids.astype(np.int64)
+    if ids.dtype.kind == "U":
+        ids = ids.astype(np.dtypes.StringDType())
+    if ids.dtype.kind in "iu":
+        ids = ids.astype(np.int64)
+    elif ids.dtype.kind != "T":
+        raise DataError("users must be integers or text, all of one kind.")
+    if len(np.unique(ids)) != len(ids):
+        raise DataError("users must all be different. Merge the rows of one person first.")
+    return ids
+
+
+def _as_csr(table: Any) -> Any:
+    if scipy.sparse.issparse(table):
+        if table.ndim != 2:
+            raise DataError(f"the table must have two dimensions, got {table.ndim}.")
+        if table.format == "csr":
+            return table
+        coo = table.tocoo()
+        # SciPy adds repeated entries up when it converts; we want the largest. So repeats are kept until later.
+        order = np.argsort(coo.coords[0], kind="stable")
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(coo.coords[0], minlength=coo.shape[0]))])
+        return scipy.sparse.csr_array((coo.data[order], coo.coords[1][order], indptr), shape=coo.shape)
+    dense = np.asarray(table)
+    if dense.ndim != 2:
+        raise DataError(f"the table must have two dimensions, got {dense.ndim}.")
+    if dense.dtype.kind not in "biuf":
+        raise DataError(f"the table must hold booleans or numbers, got {dense.dtype}.")
+    return scipy.sparse.csr_array(dense)
+
+
+def _names(attributes: Iterable[object] | None, width: int) -> list[str]:
+    if attributes is None:
+        return [str(i) for i in range(width)]
+    if isinstance(attributes, str | bytes):
+        raise ParameterError("attributes must be a list of names, one for each column.")
+    names = [attribute_text(name) for name in attributes]
+    if len(names) != width:
+        raise DataError(f"attributes must name each of the table's {width} columns, got {len(names)} names.")
+    return names
+
+
+def _distinct(names: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    first: dict[str, int] = {}
+    position = np.fromiter((first.setdefault(name, len(first)) for name in names), np.int32, len(names))
+    return position, tuple(first)
+
+
+def _integers(data: NDArray[Any], resolution: int) -> NDArray[np.int64]:
+    if data.dtype.kind not in "biuf":
+        raise DataError(f"the table must hold booleans or numbers, got {data.dtype}.")
+    if data.dtype.kind == "b":
+        return data.astype(np.int64) * resolution
+    if data.dtype.kind == "f" and np.isnan(data).any():
+        raise DataError("the table must not hold NaN. Leave out what is unknown, or fill it in.")
+    if len(data) and not (data.min() >= 0 and data.max() <= 1):
+        raise DataError("the table's values must lie in [0, 1]. Scale or clip them by public bounds.")
+    if resolution == 1:
+        if data.dtype.kind == "f" and not ((data == 0) | (data == 1)).all():
+            raise DataError("the plan is for bits: values must be 0 or 1. Make a plan with resolution > 1 for others.")
+        return data.astype(np.int64)
+    return np.rint(data.astype(np.float64) * resolution).astype(np.int64)
+
+
+def _largest_of_repeats(
+    indptr: NDArray[np.int64], indices: NDArray[Any], values: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+    """Return rows in which no attribute repeats; of several values the largest stays."""
+    person = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    used = slice(int(indptr[0]), int(indptr[-1]))
+    indices, values = indices[used], values[used]
+    order = np.lexsort((indices, person))
+    person, indices, values = person[order], indices[order], values[order]
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(person) != 0) | (np.diff(indices) != 0)]))
+    if not len(indices):
+        return np.zeros_like(indptr), indices, values
+    kept = np.bincount(person[starts], minlength=len(indptr) - 1)
+    return (
+        np.concatenate([[0], np.cumsum(kept)]),
+        indices[starts],
+        np.maximum.reduceat(values, starts),
+    )
+
+
+def _width(indices: NDArray[Any]) -> int:
+    return int(indices.max(initial=0)) + 1

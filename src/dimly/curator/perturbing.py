@@ -1,0 +1,103 @@
+"""From people to published rows: the only code that touches private values, for every mechanism and every engine."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from dimly.curator import kernels
+from dimly.curator.people import People
+from dimly.curator.randomness import WordSource
+from dimly.curator.sampling import NoiseSampler
+from dimly.errors import DataError
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_parts import FlipNoise
+from dimly.mechanisms.randomized_response import FLIP_BITS
+
+# Sketches are made, perturbed and written in pieces that stay in the second cache.
+_PIECE = 1 << 16
+_FLIP_WORDS = 1 << 15
+
+
+class Perturber:
+    """Turns batches of people into published rows, by one plan, for one list of attributes.
+
+    Deriving the projection's rows and the sampler's tables is done here, once for any number of batches.
+
+    Parameters
+    ----------
+    plan : Plan
+    attributes : sequence of str
+        Canonical texts; what :class:`People` index. With a closed vocabulary, the vocabulary itself.
+    """
+
+    def __init__(self, plan: Plan, attributes: Sequence[str]) -> None:
+        self.plan = plan
+        self._n_attributes = len(attributes)
+        self._rows = None if plan.projection is None else plan.rows(attributes)
+        self._sampler = None if isinstance(plan.noise, FlipNoise) else NoiseSampler(plan.table)
+
+    def perturb(self, people: People, words: WordSource) -> NDArray[Any]:
+        """Return what is published of ``people``, in their order, with noise from ``words``.
+
+        Returns
+        -------
+        ndarray
+            Sketches: shape (people, k) of the plan's type. Randomized response: uint8 of shape (people, ⌈d/8⌉), bit i
+            in byte i//8 as bit i%8. Noisy distances: all pairs i < j, row after row of the upper triangle.
+        """
+        if self._rows is not None:
+            return self._sketches(people, words)
+        if self._sampler is None:
+            return self._flipped(people, words)
+        return self._distances(people, words)
+
+    def _sketches(self, people: People, words: WordSource) -> NDArray[Any]:
+        assert self._rows is not None  # noqa: S101
+        assert self._sampler is not None  # noqa: S101
+        k = self._rows.k
+        out = np.empty((len(people), k), self.plan.dtype)
+        step = max(1, _PIECE // k)
+        piece = np.empty((min(step, len(people)), k), np.int64)
+        for start in range(0, len(people), step):
+            stop = min(start + step, len(people))
+            sketch = piece[: stop - start]
+            self._rows.project(people.indptr[start : stop + 1], people.indices, people.values, out=sketch)
+            self._sampler.add(sketch.reshape(-1), words, out[start:stop].reshape(-1))
+        return out
+
+    def _flipped(self, people: People, words: WordSource) -> NDArray[np.uint8]:
+        assert isinstance(self.plan.noise, FlipNoise)  # noqa: S101
+        d = self._n_attributes
+        width = -(-d // 64)
+        bits = np.empty((len(people), width), "<u8")
+        flat = bits.reshape(-1)
+        random = np.empty(_FLIP_WORDS, np.uint64)
+        threshold = self.plan.noise.flip.numerator
+        done = 0
+        while done < len(flat):
+            words.fill(random)
+            done = kernels.flip_words(flat, done, random, threshold, FLIP_BITS)
+        kernels.toggle_bits(bits, people.indptr, people.indices)
+        if d % 64:  # padding carries nothing
+            bits[:, -1] &= np.uint64((1 << (d % 64)) - 1)
+        return np.ascontiguousarray(bits.view(np.uint8)[:, : -(-d // 8)])
+
+    def _distances(self, people: People, words: WordSource) -> NDArray[Any]:
+        assert self._sampler is not None  # noqa: S101
+        n = len(people)
+        if self.plan.n_users is not None and n > self.plan.n_users:
+            raise DataError(f"the table must have at most {self.plan.n_users} people, as the plan says.")
+        values = np.ones(len(people.indices), np.int64) if people.values is None else people.values
+        matrix = scipy.sparse.csr_array((values, people.indices, people.indptr), shape=(n, self._n_attributes))
+        norms = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
+        out = np.empty(n * (n - 1) // 2, self.plan.dtype)
+        at = 0
+        for i in range(n - 1):
+            products = (matrix[[i]] @ matrix[i + 1 :].T).toarray().reshape(-1)
+            row = norms[i] + norms[i + 1 :] - 2 * products
+            self._sampler.add(row, words, out[at : at + len(row)])
+            at += len(row)
+        return out

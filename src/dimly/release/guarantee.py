@@ -1,0 +1,58 @@
+"""What a release promises, in words that are true, and what it does not."""
+
+import math
+
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_parts import GaussianNoise
+
+_UNIT = {
+    "attribute": "any one attribute value of any one person",
+    "column": "any one categorical column of any one person",
+}
+
+
+def guarantee(plan: Plan, n_users: int, *, private: bool = True) -> str:
+    """Return the promise of a release, its limits, and what it rests on, one sentence a line.
+
+    Examples
+    --------
+    >>> from dimly.privacy import Budget
+    >>> plan = Plan.of("counting+laplace", Budget(1.0), k=8, seed=bytes(32))
+    >>> print(guarantee(plan, 100).splitlines()[1])
+    A guess that was right with probability 50 % can become at most 73.1% sure.
+    """
+    if not private:
+        return (
+            "NOT PRIVATE: the noise did not come from a fresh secret keystream. This release is for tests only and "
+            "must not be given to anyone."
+        )
+    cost = plan.cost
+    claim = f"epsilon = {cost.epsilon:g}, delta = {cost.delta:g}"
+    factor = f"e^{cost.epsilon:g} = {math.exp(cost.epsilon):.3g}"
+    lines = [f"Publishing changes the odds of {_UNIT[plan.unit]} by at most {factor} ({claim})."]
+    if cost.delta:
+        small = cost.delta * n_users <= 0.1
+        lines.append(
+            f"Beyond that factor the probability of any set of outcomes may change by delta = {cost.delta:g}, which is "
+            + ("" if small else "NOT ")
+            + f"well below 1/n = {1 / max(n_users, 1):.2g}"
+            + ("." if small else ": this much would allow some people to be exposed altogether.")
+        )
+    else:
+        posterior = plan.budget.posterior(0.5)
+        lines.append(f"A guess that was right with probability 50 % can become at most {posterior:.1%} sure.")
+    sampling = ", and counts the sampling error of its tables" if isinstance(plan.noise, GaussianNoise) else ""
+    not_protected = (
+        "who is in the release",
+        "what follows from attributes that go together, or from a trend over many",
+        "that two people are near each other",
+    )
+    lines += [
+        f"Several at once: the odds of m {plan.unit}s of one person change by up to e^(m·epsilon)"
+        + (", with a delta above m·delta." if cost.delta else "."),
+        f"Not protected: {'; '.join(not_protected)}.",
+        "Every further release of the same people costs as much again; all recipients count together.",
+        f"Noise is drawn from an AES-256 keystream: the promise is as strong as that cipher{sampling}.",
+        "Nothing in the published numbers can prove that noise was added as stated; that is the publisher's word.",
+    ]
+    return "\n".join(lines)
