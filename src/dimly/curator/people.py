@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.attributes import attribute_text
 
+_NO_IDS = (bool, np.timedelta64)  # Python and NumPy call them integers
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class People:
@@ -68,8 +70,8 @@ def people_of(
     matrix = _as_csr(table)
     names = _names(attributes, matrix.shape[1])
     if n_columns is not None and matrix.shape[1] != n_columns and attributes is None:
-        raise DataError(f"the table must have {n_columns} columns, as the plan says, got {matrix.shape[1]}.")
-    values = _integers(matrix.data, resolution)
+        raise DataError(f"the table must have {n_columns} columns, as the plan says.")
+    values = _steps(matrix.data, resolution)
     indptr, indices = matrix.indptr.astype(np.int64), matrix.indices
     position, distinct = _distinct(names)
     if len(distinct) < len(names):
@@ -95,20 +97,24 @@ def user_ids(users: ArrayLike | None, n_users: int) -> NDArray[Any]:
     """
     if users is None:
         return np.arange(n_users, dtype=np.int64)
-    ids = np.asarray(users)
+    # A plain list goes through objects, because NumPy would turn [1, "a"] into text and [True, 2] into numbers.
+    ids = np.asarray(users) if hasattr(users, "__array__") else np.asarray(users, dtype=object)
     if ids.ndim != 1 or len(ids) != n_users:
         raise DataError("users must be a list with one id for each row of the table.")
-    if ids.dtype == object:
-        kinds = {type(user) for user in ids.tolist()}
-        if kinds == {str}:
+    if ids.dtype.kind == "T":  # which may hold a missing one
+        ids = ids.astype(object)
+    kinds = {type(user) for user in ids.tolist()} if ids.dtype == object else {ids.dtype.type}
+    if kinds and all(issubclass(kind, str) for kind in kinds):
+        try:
             ids = ids.astype(np.dtypes.StringDType())
-        elif kinds and all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
-            ids = ids.astype(np.int64)
-    if ids.dtype.kind == "U":
-        ids = ids.astype(np.dtypes.StringDType())
-    if ids.dtype.kind in "iu":
+        except (TypeError, UnicodeError):
+            raise DataError("users must be text that encodes to UTF-8.") from None
+    elif all(issubclass(kind, int | np.integer) and not issubclass(kind, _NO_IDS) for kind in kinds):
+        limits = np.iinfo(np.int64)
+        if len(ids) and not (limits.min <= ids.min() and ids.max() <= limits.max):
+            raise DataError("users must be integers that fit 64 bits, or text.")
         ids = ids.astype(np.int64)
-    elif ids.dtype.kind != "T":
+    else:
         raise DataError("users must be integers or text, all of one kind.")
     if len(np.unique(ids)) != len(ids):
         raise DataError("users must all be different. Merge the rows of one person first.")
@@ -120,18 +126,38 @@ def _as_csr(table: Any) -> Any:
         if table.ndim != 2:
             raise DataError(f"the table must have two dimensions, got {table.ndim}.")
         if table.format == "csr":
-            return table
+            return _checked(table.data, table.indices, table.indptr, table.shape)
         coo = table.tocoo()
         # SciPy adds repeated entries up when it converts; we want the largest. So repeats are kept until later.
         order = np.argsort(coo.coords[0], kind="stable")
         indptr = np.concatenate([[0], np.cumsum(np.bincount(coo.coords[0], minlength=coo.shape[0]))])
-        return scipy.sparse.csr_array((coo.data[order], coo.coords[1][order], indptr), shape=coo.shape)
-    dense = np.asarray(table)
+        return _checked(coo.data[order], coo.coords[1][order], indptr, coo.shape)
+    try:
+        dense = np.asarray(table)
+    except ValueError:  # its text tells the shape of the data
+        raise DataError("the table must have rows of one length.") from None
     if dense.ndim != 2:
         raise DataError(f"the table must have two dimensions, got {dense.ndim}.")
     if dense.dtype.kind not in "biuf":
-        raise DataError(f"the table must hold booleans or numbers, got {dense.dtype}.")
+        raise _not_numbers(dense)
+    if dense.dtype == np.float16:  # SciPy has no such sparse matrices
+        dense = dense.astype(np.float32)
     return scipy.sparse.csr_array(dense)
+
+
+def _checked(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Any:
+    """Return a matrix whose indices fit its shape; kernels rely on it. A new one knows no stale flags either."""
+    try:
+        matrix = scipy.sparse.csr_array((data, indices, indptr), shape=shape)
+        matrix.check_format(full_check=True)
+    except ValueError:
+        raise DataError("the table must be a valid sparse matrix: its indices do not fit its shape.") from None
+    return matrix
+
+
+def _not_numbers(data: NDArray[Any]) -> DataError:
+    # The kind and not the type: "<U12" would say how long a text is.
+    return DataError(f"the table must hold booleans or numbers, got {data.dtype.type.__name__}.")
 
 
 def _names(attributes: Iterable[object] | None, width: int) -> list[str]:
@@ -141,7 +167,7 @@ def _names(attributes: Iterable[object] | None, width: int) -> list[str]:
         raise ParameterError("attributes must be a list of names, one for each column.")
     names = [attribute_text(name) for name in attributes]
     if len(names) != width:
-        raise DataError(f"attributes must name each of the table's {width} columns, got {len(names)} names.")
+        raise DataError("attributes must name each of the table's columns, once for each.")
     return names
 
 
@@ -151,11 +177,12 @@ def _distinct(names: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]
     return position, tuple(first)
 
 
-def _integers(data: NDArray[Any], resolution: int) -> NDArray[np.int64]:
+def _steps(data: NDArray[Any], resolution: int) -> NDArray[Any]:
+    """Return values as integers in 0…resolution; bits in whatever type they came, because there may be many."""
     if data.dtype.kind not in "biuf":
-        raise DataError(f"the table must hold booleans or numbers, got {data.dtype}.")
+        raise _not_numbers(data)
     if data.dtype.kind == "b":
-        return data.astype(np.int64) * resolution
+        return data if resolution == 1 else data.astype(np.int64) * resolution
     if data.dtype.kind == "f" and np.isnan(data).any():
         raise DataError("the table must not hold NaN. Leave out what is unknown, or fill it in.")
     if len(data) and not (data.min() >= 0 and data.max() <= 1):
@@ -163,13 +190,13 @@ def _integers(data: NDArray[Any], resolution: int) -> NDArray[np.int64]:
     if resolution == 1:
         if data.dtype.kind == "f" and not ((data == 0) | (data == 1)).all():
             raise DataError("the plan is for bits: values must be 0 or 1. Make a plan with resolution > 1 for others.")
-        return data.astype(np.int64)
+        return data
     return np.rint(data.astype(np.float64) * resolution).astype(np.int64)
 
 
 def _largest_of_repeats(
-    indptr: NDArray[np.int64], indices: NDArray[Any], values: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+    indptr: NDArray[np.int64], indices: NDArray[Any], values: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
     """Return rows in which no attribute repeats; of several values the largest stays."""
     person = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     used = slice(int(indptr[0]), int(indptr[-1]))

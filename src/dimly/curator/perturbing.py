@@ -8,17 +8,16 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dimly.curator import kernels
+from dimly.curator.flipping import flip_lanes
 from dimly.curator.people import People
 from dimly.curator.randomness import WordSource
 from dimly.curator.sampling import NoiseSampler
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import FlipNoise
-from dimly.mechanisms.randomized_response import FLIP_BITS
 
 # Sketches are made, perturbed and written in pieces that stay in the second cache.
-_PIECE = 1 << 16
-_FLIP_WORDS = 1 << 15
+_PIECE = 1 << 17
 
 
 class Perturber:
@@ -73,13 +72,7 @@ class Perturber:
         d = self._n_attributes
         width = -(-d // 64)
         bits = np.empty((len(people), width), "<u8")
-        flat = bits.reshape(-1)
-        random = np.empty(_FLIP_WORDS, np.uint64)
-        threshold = self.plan.noise.flip.numerator
-        done = 0
-        while done < len(flat):
-            words.fill(random)
-            done = kernels.flip_words(flat, done, random, threshold, FLIP_BITS)
+        flip_lanes(self.plan.noise.flip, words, bits.reshape(-1))
         kernels.toggle_bits(bits, people.indptr, people.indices)
         if d % 64:  # padding carries nothing
             bits[:, -1] &= np.uint64((1 << (d % 64)) - 1)

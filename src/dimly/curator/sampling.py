@@ -1,5 +1,7 @@
 """Integer noise by inverse CDF on a plan's table: sixteen random bits at first, more only where they are ambiguous."""
 
+import threading
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,9 +10,24 @@ from dimly.curator.randomness import WordSource
 from dimly.mechanisms.discrete_laplace import DiscreteLaplace
 from dimly.mechanisms.tables import Cells, NoiseTable
 
-# With more cells than this too many samples would need a second look: then 64 bits are drawn at once.
+# With more cells than this, too many samples would need a second look: then 64 bits are drawn at once.
 _MOST_GUIDED_CELLS = 4096
 _PREFIXES = 1 << 16
+
+
+_PIECE = 1 << 17
+
+
+class _Room(threading.local):
+    """Scratch memory of one thread: fresh pages for each piece would cost a tenth of its time."""
+
+    def __init__(self) -> None:
+        self.prefixes = np.empty(_PIECE, np.uint16)
+        self.unsettled = np.empty(_PIECE + 1, np.int64)
+        self.undecided = np.empty(_PIECE + 1, np.int64)
+
+
+_room = _Room()
 
 
 class NoiseSampler:
@@ -23,27 +40,16 @@ class NoiseSampler:
     """
 
     def __init__(self, table: NoiseTable) -> None:
-        cells = table.cells()
-        self._cells = cells
+        self._cells = table.cells()
         self._tail = table.tail_cells() if isinstance(table, DiscreteLaplace) else None
-        self._begin = _begins(cells)
-        self._guide = self._build_guide() if len(cells) <= _MOST_GUIDED_CELLS else None
+        self._begin = _begins(self._cells)
+        self._guide = self._build_guide() if len(self._cells) <= _MOST_GUIDED_CELLS else None
 
     def add(self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger]) -> None:
         """Write ``sketch`` plus fresh noise to ``out``, saturated to its type. Both are flat and contiguous."""
-        limits = np.iinfo(out.dtype)
-        if self._guide is None:
-            places = np.arange(sketch.size)
-            prefixes = None
-        else:
-            first = np.empty(sketch.size, np.uint16)
-            words.fill(first)
-            unsettled = np.empty(sketch.size + 1, np.int64)
-            count = kernels.add_guided(sketch, first, self._guide, limits.min, limits.max, out, unsettled)
-            places = unsettled[:count]
-            prefixes = first[places]
-        noise = self._search(len(places), prefixes, words)
-        kernels.add_saturating(sketch, places, noise, limits.min, limits.max, out)
+        for start in range(0, sketch.size, _PIECE):
+            piece = slice(start, start + _PIECE)
+            self._add_piece(sketch[piece], words, out[piece])
 
     def draw(self, count: int, words: WordSource) -> NDArray[np.int64]:
         """Return ``count`` samples."""
@@ -51,35 +57,55 @@ class NoiseSampler:
         self.add(np.zeros(count, np.int64), words, out)
         return out
 
-    def _search(self, count: int, prefixes: NDArray[np.uint16] | None, words: WordSource) -> NDArray[np.int64]:
-        """Return samples from 128 bits each, the first sixteen of which may be given."""
-        high, low = np.empty(count, np.uint64), np.empty(count, np.uint64)
-        words.fill(high)
-        words.fill(low)
-        if prefixes is not None:
-            high = (high >> np.uint64(16)) | (prefixes.astype(np.uint64) << np.uint64(48))
-        found = np.empty(count, np.int64)
-        kernels.find_cells(high, low, self._cells.high, self._cells.low, self._begin, found)
-        values = self._cells.first + found
-        if self._tail is not None:
-            for i in np.flatnonzero((found == 0) | (found == len(self._cells) - 1)):  # one sample in 2⁴⁰
-                values[i] += np.sign(values[i]) * (self._draw_tail(words) - 1)
-        return values
+    def _add_piece(self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger]) -> None:
+        limits = np.iinfo(out.dtype)
+        if self._guide is None:
+            places = np.arange(sketch.size)
+            high = np.empty(sketch.size, np.uint64)
+            words.fill(high)
+        else:
+            prefixes = _room.prefixes[: sketch.size]
+            words.fill(prefixes)
+            count = kernels.add_guided(sketch, prefixes, self._guide, limits.min, limits.max, out, _room.unsettled)
+            places = _room.unsettled[:count]
+            high = np.empty(count, np.uint64)
+            words.fill(high)
+            high >>= np.uint64(16)
+            high |= prefixes[places].astype(np.uint64) << np.uint64(48)
+        count = kernels.add_searched(
+            sketch,
+            places,
+            high,
+            self._cells.high,
+            self._begin,
+            self._cells.first,
+            self._tail is not None,
+            limits.min,
+            limits.max,
+            out,
+            _room.undecided,
+        )
+        for j in _room.undecided[:count].tolist():
+            noise = self._value(int(high[j]), words)
+            out[places[j]] = min(max(int(sketch[places[j]]) + noise, limits.min), limits.max)
+
+    def _value(self, high: int, words: WordSource) -> int:
+        """Return the value of a 128-bit number of which the upper half is given; once in 2⁴⁰ samples."""
+        cell = _cell_of(self._cells, high, _word(words))
+        value = self._cells.first + cell
+        if self._tail is None or 0 < cell < len(self._cells) - 1:
+            return value
+        beyond = self._draw_tail(words) - 1  # the outermost cells are one step beyond the head themselves
+        return value + beyond if value > 0 else value - beyond
 
     def _draw_tail(self, words: WordSource) -> int:
         """Return how far beyond the head a value lies, at least 1."""
         assert self._tail is not None  # noqa: S101
         repeats = len(self._tail) - 1
         reach = 0
-        while True:
-            bits = np.empty(2, np.uint64)
-            words.fill(bits)
-            number = (int(bits[0]) << 64) | int(bits[1])
-            last = ((int(h) << 64) | int(low) for h, low in zip(self._tail.high, self._tail.low, strict=True))
-            cell = next(i for i, end in enumerate(last) if number <= end)
-            if cell < repeats:
-                return reach + cell + 1
+        while (cell := _cell_of(self._tail, _word(words), _word(words))) == repeats:
             reach += repeats
+        return reach + cell + 1
 
     def _build_guide(self) -> NDArray[np.int16]:
         start, end = self._begin[:-1], self._begin[1:]
@@ -94,3 +120,17 @@ def _begins(cells: Cells) -> NDArray[np.int64]:
     smallest = np.arange(_PREFIXES, dtype=np.uint64) << np.uint64(48)
     begin = np.searchsorted(cells.high, smallest, side="left")
     return np.append(begin, len(cells) - 1).astype(np.int64)
+
+
+def _cell_of(cells: Cells, high: int, low: int) -> int:
+    """Return the first cell whose last number is not below the given one."""
+    first = int(np.searchsorted(cells.high, np.uint64(high), side="left"))
+    while cells.high[first] == high and cells.low[first] < low:
+        first += 1
+    return first
+
+
+def _word(words: WordSource) -> int:
+    one = np.empty(1, np.uint64)
+    words.fill(one)
+    return int(one[0])

@@ -75,7 +75,7 @@ def ratio_interval(
     --------
     >>> low, high = ratio_interval(30.0, 100.0, Polynomial(25.0, -10.0, 16.0))
     >>> round(float(low), 3), round(float(high), 3)
-    (0.226, 0.374)
+    (0.224, 0.378)
     """
     z2 = normal_quantile(confidence) ** 2
     top, bottom, square, linear, constant = np.broadcast_arrays(

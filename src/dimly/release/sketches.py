@@ -37,12 +37,13 @@ class Sketches:
     private: bool = True
 
     def __post_init__(self) -> None:
-        n = len(self.users)
-        dtype, shape = published_layout(self.plan, n)
         if self.users.ndim != 1 or self.users.dtype.kind not in "iT":
             raise ReleaseError("users must be a list of integers or of text.")
         if (self.users[1:] <= self.users[:-1]).any():
             raise ReleaseError("users must be in rising order, each once.")
+        if self.plan.n_users is not None and len(self.users) > self.plan.n_users:
+            raise ReleaseError(f"users must be at most {self.plan.n_users}, as the plan says, got {len(self.users)}.")
+        dtype, shape = published_layout(self.plan, len(self.users))
         if self.values.dtype != dtype or self.values.shape != shape:
             got = f"{self.values.dtype} of {self.values.shape}"
             raise ReleaseError(f"values must be {dtype} of shape {shape} for this plan, got {got}.")

@@ -1,0 +1,86 @@
+"""Made-up people with tastes: heavy-tailed weights and popularity like real tables, and known groups."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from dimly.errors import ParameterError
+
+_BLOCK = 500  # people at a time: a score for each of their possible attributes is held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """People as a sparse matrix of ones, and the group that each belongs to."""
+
+    table: scipy.sparse.csr_array
+    groups: NDArray[np.int64]
+
+    def squared_distances(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the true squared distances of pairs of people, given by their rows."""
+        weights = self.weights
+        shared: NDArray[np.int64] = np.asarray(self.table[a].multiply(self.table[b]).sum(axis=1), np.int64)
+        return weights[a] + weights[b] - 2 * shared
+
+    @property
+    def weights(self) -> NDArray[np.int64]:
+        """Number of attributes of each person."""
+        weights: NDArray[np.int64] = np.diff(self.table.indptr).astype(np.int64)
+        return weights
+
+
+def make_population(
+    n_users: int,
+    n_attributes: int,
+    *,
+    n_groups: int = 8,
+    mean_weight: float = 100.0,
+    taste: float = 8.0,
+    seed: int = 0,
+) -> Population:
+    """Return people whose attributes follow popularity and the taste of their group.
+
+    Parameters
+    ----------
+    n_users, n_attributes : int
+    n_groups : int, default=8
+    mean_weight : float, default=100.0
+        Attributes of a person on average; a few have several times as many.
+    taste : float, default=8.0
+        How much more likely a group's favorites (a twentieth of all attributes) are; 1: no groups at all.
+    seed : int
+        The same seed makes the same people. Not secret: these people do not exist.
+
+    Examples
+    --------
+    >>> people = make_population(200, 1000, seed=1)
+    >>> people.table.shape, bool(80 < people.weights.mean() < 120)
+    ((200, 1000), True)
+    """
+    if not 1 <= n_groups <= n_users:
+        raise ParameterError(f"n_groups must be from 1 to n_users = {n_users}, got {n_groups}.")
+    if not 1 <= mean_weight <= n_attributes / 4:
+        raise ParameterError(f"mean_weight must be from 1 to n_attributes/4, got {mean_weight!r}.")
+    if taste < 1:
+        raise ParameterError(f"taste must be at least 1, got {taste!r}.")
+    generator = np.random.default_rng(seed)
+    popularity = (np.arange(n_attributes) + 10.0) ** -0.8
+    favorites = generator.random((n_groups, n_attributes)) < 0.05
+    log_odds = np.log(popularity) + np.log(taste) * favorites
+    groups = generator.integers(n_groups, size=n_users)
+    spread = 0.6
+    drawn = generator.lognormal(np.log(mean_weight) - spread**2 / 2, spread, n_users)
+    weights = np.clip(np.rint(drawn), 1, n_attributes // 2).astype(np.int64)
+    rows = []
+    for start in range(0, n_users, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        # The w largest of log-odds plus Gumbel noise are w draws without replacement.
+        scores = log_odds[groups[block]] + generator.gumbel(size=(len(groups[block]), n_attributes))
+        order = np.argsort(-scores, axis=1)
+        rows += [np.sort(order[i, :w]) for i, w in enumerate(weights[block])]
+    indptr = np.concatenate([[0], np.cumsum(weights)])
+    ones = np.ones(int(indptr[-1]), np.int8)
+    table = scipy.sparse.csr_array((ones, np.concatenate(rows), indptr), shape=(n_users, n_attributes))
+    return Population(table, groups)

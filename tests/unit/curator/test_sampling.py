@@ -1,0 +1,274 @@
+"""The sampler against a plain search in the cumulative weights, with every word chosen by the test."""
+
+from bisect import bisect_right
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.streams import NO_NOISE, Constant, Recorded, Scripted
+
+from dimly.curator.randomness import Words
+from dimly.curator.sampling import NoiseSampler
+from dimly.mechanisms.discrete_laplace import DiscreteLaplace
+from dimly.mechanisms.rounded_gaussian import RoundedGaussian
+from dimly.mechanisms.tables import TOTAL, NoiseTable, symmetric
+from dimly.privacy import Budget
+
+TABLES: dict[str, NoiseTable] = {
+    "laplace": DiscreteLaplace.of(Budget(1.0), l1_sensitivity=1),
+    "laplace, nearly no noise": DiscreteLaplace.of(Budget(30.0), l1_sensitivity=1),
+    "laplace, wide": DiscreteLaplace.of(Budget(0.1), l1_sensitivity=10),
+    "gaussian, narrow": RoundedGaussian.of(0.3),
+    "gaussian": RoundedGaussian.of(4.225),
+    "gaussian, wide": RoundedGaussian.of(200.0),
+}
+WIDE = tuple(name for name in TABLES if name.endswith("wide"))
+NARROW = tuple(name for name in TABLES if name not in WIDE)
+SAMPLERS = {name: NoiseSampler(table) for name, table in TABLES.items()}
+every_table = pytest.mark.parametrize("name", TABLES)
+
+
+def weights(table: NoiseTable) -> tuple[list[int], int]:
+    """Return the weights of all values, and the first value; a Laplace's first and last stand for its tails."""
+    if isinstance(table, DiscreteLaplace):
+        return [table.overflow, *symmetric(table.head), table.overflow], -len(table.head)
+    assert isinstance(table, RoundedGaussian)
+    return symmetric(table.half), 1 - len(table.half)
+
+
+ENDS = {name: list(accumulate(weights(table)[0])) for name, table in TABLES.items()}
+"""Of each cell, the first 128-bit number beyond it."""
+
+
+def plain(name: str, number: int, tail_numbers: list[int]) -> int:
+    """Return the noise that a 128-bit number stands for, with more of them if it is one of the tails."""
+    table = TABLES[name]
+    cell = bisect_right(ENDS[name], number)
+    value = weights(table)[1] + cell
+    if isinstance(table, DiscreteLaplace) and cell in (0, len(ENDS[name]) - 1):
+        beyond = len(table.head) - 1
+        ends = list(accumulate([*table.tail, table.tail_overflow]))
+        for tail_number in tail_numbers:
+            step = bisect_right(ends, tail_number)
+            if step < len(table.tail):
+                beyond += step + 1
+                break
+            beyond += len(table.tail)
+        else:
+            raise AssertionError("the tail repeats more often than the test foresees")
+        value = beyond if cell else -beyond
+    return value
+
+
+def halves(*numbers: int) -> list[int]:
+    return [half for number in numbers for half in (number >> 64, number & ((1 << 64) - 1))]
+
+
+def words_of(number: int, tail_numbers: list[int], *, wide: bool, spare: int = 0) -> Scripted:
+    """Return words from which a sampler reads ``number``: its first sixteen bits apart, except for wide tables."""
+    high, low = halves(number)
+    if wide:
+        return Scripted(long=[high, low, *halves(*tail_numbers)])
+    rest = ((high << 16) & ((1 << 64) - 1)) | spare  # bits that nothing may depend on
+    return Scripted(short=[high >> 48], long=[rest, low, *halves(*tail_numbers)])
+
+
+def sampled(name: str, number: int, tail_numbers: list[int], spare: int = 0) -> int:
+    words = words_of(number, tail_numbers, wide=name in WIDE, spare=spare)
+    return int(SAMPLERS[name].draw(1, words)[0])
+
+
+def test_wide_tables_have_more_cells_than_sixteen_bits_are_good_for() -> None:
+    assert all(len(ENDS[name]) > 4096 for name in WIDE)
+    assert all(len(ENDS[name]) <= 4096 for name in NARROW)
+    assert all(ends[-1] == TOTAL for ends in ENDS.values())
+
+
+@every_table
+def test_cells_begin_and_end_exactly_where_their_weights_say(name: str) -> None:
+    """The last number of a cell, and the first of the next; of a wide table some cells, the outermost among them."""
+    ends = ENDS[name]
+    chosen = ends if name in NARROW else [*ends[:40], *ends[40:-40:97], *ends[-40:]]
+    tail = [TOTAL // 3]
+    for end in chosen:
+        for number in {end - 1, min(end, TOTAL - 1)}:
+            assert sampled(name, number, tail) == plain(name, number, tail), f"{name}: {number:#034x}"
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_every_sixteen_bits_are_looked_up_as_their_numbers_are(name: str) -> None:
+    """All 2¹⁶ prefixes at once, each continued by zeros, by ones and by a middle: what settles them must agree."""
+    table = TABLES[name]
+    outermost = {0, len(ENDS[name]) - 1} if isinstance(table, DiscreteLaplace) else set()
+    for rest in (0, (1 << 64) - 1, 0x5555_5555_5555_5555):
+        words = Prefixes(rest)
+        got = SAMPLERS[name].draw(1 << 16, words)
+        following = (rest >> 16 << 64) | rest
+        cells = [bisect_right(ENDS[name], (prefix << 112) | following) for prefix in range(1 << 16)]
+        inner = np.array([cell not in outermost for cell in cells])
+        expected = np.array(cells) + weights(table)[1]
+        np.testing.assert_array_equal(got[inner], expected[inner])
+        assert (np.abs(got[~inner]) >= abs(weights(table)[1])).all()
+
+
+class Prefixes:
+    """All sixteen-bit words in their order; one long word."""
+
+    def __init__(self, rest: int) -> None:
+        self._rest = rest
+
+    def fill(self, out: Words) -> None:
+        out[...] = np.arange(out.size) if out.dtype == np.uint16 else self._rest
+        if self._rest == 0 and out.dtype == np.uint64 and out.size == 1:
+            out[...] = 0
+
+
+numbers = st.integers(0, TOTAL - 1)
+tails = st.lists(numbers, min_size=1, max_size=1)
+
+
+@given(name=st.sampled_from(list(TABLES)), number=numbers, tail=tails, spare=st.integers(0, 2**16 - 1))
+@example(name="laplace", number=0, tail=[0], spare=0)
+@example(name="laplace", number=TOTAL - 1, tail=[0], spare=0)
+@example(name="gaussian, wide", number=TOTAL - 1, tail=[0], spare=0)
+def test_any_number_gives_the_value_of_its_cell(name: str, number: int, tail: list[int], spare: int) -> None:
+    tail = [*tail, 0]  # 0 is the first cell of the tail and ends it
+    assert sampled(name, number, tail, spare) == plain(name, number, tail)
+
+
+@given(
+    name=st.sampled_from(list(TABLES)),
+    where=st.integers(0, 2**40),
+    offset=st.integers(-3, 3),
+    spare=st.integers(0, 2**16 - 1),
+)
+def test_numbers_about_the_end_of_any_cell(name: str, where: int, offset: int, spare: int) -> None:
+    number = min(max(ENDS[name][where % len(ENDS[name])] + offset, 0), TOTAL - 1)
+    assert sampled(name, number, [0], spare) == plain(name, number, [0])
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name.startswith("laplace")])
+@pytest.mark.parametrize("side", [0, TOTAL - 1])
+def test_tails_reach_beyond_the_head_and_repeat(name: str, side: int) -> None:
+    table = TABLES[name]
+    assert isinstance(table, DiscreteLaplace)
+    reach, length = len(table.head) - 1, len(table.tail)
+    sign = 1 if side else -1
+    ends = list(accumulate([*table.tail, table.tail_overflow]))
+    again = TOTAL - 1
+    for cell in {0, 1 % length, length // 2, length - 1}:
+        for number in (ends[cell] - table.tail[cell], ends[cell] - 1):
+            assert sampled(name, side, [number]) == sign * (reach + cell + 1)
+            assert sampled(name, side, [again, number]) == sign * (reach + length + cell + 1)
+            assert sampled(name, side, [again, ends[-2], again, number]) == sign * (reach + 3 * length + cell + 1)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_the_middle_of_a_table_is_no_noise(name: str) -> None:
+    for words in (Constant(0x8000, 0), NO_NOISE):
+        sketch = np.arange(-300, 300)
+        out = np.empty(600, np.int16)
+        SAMPLERS[name].add(sketch, words, out)
+        np.testing.assert_array_equal(out, sketch)
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_the_middle_of_a_wide_table_is_no_noise(name: str) -> None:
+    assert not SAMPLERS[name].draw(600, NO_NOISE).any()
+
+
+@every_table
+def test_settled_samples_ask_for_no_more_words(name: str) -> None:
+    words = Recorded(1)
+    SAMPLERS[name].draw(10_000, words)
+    short = sum(size for kind, size in words.asked if kind == "uint16")
+    long = sum(size for kind, size in words.asked if kind == "uint64")
+    if name in WIDE:
+        assert short == 0
+        assert 10_000 <= long <= 10_010
+    else:
+        assert short == 10_000
+        # A cell's end makes one prefix of 2¹⁶ ambiguous, so a sample is for a share of at most cells/2¹⁶.
+        expected = 10_000 * len(ENDS[name]) / 2**16
+        assert long <= 2 * (expected + 6 * expected**0.5 + 6)
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.int32])
+@every_table
+def test_sums_saturate_at_the_limits_of_the_published_type(name: str, kind: type[np.signedinteger]) -> None:
+    limits = np.iinfo(kind)
+    near = [limits.min - 10**6, limits.min - 1, limits.min, limits.min + 1, -1, 0, 1]
+    sketch = np.repeat([*near, *(-value - 1 for value in near)], 2000)
+    out = np.empty(len(sketch), kind)
+    SAMPLERS[name].add(sketch, Recorded(2), out)
+    noise = SAMPLERS[name].draw(len(sketch), Recorded(2))
+    np.testing.assert_array_equal(out, np.clip(sketch + noise, limits.min, limits.max))
+    assert out.min() == limits.min
+    assert out.max() == limits.max
+
+
+@pytest.mark.parametrize("side", [0, TOTAL - 1])
+def test_tails_saturate_too(side: int) -> None:
+    repeats = 40_000 // len(TABLES["laplace"].tail)  # type: ignore[attr-defined]
+    words = words_of(side, [TOTAL - 1] * repeats + [0], wide=False)
+    out = np.empty(1, np.int16)
+    SAMPLERS["laplace"].add(np.zeros(1, np.int64), words, out)
+    assert out[0] == (32767 if side else -32768)
+    assert words.left == 0
+
+
+@every_table
+def test_noise_does_not_depend_on_the_sketch(name: str) -> None:
+    generator = np.random.default_rng(3)
+    sketch = generator.integers(-(10**9), 10**9, 300_000)
+    drawn = SAMPLERS[name].draw(len(sketch), Recorded(4))
+    for data in (sketch, -sketch, np.zeros_like(sketch)):
+        out = np.empty(len(data), np.int64)
+        words = Recorded(4)
+        SAMPLERS[name].add(data, words, out)
+        np.testing.assert_array_equal(out - data, drawn)
+
+
+@every_table
+def test_large_batches_repeat_no_noise(name: str) -> None:
+    """Pieces within a batch must each have words of their own."""
+    noise = SAMPLERS[name].draw(1 << 19, Recorded(5))
+    if name != "laplace, nearly no noise":
+        for shift in (1 << 13, 1 << 16, 1 << 17, 1 << 18):
+            assert (noise[shift:] != noise[:-shift]).any()
+            assert (noise[shift : shift + 200] != noise[:200]).any()
+
+
+def test_an_empty_sketch_asks_for_nothing() -> None:
+    for sampler in SAMPLERS.values():
+        words = Recorded(0)
+        assert sampler.draw(0, words).shape == (0,)
+        assert sum(size for _, size in words.asked) == 0
+
+
+def test_the_plain_search_itself_is_right() -> None:
+    """What stands beside the sampler is checked by hand on the table that is easiest to see through."""
+    table = TABLES["gaussian, narrow"]
+    assert isinstance(table, RoundedGaussian)
+    zero = Fraction(table.half[0], TOTAL)
+    assert plain("gaussian, narrow", 0, []) == 1 - len(table.half)
+    assert plain("gaussian, narrow", TOTAL // 2, []) == 0
+    assert plain("gaussian, narrow", int((1 - zero) / 2 * TOTAL) - 1, []) == -1
+    assert plain("gaussian, narrow", int((1 + zero) / 2 * TOTAL), []) == 1
+
+
+def signs(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.sign(values)
+
+
+@every_table
+def test_the_mirrored_number_gives_the_opposite_value(name: str) -> None:
+    generator = np.random.default_rng(6)
+    for _ in range(200):
+        number = int.from_bytes(generator.bytes(16), "little")
+        tail = [int.from_bytes(generator.bytes(16), "little") // 2]
+        assert sampled(name, number, [*tail, 0]) == -sampled(name, TOTAL - 1 - number, [*tail, 0])

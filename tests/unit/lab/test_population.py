@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from dimly.errors import ParameterError
+from dimly.lab.population import make_population
+
+
+def test_people_are_heavy_tailed_and_reproducible() -> None:
+    people = make_population(1500, 2000, mean_weight=60, seed=3)
+    assert (people.table.toarray() == make_population(1500, 2000, mean_weight=60, seed=3).table.toarray()).all()
+    assert people.weights.mean() == pytest.approx(60, rel=0.1)
+    assert people.weights.max() > 3 * np.median(people.weights)
+    popularity = np.sort(np.asarray(people.table.sum(axis=0)).reshape(-1))[::-1]
+    assert popularity[:20].mean() > 10 * popularity[1000:].mean()
+    assert people.table.has_canonical_format
+    assert set(people.table.data.tolist()) == {1}
+
+
+def test_distances_are_true() -> None:
+    people = make_population(40, 300, mean_weight=20)
+    dense = people.table.toarray().astype(float)
+    a, b = np.triu_indices(40, 1)
+    assert (people.squared_distances(a, b) == cdist(dense, dense, "sqeuclidean")[a, b]).all()
+
+
+def test_people_of_one_taste_are_nearer_unless_there_is_none() -> None:
+    for taste, apart in ((8.0, True), (1.0, False)):
+        people = make_population(600, 2000, taste=taste, n_groups=4, seed=5)
+        a, b = np.triu_indices(600, 1)
+        same = people.groups[a] == people.groups[b]
+        truth = people.squared_distances(a, b)
+        gap = truth[~same].mean() - truth[same].mean()
+        assert (gap > 5) is apart
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [({"n_groups": 0}, "n_groups"), ({"mean_weight": 99}, "mean_weight"), ({"taste": 0.5}, "taste")],
+)
+def test_impossible_people_are_refused(changes: dict[str, float], text: str) -> None:
+    with pytest.raises(ParameterError, match=f"{text} must be"):
+        make_population(10, 100, **({"mean_weight": 10} | changes))  # type: ignore[arg-type]
