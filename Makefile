@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
 
-demo: .venv/core ## what a budget buys: calibrations and predicted errors
+demo: .venv/core ## publish made-up people: errors beside their predictions
 	$(BIN)/python -m dimly.lab.demo
 
 test: .venv/dev  ## all tests, doctests included

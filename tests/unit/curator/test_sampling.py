@@ -1,6 +1,7 @@
 """The sampler against a plain search in the cumulative weights, with every word chosen by the test."""
 
 from bisect import bisect_right
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import accumulate
 
@@ -8,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from tests.streams import NO_NOISE, Constant, Recorded, Scripted
 
 from dimly.curator.randomness import Words
@@ -26,6 +26,7 @@ TABLES: dict[str, NoiseTable] = {
     "gaussian": RoundedGaussian.of(4.225),
     "gaussian, wide": RoundedGaussian.of(200.0),
 }
+MIDDLE = 0x5555_5555_5555_5555
 WIDE = tuple(name for name in TABLES if name.endswith("wide"))
 NARROW = tuple(name for name in TABLES if name not in WIDE)
 SAMPLERS = {name: NoiseSampler(table) for name, table in TABLES.items()}
@@ -104,10 +105,10 @@ def test_every_sixteen_bits_are_looked_up_as_their_numbers_are(name: str) -> Non
     """All 2¹⁶ prefixes at once, each continued by zeros, by ones and by a middle: what settles them must agree."""
     table = TABLES[name]
     outermost = {0, len(ENDS[name]) - 1} if isinstance(table, DiscreteLaplace) else set()
-    for rest in (0, (1 << 64) - 1, 0x5555_5555_5555_5555):
+    for rest in (0, (1 << 64) - 1, MIDDLE):
         words = Prefixes(rest)
         got = SAMPLERS[name].draw(1 << 16, words)
-        following = (rest >> 16 << 64) | rest
+        following = (rest >> 16 << 64) | MIDDLE
         cells = [bisect_right(ENDS[name], (prefix << 112) | following) for prefix in range(1 << 16)]
         inner = np.array([cell not in outermost for cell in cells])
         expected = np.array(cells) + weights(table)[1]
@@ -116,15 +117,16 @@ def test_every_sixteen_bits_are_looked_up_as_their_numbers_are(name: str) -> Non
 
 
 class Prefixes:
-    """All sixteen-bit words in their order; one long word."""
+    """All sixteen-bit words in their order, and the long word that follows them; another for lower halves and tails."""
 
     def __init__(self, rest: int) -> None:
         self._rest = rest
 
     def fill(self, out: Words) -> None:
-        out[...] = np.arange(out.size) if out.dtype == np.uint16 else self._rest
-        if self._rest == 0 and out.dtype == np.uint64 and out.size == 1:
-            out[...] = 0
+        if out.dtype == np.uint16:
+            out[...] = np.arange(out.size)
+        else:
+            out[...] = self._rest if out.size > 1 else MIDDLE
 
 
 numbers = st.integers(0, TOTAL - 1)
@@ -261,10 +263,6 @@ def test_the_plain_search_itself_is_right() -> None:
     assert plain("gaussian, narrow", int((1 + zero) / 2 * TOTAL), []) == 1
 
 
-def signs(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.sign(values)
-
-
 @every_table
 def test_the_mirrored_number_gives_the_opposite_value(name: str) -> None:
     generator = np.random.default_rng(6)
@@ -272,3 +270,12 @@ def test_the_mirrored_number_gives_the_opposite_value(name: str) -> None:
         number = int.from_bytes(generator.bytes(16), "little")
         tail = [int.from_bytes(generator.bytes(16), "little") // 2]
         assert sampled(name, number, [*tail, 0]) == -sampled(name, TOTAL - 1 - number, [*tail, 0])
+
+
+def test_threads_that_share_a_sampler_do_not_disturb_each_other() -> None:
+    sampler = SAMPLERS["laplace"]
+    expected = [sampler.draw(200_000, Recorded(seed)) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            found = list(pool.map(lambda seed: sampler.draw(200_000, Recorded(seed)), range(4)))
+            np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,175 @@
+"""Confidence intervals of what cannot be negative, with the stated coverage next to zero as well.
+
+Every interval inverts a test: it holds each μ ≥ 0 at which the estimate would not be surprising. What counts as
+surprising follows Feldman and Cousins (1998), "Unified approach to the classical statistical analysis of small signals":
+far from zero both tails count alike, near zero too large an estimate counts ever more and too small a one less. The
+interval is never empty. Cutting a symmetric one at zero would cover up to 97.5 % where 95 % is asked, or leave nothing.
+
+A squared distance is a sum of squares and leans to the right. Its quantiles are those of a gamma law with the same
+skewness, by the cube root of Wilson and Hilferty (1931).
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from dimly.mechanisms.error_models import CountingError, Floats, Polynomial, SignedSketchError
+from dimly.mechanisms.intervals import normal_quantile
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_parts import LaplaceNoise
+
+_PIECE = 1 << 13  # estimates at once: their intermediate results stay in the second cache
+_MOST_ROUNDS = 24  # each divides the error by three or more
+_MOST_SKEWED = 2.0  # of an exponential law; more only occurs where next to no noise was added
+
+
+class Skewness(NamedTuple):
+    """Skewness of an estimated squared distance, as if the k coordinates of the difference were independent.
+
+    A coordinate has variance s = r²/k + n·v and, from the noise of the n sides that carry any, the fourth and sixth
+    cumulants n·κ₄ and n·κ₆; the third cumulant of its square is n·κ₆ + 12n·κ₄·s + 8s³.
+    """
+
+    k: int
+    sides: int
+    variance: float
+    fourth: float
+    sixth: float
+
+    def __call__(self, squared_distance: Floats, variance: Floats) -> Floats:
+        """Return the skewness at a squared distance where the estimate has that variance."""
+        n, s = self.sides, squared_distance / self.k + self.sides * self.variance
+        third = self.k * (n * self.sixth + 12 * n * self.fourth * s + 8 * s**3)
+        return np.minimum(third / np.where(variance > 0, variance, np.inf) ** 1.5, _MOST_SKEWED)
+
+
+def distance_skewness(plan: Plan, *, sides: int) -> Skewness | None:
+    """Return the skewness of squared distances by this plan, between vectors of which ``sides`` carry noise.
+
+    None where it is small: randomized response, noisy distances, and counting on bits, whose sums are symmetric.
+    """
+    error = plan.error
+    if not isinstance(error, SignedSketchError | CountingError) or (isinstance(error, CountingError) and error.blend):
+        return None
+    v, step = error.noise.variance, plan.scale**2
+    if not isinstance(plan.noise, LaplaceNoise):  # a rounded Gaussian is a Gaussian here
+        return Skewness(error.k, sides, v, 0.0, 0.0)
+    # Discrete Laplace of variance v in steps of one: κ₄ = v + 3v², κ₆ = v + 15v² + 30v³.
+    return Skewness(error.k, sides, v, v * step + 3 * v**2, v * step**2 + 15 * v**2 * step + 30 * v**3)
+
+
+def unified_interval(
+    estimate: ArrayLike,
+    variance: Polynomial,
+    *,
+    confidence: float = 0.95,
+    largest: ArrayLike = np.inf,
+    skewness: Skewness | None = None,
+) -> tuple[Floats, Floats]:
+    """Return what is not surprising, from the smallest to the largest.
+
+    Parameters
+    ----------
+    estimate : array_like
+        Unbiased estimates of something that is not negative; may be negative themselves.
+    variance : Polynomial
+        As a function of the truth.
+    confidence : float, default=0.95
+        In (0, 1).
+    largest : array_like
+        Largest truth there can be, such as the number of attributes.
+    skewness : Skewness, optional
+        None: symmetric.
+
+    Returns
+    -------
+    low, high : ndarray
+        0 ≤ low ≤ high ≤ largest. With few coordinates there may be no upper end; then high is ``largest``.
+
+    Examples
+    --------
+    >>> low, high = unified_interval([400.0, -50.0], Polynomial(2 / 256, 14.7, 5000.0))
+    >>> low.round().tolist(), high.round().tolist()
+    ([217.0, 0.0], [665.0, 93.0])
+    """
+    parts = np.broadcast_arrays(*(np.asarray(p, dtype=np.float64) for p in (estimate, *variance, largest)))
+    shape = parts[0].shape
+    flat = [part.reshape(-1) for part in parts]
+    low, high = np.empty((2, flat[0].size))
+    reach = _Reach(*_reaches(confidence), skewness)
+    for start in range(0, flat[0].size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        est, square, linear, constant, most = (part[piece] for part in flat)
+        ends = _ends(est, Polynomial(square, linear, constant), reach)
+        high[piece] = np.minimum(ends[1], most)
+        low[piece] = np.minimum(ends[0], high[piece])
+    return low.reshape(shape), high.reshape(shape)
+
+
+class _Reach(NamedTuple):
+    """How many standard errors an estimate may lie above or below the truth."""
+
+    nearness: Floats
+    reaches: Floats
+    skewness: Skewness | None
+
+    def __call__(self, truth: Floats, variance: Floats, *, sign: int) -> Floats:
+        spread = np.sqrt(variance)
+        far = self.nearness[-1]
+        nearness = np.divide(truth, spread, out=np.full_like(spread, far), where=spread > 0)
+        u = np.interp(nearness, self.nearness, self.reaches)
+        return u if self.skewness is None else sign * _leaning(sign * u, self.skewness(truth, variance) / 2)
+
+
+def _ends(est: Floats, variance: Polynomial, reach: _Reach) -> tuple[Floats, Floats]:
+    square, linear, constant = (np.asarray(part) for part in variance)
+    possible = np.maximum(est, 0.0)
+    # No estimate tells this from an infinite distance.
+    far = 1e6 * (1 + possible + np.sqrt(np.maximum(constant, 0.0)))
+    close = 1e-4 * np.sqrt(variance(possible))
+    low = high = possible
+    for _ in range(_MOST_ROUNDS):
+        before = low, high
+        # (est − μ)² = t²·Var(μ)  ⇔  a·μ² − 2h·μ + c = 0; the smaller root as c/(h + √…), which does not cancel.
+        t2 = reach(low, variance(low), sign=1) ** 2
+        a, h, c = 1 - t2 * square, est + t2 * linear / 2, est**2 - t2 * constant
+        above = (est > 0) & (c > 0)
+        low = np.where(above, c / np.where(above, h + np.sqrt(np.maximum(h**2 - a * c, 0.0)), 1.0), 0.0)
+        # For est < 0 the likelihood ratio with the best possible truth, zero, gives μ² − 2·est·μ = t²·Var(μ) instead.
+        t2 = reach(high, variance(high), sign=-1) ** 2
+        a, h, c = 1 - t2 * square, est + t2 * linear / 2, possible**2 - t2 * constant
+        root = np.sqrt(np.maximum(h**2 - a * c, 0.0))
+        high = np.where(a > 0, np.minimum(np.maximum(h + root, 0.0) / np.where(a > 0, a, 1.0), far), far)
+        if all((np.abs(now - then) <= close).all() for now, then in zip((low, high), before, strict=True)):
+            break
+    return low, np.where(high < far, high, np.inf)
+
+
+def _leaning(u: Floats, g: Floats) -> Floats:
+    """Return the quantile of a standardized gamma law of skewness 2g that a normal law has at u.
+
+    ((1 + q)³ − 1)/g with q = ug/3 − g²/9, written without the division.
+    """
+    q = u * g / 3 - g**2 / 9
+    return (u / 3 - g / 9) * (3 + 3 * q + q**2)
+
+
+@lru_cache(maxsize=16)
+def _reaches(confidence: float) -> tuple[Floats, Floats]:
+    """Tabulate Feldman and Cousins' upper reach b over the distance m from zero, both in standard errors.
+
+    Likelihood ratios at both ends agree if the lower reach is a = (b² + m²)/2m, for m below z; and
+    Φ(b) + Φ(a) − 1 is the confidence.
+    """
+    z = normal_quantile(confidence)
+    m = np.linspace(0.0, z, 513)
+    low, high = np.full_like(m, max(ndtri(confidence), 0.0)), np.full_like(m, z)
+    for _ in range(60):
+        b = (low + high) / 2
+        a = np.divide(b**2 + m**2, 2 * m, out=np.full_like(m, np.inf), where=m > 0)
+        enough = ndtr(b) + ndtr(a) - 1 >= confidence
+        low, high = np.where(enough, low, b), np.where(enough, b, high)
+    return m, high
