@@ -1,6 +1,7 @@
 """Party B: what can be told from published numbers, and how surely."""
 
 from dimly.analyst.estimate import Estimate
-from dimly.analyst.release import Release, Vector
+from dimly.analyst.release import Release
+from dimly.analyst.vector import Vector
 
 __all__ = ["Estimate", "Release", "Vector"]

@@ -1,9 +1,10 @@
 """Confidence intervals of what cannot be negative, with the stated coverage next to zero as well.
 
 Every interval inverts a test: it holds each μ ≥ 0 at which the estimate would not be surprising. What counts as
-surprising follows Feldman and Cousins (1998), "Unified approach to the classical statistical analysis of small signals":
-far from zero both tails count alike, near zero too large an estimate counts ever more and too small a one less. The
-interval is never empty. Cutting a symmetric one at zero would cover up to 97.5 % where 95 % is asked, or leave nothing.
+surprising follows Feldman and Cousins (1998), "Unified approach to the classical statistical analysis of small
+signals": far from zero both tails count alike; near zero an estimate is more easily too large and less easily too
+small. The interval is never empty. A symmetric one cut at zero would cover up to 97.5 % where 95 % is asked, or
+be empty.
 
 A squared distance is a sum of squares and leans to the right. Its quantiles are those of a gamma law with the same
 skewness, by the cube root of Wilson and Hilferty (1931).
@@ -21,7 +22,7 @@ from dimly.mechanisms.intervals import normal_quantile
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import LaplaceNoise
 
-_PIECE = 1 << 13  # estimates at once: their intermediate results stay in the second cache
+_PIECE = 1 << 14  # estimates at once: their intermediate results stay in the second cache
 _MOST_ROUNDS = 24  # each divides the error by three or more
 _MOST_SKEWED = 2.0  # of an exponential law; more only occurs where next to no noise was added
 
@@ -93,7 +94,7 @@ def unified_interval(
     --------
     >>> low, high = unified_interval([400.0, -50.0], Polynomial(2 / 256, 14.7, 5000.0))
     >>> low.round().tolist(), high.round().tolist()
-    ([217.0, 0.0], [665.0, 93.0])
+    ([218.0, 0.0], [665.0, 116.0])
     """
     parts = np.broadcast_arrays(*(np.asarray(p, dtype=np.float64) for p in (estimate, *variance, largest)))
     shape = parts[0].shape

@@ -1,6 +1,7 @@
 """Unbiased estimates from published integers: the paper's Algorithms 2 and 6, and counting's.
 
-Everything is computed from five exact integer sums of a pair of rows: Σx, Σy, Σx², Σy², Σxy.
+Everything is computed from five sums of a pair of rows: Σx, Σy, Σx², Σy², Σxy. In doubles they are exact below 2⁵³,
+that is, for 16-bit numbers always, and a saturated 32-bit number does not overflow them.
 """
 
 from collections.abc import Iterator
@@ -22,8 +23,12 @@ class Side(NamedTuple):
 
     rows: NDArray[Any]
     noisy: bool
+    positions: NDArray[np.int64] | None = None
+    """Of the people in the release, None for one's own vector."""
     squared_norm: float | None = None
     """Of one's own vector, exactly."""
+    total: float = np.inf
+    """Sum of one's own vector: the largest inner product that it can have with values in [0, 1]."""
 
 
 class Pairs(NamedTuple):
@@ -34,9 +39,14 @@ class Pairs(NamedTuple):
     inner_product: Floats
     squared_distance: Floats
 
+    @property
+    def possible_norms(self) -> tuple[Floats, Floats]:
+        """Both squared norms, not below zero: what variances are computed with."""
+        return np.maximum(self.squared_norm_x, 0.0), np.maximum(self.squared_norm_y, 0.0)
+
 
 class Sums(NamedTuple):
-    """Exact sums of pairs of rows, in published units."""
+    """Sums of pairs of rows, in published units."""
 
     x: Floats
     y: Floats
@@ -70,13 +80,12 @@ class SketchReader:
         """Return the sums of each pair of rows; a side with one row is taken for all."""
         parts = [
             (a.sum(axis=1), b.sum(axis=1), *(np.einsum("nk,nk->n", u, v) for u, v in ((a, a), (b, b), (a, b))))
-            for a, b in _pieces(x, y, np.int64)
+            for a, b in _pieces(x, y, np.float64)
         ]
-        return Sums(*(np.concatenate(part).astype(np.float64) for part in zip(*parts, strict=True)))
+        return Sums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def gram(self, x: Side, y: Side) -> Sums:
         """Return the sums of every row of x with every row of y."""
-        # Products of 32-bit numbers and sums of them stay exact in doubles up to 2⁵³, by BLAS.
         a, b = x.rows.astype(np.float64), y.rows.astype(np.float64)
         ones_a, ones_b = a.sum(axis=1)[:, None], b.sum(axis=1)[None, :]
         squares_a, squares_b = (a**2).sum(axis=1)[:, None], (b**2).sum(axis=1)[None, :]
@@ -116,7 +125,9 @@ class BitReader:
 
     def gram(self, x: Side, y: Side) -> Sums:
         """Return the sums of every row of x with every row of y."""
-        both = np.stack([_count(y.rows & row) for row in x.rows]).astype(np.float64).reshape(len(x.rows), -1)
+        both = np.empty((len(x.rows), len(y.rows)))
+        for i, row in enumerate(x.rows):
+            both[i] = _count(y.rows & row)
         ones_x, ones_y = (_count(side.rows).astype(np.float64) for side in (x, y))
         return Sums(*np.broadcast_arrays(ones_x[:, None], ones_y[None, :], ones_x[:, None], ones_y[None, :], both))
 

@@ -28,6 +28,11 @@ class Vector:
         """Exactly."""
         return self.inner_product(self)
 
+    @property
+    def total(self) -> float:
+        """Sum of its values."""
+        return sum(self.steps.values()) / self.plan.resolution
+
     def inner_product(self, other: "Vector") -> float:
         """Return the inner product of two vectors of one's own, exactly."""
         product = sum(count * other.steps.get(name, 0) for name, count in self.steps.items())

@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from dimly.curator import kernels
 from dimly.errors import DataError, ParameterError
-from dimly.mechanisms.attributes import attribute_text
+from dimly.mechanisms.attributes import Vocabulary, attribute_text
 
 _NO_IDS = (bool, np.timedelta64)  # Python and NumPy call them integers
 
@@ -47,7 +48,7 @@ class People:
 
 def people_of(
     table: Any, *, resolution: int, n_columns: int | None, attributes: Iterable[object] | None
-) -> tuple[People, tuple[str, ...]]:
+) -> tuple[People, Sequence[str]]:
     """Return the people of a matrix, and its attributes as canonical text.
 
     Parameters
@@ -67,16 +68,17 @@ def people_of(
     DataError
         If the table does not fit.
     """
-    matrix = _as_csr(table)
-    names = _names(attributes, matrix.shape[1])
-    if n_columns is not None and matrix.shape[1] != n_columns and attributes is None:
+    data, indices, indptr, width = _as_rows(table)
+    if n_columns is not None and width != n_columns and attributes is None:
         raise DataError(f"the table must have {n_columns} columns, as the plan says.")
-    values = _steps(matrix.data, resolution)
-    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices
-    position, distinct = _distinct(names)
-    if len(distinct) < len(names):
+    state = kernels.inspect_rows(indptr, indices, width)
+    if state == kernels.INVALID_ROWS:
+        raise DataError("the table must be a valid sparse matrix: its indices do not fit its shape.")
+    values = _steps(data, resolution)
+    distinct, position = _distinct(attributes, width)
+    if position is not None:
         indices = position[indices]
-    if len(distinct) < len(names) or not matrix.has_canonical_format:
+    if position is not None or state != kernels.RISING_ROWS:
         indptr, indices, values = _largest_of_repeats(indptr, indices, values)
     if resolution == 1:
         if not values.all():  # explicit zeros
@@ -121,17 +123,28 @@ def user_ids(users: ArrayLike | None, n_users: int) -> NDArray[Any]:
     return ids
 
 
-def _as_csr(table: Any) -> Any:
+def _as_rows(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], int]:
+    """Return values, column numbers, where each row starts, and the number of columns; repeats are kept."""
     if scipy.sparse.issparse(table):
         if table.ndim != 2:
             raise DataError(f"the table must have two dimensions, got {table.ndim}.")
         if table.format == "csr":
-            return _checked(table.data, table.indices, table.indptr, table.shape)
-        coo = table.tocoo()
-        # SciPy adds repeated entries up when it converts; we want the largest. So repeats are kept until later.
-        order = np.argsort(coo.coords[0], kind="stable")
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(coo.coords[0], minlength=coo.shape[0]))])
-        return _checked(coo.data[order], coo.coords[1][order], indptr, coo.shape)
+            matrix = table
+        else:
+            # SciPy adds repeated entries up when it converts to rows; we want the largest.
+            coo = table.tocoo()
+            order = np.argsort(coo.coords[0], kind="stable")
+            counts = np.bincount(coo.coords[0], minlength=coo.shape[0])
+            return coo.data[order], coo.coords[1][order], np.concatenate([[0], np.cumsum(counts)]), coo.shape[1]
+    else:
+        matrix = scipy.sparse.csr_array(_as_dense(table))
+    indptr = matrix.indptr.astype(np.int64)
+    if len(matrix.data) != len(matrix.indices) or len(indptr) != matrix.shape[0] + 1:
+        raise DataError("the table must be a valid sparse matrix: its parts differ in length.")
+    return matrix.data, matrix.indices, indptr, matrix.shape[1]
+
+
+def _as_dense(table: Any) -> NDArray[Any]:
     try:
         dense = np.asarray(table)
     except ValueError:  # its text tells the shape of the data
@@ -140,19 +153,8 @@ def _as_csr(table: Any) -> Any:
         raise DataError(f"the table must have two dimensions, got {dense.ndim}.")
     if dense.dtype.kind not in "biuf":
         raise _not_numbers(dense)
-    if dense.dtype == np.float16:  # SciPy has no such sparse matrices
-        dense = dense.astype(np.float32)
-    return scipy.sparse.csr_array(dense)
-
-
-def _checked(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Any:
-    """Return a matrix whose indices fit its shape; kernels rely on it. A new one knows no stale flags either."""
-    try:
-        matrix = scipy.sparse.csr_array((data, indices, indptr), shape=shape)
-        matrix.check_format(full_check=True)
-    except ValueError:
-        raise DataError("the table must be a valid sparse matrix: its indices do not fit its shape.") from None
-    return matrix
+    # SciPy has no sparse matrices of half precision.
+    return dense.astype(np.float32) if dense.dtype == np.float16 else dense
 
 
 def _not_numbers(data: NDArray[Any]) -> DataError:
@@ -160,21 +162,18 @@ def _not_numbers(data: NDArray[Any]) -> DataError:
     return DataError(f"the table must hold booleans or numbers, got {data.dtype.type.__name__}.")
 
 
-def _names(attributes: Iterable[object] | None, width: int) -> list[str]:
+def _distinct(attributes: Iterable[object] | None, width: int) -> tuple[Sequence[str], NDArray[np.int32] | None]:
+    """Return the different attributes, and which of them each column is, unless each is its own."""
     if attributes is None:
-        return [str(i) for i in range(width)]
+        return Vocabulary.numbered(width) if width else (), None
     if isinstance(attributes, str | bytes):
         raise ParameterError("attributes must be a list of names, one for each column.")
     names = [attribute_text(name) for name in attributes]
     if len(names) != width:
         raise DataError("attributes must name each of the table's columns, once for each.")
-    return names
-
-
-def _distinct(names: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     first: dict[str, int] = {}
-    position = np.fromiter((first.setdefault(name, len(first)) for name in names), np.int32, len(names))
-    return position, tuple(first)
+    position = np.fromiter((first.setdefault(name, len(first)) for name in names), np.int32, width)
+    return tuple(first), position if len(first) < width else None
 
 
 def _steps(data: NDArray[Any], resolution: int) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from dimly.curator.people import People, people_of, user_ids
 from dimly.curator.perturbing import Perturber
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.errors import DataError
+from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
 from dimly.release.sketches import Sketches
 
@@ -65,6 +66,8 @@ def _in_vocabulary(people: People, names: Sequence[str], plan: Plan) -> tuple[Pe
     if plan.vocabulary is None:
         return people, names
     vocabulary = plan.vocabulary.resolve(None if plan.vocabulary.sha256 is None else names)
+    if isinstance(names, Vocabulary) and names == vocabulary:
+        return people, vocabulary
     codes = vocabulary.codes(names)
     if (codes < 0).any():
         raise DataError("attributes must all be of the plan's vocabulary. Leave out the columns that are not.")

@@ -44,6 +44,7 @@ class NoiseSampler:
         self._tail = table.tail_cells() if isinstance(table, DiscreteLaplace) else None
         self._begin = _begins(self._cells)
         self._guide = self._build_guide() if len(self._cells) <= _MOST_GUIDED_CELLS else None
+        self._no_guide = None if self._guide is None else self._guide.dtype.type(np.iinfo(self._guide.dtype).min)
 
     def add(self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger]) -> None:
         """Write ``sketch`` plus fresh noise to ``out``, saturated to its type. Both are flat and contiguous."""
@@ -66,7 +67,9 @@ class NoiseSampler:
         else:
             prefixes = _room.prefixes[: sketch.size]
             words.fill(prefixes)
-            count = kernels.add_guided(sketch, prefixes, self._guide, limits.min, limits.max, out, _room.unsettled)
+            count = kernels.add_guided(
+                sketch, prefixes, self._guide, self._no_guide, limits.min, limits.max, out, _room.unsettled
+            )
             places = _room.unsettled[:count]
             high = np.empty(count, np.uint64)
             words.fill(high)
@@ -107,12 +110,15 @@ class NoiseSampler:
             reach += repeats
         return reach + cell + 1
 
-    def _build_guide(self) -> NDArray[np.int16]:
+    def _build_guide(self) -> NDArray[np.signedinteger]:
         start, end = self._begin[:-1], self._begin[1:]
         settled = start == end
         if self._tail is not None:  # the outermost cells stand for the tails
             settled &= (start != 0) & (start != len(self._cells) - 1)
-        return np.where(settled, self._cells.first + start, kernels.UNSETTLED).astype(np.int16)
+        values = self._cells.first + start
+        fits = np.abs(values[settled]).max(initial=0) < np.iinfo(np.int8).max
+        kind: type[np.signedinteger] = np.int8 if fits else np.int16
+        return np.where(settled, values, np.iinfo(kind).min).astype(kind)
 
 
 def _begins(cells: Cells) -> NDArray[np.int64]:

@@ -24,6 +24,8 @@ TABLES: dict[str, NoiseTable] = {
     "laplace, wide": DiscreteLaplace.of(Budget(0.1), l1_sensitivity=10),
     "gaussian, narrow": RoundedGaussian.of(0.3),
     "gaussian": RoundedGaussian.of(4.225),
+    "gaussian, of eight bits": RoundedGaussian.of(30.0),
+    "gaussian, of nine bits": RoundedGaussian.of(33.0),
     "gaussian, wide": RoundedGaussian.of(200.0),
 }
 MIDDLE = 0x5555_5555_5555_5555

@@ -1,0 +1,352 @@
+"""Publishing and reading end to end: every estimate unbiased, with the stated variance and the stated coverage.
+
+Trials are independent: each has attributes of its own, and so rows of the projection of its own. Noise comes from a
+seeded stream, which only tests can inject, so that every run sees the same numbers. False-alarm rate ALPHA for each
+mean and each variance, over all choices of seeds; ``test_the_rate_of_false_alarms_about_coverage`` states that of
+coverage. Beside them stands their power: whoever added 20 % less noise than the plan says is caught.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pytest
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy import stats
+from tests.statistical.checks import ALPHA, Floats, alarm, mean_is, variance_is
+from tests.streams import Recorded
+
+import dimly
+from dimly.analyst import Estimate, Release, Vector
+from dimly.curator.publishing import publish_matrix
+from dimly.mechanisms import MECHANISMS
+from dimly.mechanisms.error_models import CountingError, ErrorModel, SignedSketchError
+from dimly.mechanisms.families import FAMILIES
+from dimly.mechanisms.mechanism import sketching
+from dimly.privacy import Budget
+from dimly.release import Sketches
+
+N = 12_500
+COVERED = (0.94, 0.96)
+# Norms enter the variance of a product as estimates, cut at zero: where noise prevails its interval is somewhat wide.
+COVERED_PRODUCT = (0.94, 0.975)
+SIZE = 45  # attributes of one trial
+RESOLUTION = 8
+# Three people with 30, 30 and 20 of them: the second differs from the first in 8, the third in 40.
+BITS = np.zeros((3, SIZE), np.int64)
+BITS[0, :30] = BITS[1, 4:34] = BITS[2, 25:] = 1
+VALUES = BITS * np.random.default_rng(3).integers(1, RESOLUTION + 1, SIZE)
+VALUES[1, ::3] = np.maximum(VALUES[1, ::3] - 2, 0)
+PAIRS = {"near": (0, 1), "far": (0, 2)}
+FLIPPED = 200  # attributes for randomized response, which draws every bit anew
+Estimates = Estimate[NDArray[np.float64]]
+
+SKETCHES = [name for name in MECHANISMS if sketching(name)]
+SIZES = {"sparse": (64, 4), "dasgupta": (64, 4), "sign": (32, 1), "ternary": (32, 1), "gaussian": (32, 1)}
+EPSILON = {"counting+laplace": 1.0, "hashing+laplace": 2.0}
+
+
+@dataclass(frozen=True)
+class Trials:
+    """A release of N independent copies of a few people; person j of copy i is user i·(people) + j."""
+
+    release: Release
+    people: NDArray[np.int64]
+
+    @property
+    def error(self) -> ErrorModel:
+        return self.release.plan.error
+
+    @cached_property
+    def points(self) -> Floats:
+        points: Floats = self.people / self.release.plan.resolution
+        return points
+
+    def users(self, person: int) -> NDArray[np.int64]:
+        return np.arange(len(self.release)).reshape(-1, len(self.people))[:, person]
+
+    def read_by(self, plan: dimly.Plan) -> "Trials":
+        """Return what an analyst sees who was told another plan."""
+        return Trials(Release(Sketches(plan, self.release.users, self.release.values, private=False)), self.people)
+
+    def truth(self, a: int, b: int) -> tuple[float, float, float]:
+        x, y = self.points[a], self.points[b]
+        return float(x @ x), float(y @ y), float(x @ y)
+
+    def left_out(self, fourth_powers: float) -> float:
+        """For values the stated variance leaves a negative term out, which an analyst cannot know; we do."""
+        error = self.error
+        if error_is_of_bits(error):
+            return 0.0
+        part = self.release.plan.projection
+        assert part is not None
+        free = part.k - 1 if part.family == "counting" else part.k
+        return (FAMILIES[part.family].kurtosis(part.blocks) - 3) / free * fourth_powers
+
+
+def error_is_of_bits(error: ErrorModel) -> bool:
+    return not isinstance(error, SignedSketchError | CountingError) or error.bits
+
+
+def seed_of(text: str) -> int:
+    return int.from_bytes(text.encode()) % 2**63
+
+
+def louder(plan: dimly.Plan) -> dimly.Plan:
+    """Return a plan whose noise has 5/4 of the variance: what this plan samples is 20 % too little for it."""
+    fields = json.loads(plan.to_json())
+    if fields["noise"]["law"] == "discrete-laplace":
+        fields["budget"]["epsilon"] *= math.sqrt(0.8)
+    elif fields["noise"]["law"] == "rounded-gaussian":
+        fields["noise"]["sigma"] /= math.sqrt(0.8)
+    else:  # p(1−p)/(1−2p)² grows by 5/4
+        p = fields["noise"]["probability"]
+        u = p * (1 - p) / (1 - 2 * p) ** 2 / 0.8
+        fields["noise"]["probability"] = math.floor((1 - 1 / math.sqrt(1 + 4 * u)) / 2 * 2**53) / 2**53
+    return dimly.Plan.from_json(json.dumps(fields))
+
+
+def publish(plan: dimly.Plan, people: NDArray[np.int64], copies: int, *, apart: bool) -> Trials:
+    """Publish copies of a few people, each with attributes of its own (``apart``) or all with the same."""
+    person, attribute = np.nonzero(people)
+    copy = np.arange(copies)[:, None]
+    rows = (copy * len(people) + person).reshape(-1)
+    columns = (copy * (people.shape[1] if apart else 0) + attribute).reshape(-1)
+    values = np.broadcast_to(people[person, attribute] / plan.resolution, (copies, len(person))).reshape(-1)
+    shape = (copies * len(people), people.shape[1] * (copies if apart else 1))
+    table = scipy.sparse.csr_array((values, (rows, columns)), shape=shape)
+    sketches = publish_matrix(table, plan, words=Recorded(seed_of(plan.mechanism) + plan.resolution))
+    return Trials(Release(sketches), people)
+
+
+def publish_sketches(mechanism: str, *, resolution: int, copies: int = N) -> Trials:
+    kind = sketching(mechanism)
+    assert kind is not None
+    k, blocks = SIZES.get(kind.family, (64, 1))
+    plan = dimly.Plan.of(
+        mechanism,
+        Budget(EPSILON.get(mechanism, 4.0), 1e-6),
+        k=k,
+        blocks=blocks,
+        n_attributes=None if FAMILIES[kind.family].open_vocabulary else copies * SIZE,
+        resolution=resolution,
+        seed=seed_of(mechanism).to_bytes(32),
+    )
+    return publish(plan, BITS if resolution == 1 else VALUES, copies, apart=True)
+
+
+def publish_flipped() -> Trials:
+    plan = dimly.Plan.of("randomized-response", Budget(1.5), n_attributes=FLIPPED)
+    people = np.zeros((3, FLIPPED), np.int64)
+    people[:, :SIZE] = BITS
+    return publish(plan, people, N, apart=False)
+
+
+def check(
+    what: str, found: Estimates, truth: float, variance: float, *, covered: tuple[float, float] = COVERED
+) -> None:
+    """Fail unless estimates are unbiased, as spread as stated, and in intervals that cover as stated."""
+    assert mean_is(found.value, truth), alarm(f"{what}, mean", found.value, truth)
+    squares = (found.value - truth) ** 2
+    assert variance_is(found.value, truth, variance), alarm(f"{what}, variance", squares, variance)
+    assert (found.low <= found.high).all()
+    share = coverage(found, truth)
+    assert covered[0] <= share <= covered[1], f"{what}: 95 % intervals cover {share:.2%}"
+
+
+def coverage(found: Estimates, truth: float) -> float:
+    return float(((found.low <= truth) & (truth <= found.high)).mean())
+
+
+def is_believable(found: Estimates, truth: float, variance: float) -> bool:
+    return mean_is(found.value, truth) and variance_is(found.value, truth, variance)
+
+
+def check_pairs(trials: Trials) -> None:
+    """Check everything that an analyst can ask of two people, near each other and far apart."""
+    name = trials.release.plan.mechanism
+    told = trials.read_by(louder(trials.release.plan))
+    for label, (a, b) in PAIRS.items():
+        x, y = trials.points[a], trials.points[b]
+        nx, ny, c = trials.truth(a, b)
+        r2 = nx + ny - 2 * c
+        users = trials.users(a), trials.users(b)
+        variance = float(trials.error.distance(weights=(nx, ny))(r2)) + trials.left_out(((x - y) ** 4).sum())
+        check(f"{name}, {label}, distance", trials.release.distances(*users), r2, variance)
+        believed = float(told.error.distance(weights=(nx, ny))(r2)) + trials.left_out(((x - y) ** 4).sum())
+        assert not is_believable(told.release.distances(*users), r2, believed), f"{name}, {label}: no power"
+
+        variance = float(trials.error.inner_product((nx, ny), c)) + trials.left_out((x**2 * y**2).sum())
+        products = trials.release.inner_product(*users)
+        check(f"{name}, {label}, inner product", products, c, variance, covered=COVERED_PRODUCT)
+        check_similarities(trials, label)
+    nx, _, _ = trials.truth(0, 0)
+    norm = trials.release.norm(trials.users(0))
+    variance = float(trials.error.distance(one_sided=True, weights=(nx, 0.0))(nx))
+    check(f"{name}, norm", norm, nx, variance + trials.left_out((trials.points[0] ** 4).sum()))
+
+
+def check_similarities(trials: Trials, label: str) -> None:
+    """Ratios of estimates: the theory is asymptotic, and here their intervals cover 93 % or more."""
+    a, b = PAIRS[label]
+    nx, ny, c = trials.truth(a, b)
+    users = trials.users(a), trials.users(b)
+    shares = {"cosine": coverage(trials.release.cosine(*users), c / math.sqrt(nx * ny))}
+    if trials.release.plan.resolution == 1:
+        shares["Jaccard"] = coverage(trials.release.jaccard(*users), c / (nx + ny - c))
+    for what, share in shares.items():
+        assert share >= 0.93, f"{trials.release.plan.mechanism}, {label}, {what}: covers {share:.2%}"
+
+
+def check_joint(trials: Trials) -> None:
+    """Check the covariances of two norms and the product that similarities rest on."""
+    nx, ny, c = trials.truth(0, 1)
+    users = trials.users(0), trials.users(1)
+    release = trials.release
+    estimates = (release.norm(users[0]), release.norm(users[1]), release.inner_product(*users))
+    errors = [found.value - truth for found, truth in zip(estimates, (nx, ny, c), strict=True)]
+    covariance = trials.error.joint((nx, ny), c)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        products = errors[i] * errors[j]
+        stated = float(covariance[i, j])
+        assert mean_is(products, stated), alarm(f"{release.plan.mechanism}, covariance {i}{j}", products, stated)
+        shift = 0.2 * math.sqrt(float(covariance[i, i] * covariance[j, j]))
+        assert not mean_is(products, stated + shift), "no power"
+
+
+@pytest.mark.parametrize("mechanism", SKETCHES)
+def test_bits(mechanism: str) -> None:
+    trials = publish_sketches(mechanism, resolution=1)
+    check_pairs(trials)
+    check_joint(trials)
+    if trials.release.plan.vocabulary is None:  # one row for all trials, but every row is alike
+        nx, _, _ = trials.truth(0, 0)
+        found = trials.release.attribute(trials.users(0), "nobody has it")
+        variance = float(trials.error.attribute(nx))
+        assert mean_is(found.value, 0.0), alarm(f"{mechanism}, attribute, mean", found.value, 0.0)
+        assert variance_is(found.value, 0.0, variance), alarm(f"{mechanism}, attribute", found.value**2, variance)
+        assert coverage(found, 0.0) >= 0.95
+
+
+@pytest.mark.parametrize("mechanism", SKETCHES)
+def test_values(mechanism: str) -> None:
+    check_pairs(publish_sketches(mechanism, resolution=RESOLUTION))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "resolution"),
+    [
+        ("counting+laplace", 1),
+        ("counting+gaussian", RESOLUTION),
+        ("hashing+laplace", 1),
+        ("sparse+gaussian", RESOLUTION),
+        ("sign+laplace", 1),
+    ],
+)
+def test_own_vectors(mechanism: str, resolution: int) -> None:
+    copies = 1_500
+    trials = publish_sketches(mechanism, resolution=resolution, copies=copies)
+    release, (x, y) = trials.release, trials.points[:2]
+    starts = range(0, copies * SIZE, SIZE)
+    own = [release.project(dict(zip(range(i, i + SIZE), y.tolist(), strict=True))) for i in starts]
+    nx, ny, c = trials.truth(0, 1)
+    r2 = nx + ny - 2 * c
+    distance = float(trials.error.distance(one_sided=True, weights=(nx, ny))(r2)) + trials.left_out(
+        ((x - y) ** 4).sum()
+    )
+    product = float(trials.error.inner_product((nx, ny), c, one_sided=True)) + trials.left_out((x**2 * y**2).sum())
+    for ask, truth, variance in ((release.distance, r2, distance), (release.inner_product, c, product)):
+        found = stacked([ask(int(user), vector) for user, vector in zip(trials.users(0), own, strict=True)])
+        label = f"{mechanism}, {ask.__name__} with own vector"
+        assert mean_is(found.value, truth), alarm(f"{label}, mean", found.value, truth)
+        assert variance_is(found.value, truth, variance), alarm(
+            f"{label}, variance", (found.value - truth) ** 2, variance
+        )
+        covered = round(coverage(found, truth) * copies)
+        assert stats.binomtest(covered, copies, 0.95).pvalue > ALPHA, f"{label}: covers {covered / copies:.2%}"
+
+
+def stacked(estimates: list[Estimate[float]]) -> Estimates:
+    parts = ("value", "stderr", "low", "high")
+    return Estimate(*(np.array([getattr(estimate, part) for estimate in estimates]) for part in parts))
+
+
+def test_randomized_response() -> None:
+    trials = publish_flipped()
+    check_pairs(trials)
+    check_joint(trials)
+    release, users = trials.release, trials.users(0)
+    vector: Vector = release.project(np.flatnonzero(trials.people[1]).tolist())
+    nx, ny, c = trials.truth(0, 1)
+    variance = float(trials.error.distance(one_sided=True)(0.0))
+    check("distance to own vector", release.distances(users, vector), nx + ny - 2 * c, variance)
+    variance = float(trials.error.inner_product((nx, ny), c, one_sided=True))
+    check("product with own vector", release.inner_product(users, vector), c, variance, covered=COVERED_PRODUCT)
+    assert coverage(release.cosine(users, vector), c / math.sqrt(nx * ny)) >= 0.93
+    assert coverage(release.jaccard(users, vector), c / (nx + ny - c)) >= 0.93
+    for attribute, truth in ((0, 1.0), (FLIPPED - 1, 0.0)):
+        bit = release.attribute(users, attribute)
+        assert mean_is(bit.value, truth), alarm("attribute", bit.value, truth)
+        assert coverage(bit, truth) >= 0.95
+
+
+@pytest.mark.parametrize("resolution", [1, RESOLUTION])
+def test_noisy_distances(resolution: int) -> None:
+    """Within and between two groups of people, each of whom has two attributes of his own: all noise is independent."""
+    half = 113
+    groups = (BITS if resolution == 1 else VALUES)[[0, 2]]
+    people = np.zeros((2 * half, SIZE + 4 * half), np.int64)
+    people[:half, :SIZE], people[half:, :SIZE] = groups
+    own = SIZE + 2 * np.arange(2 * half)
+    people[np.arange(2 * half), own] = people[np.arange(2 * half), own + 1] = resolution
+    plan = dimly.Plan.of(
+        "noisy-distances",
+        Budget(4.0, 1e-6),
+        n_users=2 * half,
+        n_attributes=people.shape[1],
+        resolution=resolution,
+        dtype="int32",
+    )
+    sketches = publish_matrix(people / resolution, plan, words=Recorded(resolution))
+    release, told = Release(sketches), Release(Sketches(louder(plan), sketches.users, sketches.values, private=False))
+    rows, columns = np.triu_indices(2 * half, 1)
+    near = (rows < half) == (columns < half)
+    between = float(((groups[0] - groups[1]) ** 2).sum()) / resolution**2
+    for label, chosen, truth in (("near", near, 4.0), ("far", ~near, 4.0 + between)):
+        pairs = rows[chosen], columns[chosen]
+        assert len(pairs[0]) >= N
+        check(f"noisy distances, {label}", release.distances(*pairs), truth, float(plan.error.distance()(truth)))
+        believed = float(louder(plan).error.distance()(truth))
+        assert not is_believable(told.distances(*pairs), truth, believed), f"{label}: no power"
+
+
+def test_with_secret_noise() -> None:
+    """The same through the front door, where nothing can be seeded: a false alarm in a million runs for each check."""
+    copies = 4_000
+    person, attribute = np.nonzero(BITS[:2])
+    rows = (np.arange(copies)[:, None] * 2 + person).reshape(-1)
+    columns = (np.arange(copies)[:, None] * SIZE + attribute).reshape(-1)
+    table = scipy.sparse.csr_array((np.ones(len(rows), bool), (rows, columns)), shape=(2 * copies, SIZE * copies))
+    plan = dimly.Plan.of("counting+laplace", Budget(1.0), k=64)
+    release = dimly.publish(table, plan)
+    assert release.private
+    found = release.distances(np.arange(0, 2 * copies, 2), np.arange(1, 2 * copies, 2))
+    variance = float(plan.error.distance(weights=(30.0, 30.0))(8.0))
+    assert mean_is(found.value, 8.0), alarm("mean", found.value, 8.0)
+    assert variance_is(found.value, 8.0, variance), alarm("variance", (found.value - 8.0) ** 2, variance)
+    believed = louder(plan)
+    told = Release(Sketches(believed, release.users, release.values)).distances(
+        np.arange(0, 2 * copies, 2), np.arange(1, 2 * copies, 2)
+    )
+    assert not is_believable(told, 8.0, float(believed.error.distance(weights=(30.0, 30.0))(8.0)))
+
+
+def test_the_rate_of_false_alarms_about_coverage() -> None:
+    """Exactly 95 % is taken for a miss once in a million choices of seeds, 93 or 97 % are believed once in 10,000."""
+    few, many = (math.ceil(N * COVERED[0]) - 1, math.floor(N * COVERED[1]))
+    assert stats.binom.cdf(few, N, 0.95) + stats.binom.sf(many, N, 0.95) <= ALPHA
+    assert stats.binom.sf(few, N, 0.93) <= 1e-4
+    assert stats.binom.cdf(many, N, 0.97) <= 1e-4
