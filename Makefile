@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # The pins hold for the packages and for what builds them.
-export PIP_CONSTRAINT := $(CURDIR)/pins.txt
-export PIP_BUILD_CONSTRAINT := $(CURDIR)/pins.txt
+# Relative, because pip splits these at spaces, which the path of a clone may have.
+export PIP_CONSTRAINT := pins.txt
+export PIP_BUILD_CONSTRAINT := pins.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test lint bench bench-quick setup pins clean

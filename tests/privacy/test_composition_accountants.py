@@ -12,6 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dimly.privacy.calibration import epsilon_of
 from dimly.privacy.composition import ORDERS, RESERVE, compose
 from dimly.privacy.cost import Cost
 from dimly.privacy.privacy_loss import privacy_loss
@@ -20,7 +21,7 @@ REPLACE_ONE = dp_accounting.NeighboringRelation.REPLACE_ONE
 
 
 def gaussian(multiplier: float) -> Cost:
-    return Cost(1.0, 1e-6, noise_multiplier=multiplier, declared="together")
+    return Cost(max(epsilon_of(multiplier, delta=1e-6), 1e-6), 1e-6, noise_multiplier=multiplier, declared="together")
 
 
 def pure(epsilon: float) -> Cost:

@@ -23,7 +23,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import LaplaceNoise
 
 _PIECE = 1 << 14  # estimates at once: their intermediate results stay in the second cache
-_MOST_ROUNDS = 24  # each divides the error by three or more
+_MOST_ROUNDS = 20  # four or five are enough where there is noise at all
 _MOST_SKEWED = 2.0  # of an exponential law; more only occurs where next to no noise was added
 
 
@@ -100,47 +100,58 @@ def unified_interval(
     shape = parts[0].shape
     flat = [part.reshape(-1) for part in parts]
     low, high = np.empty((2, flat[0].size))
-    reach = _Reach(*_reaches(confidence), skewness)
+    reaches = _reaches(confidence)
     for start in range(0, flat[0].size, _PIECE):
         piece = slice(start, start + _PIECE)
         est, square, linear, constant, most = (part[piece] for part in flat)
-        ends = _ends(est, Polynomial(square, linear, constant), reach)
+        ends = _ends(est, Polynomial(square, linear, constant), reaches, skewness)
         high[piece] = np.minimum(ends[1], most)
         low[piece] = np.minimum(ends[0], high[piece])
     return low.reshape(shape), high.reshape(shape)
 
 
 class _Reach(NamedTuple):
-    """How many standard errors an estimate may lie above or below the truth."""
+    """How many standard errors an end of the interval lies from the estimate: a table over the estimate in them."""
 
-    nearness: Floats
+    estimates: Floats
     reaches: Floats
-    skewness: Skewness | None
 
-    def __call__(self, truth: Floats, variance: Floats, *, sign: int) -> Floats:
-        spread = np.sqrt(variance)
-        far = self.nearness[-1]
-        nearness = np.divide(truth, spread, out=np.full_like(spread, far), where=spread > 0)
-        u = np.interp(nearness, self.nearness, self.reaches)
-        return u if self.skewness is None else sign * _leaning(sign * u, self.skewness(truth, variance) / 2)
+    def __call__(self, estimates: Floats) -> Floats:
+        return np.interp(estimates, self.estimates, self.reaches)
 
 
-def _ends(est: Floats, variance: Polynomial, reach: _Reach) -> tuple[Floats, Floats]:
+def _ends(
+    est: Floats, variance: Polynomial, reaches: tuple[_Reach, _Reach], skewness: Skewness | None
+) -> tuple[Floats, Floats]:
     square, linear, constant = (np.asarray(part) for part in variance)
     possible = np.maximum(est, 0.0)
     # No estimate tells this from an infinite distance.
     far = 1e6 * (1 + possible + np.sqrt(np.maximum(constant, 0.0)))
     close = 1e-4 * np.sqrt(variance(possible))
+
+    def quantile(mu: Floats, reach: _Reach, sign: int) -> Floats:
+        """At a truth of mu: how far the estimate may lie above it (sign = 1) or below, in standard errors."""
+        spread = variance(mu)
+        root = np.sqrt(spread)
+        e = np.divide(est, root, out=np.full_like(est, np.inf), where=root > 0)
+        u = reach(e)
+        if skewness is None:
+            return u
+        g = skewness(mu, spread) / 2
+        # The table is for symmetric laws: look up where the estimate would be if it were one.
+        u = reach(e - (_leaning(sign * u, g) - sign * u))
+        return sign * _leaning(sign * u, g)
+
     low = high = possible
     for _ in range(_MOST_ROUNDS):
         before = low, high
         # (est − μ)² = t²·Var(μ)  ⇔  a·μ² − 2h·μ + c = 0; the smaller root as c/(h + √…), which does not cancel.
-        t2 = reach(low, variance(low), sign=1) ** 2
+        t2 = quantile(low, reaches[0], 1) ** 2
         a, h, c = 1 - t2 * square, est + t2 * linear / 2, est**2 - t2 * constant
         above = (est > 0) & (c > 0)
         low = np.where(above, c / np.where(above, h + np.sqrt(np.maximum(h**2 - a * c, 0.0)), 1.0), 0.0)
         # For est < 0 the likelihood ratio with the best possible truth, zero, gives μ² − 2·est·μ = t²·Var(μ) instead.
-        t2 = reach(high, variance(high), sign=-1) ** 2
+        t2 = quantile(high, reaches[1], -1) ** 2
         a, h, c = 1 - t2 * square, est + t2 * linear / 2, possible**2 - t2 * constant
         root = np.sqrt(np.maximum(h**2 - a * c, 0.0))
         high = np.where(a > 0, np.minimum(np.maximum(h + root, 0.0) / np.where(a > 0, a, 1.0), far), far)
@@ -159,18 +170,20 @@ def _leaning(u: Floats, g: Floats) -> Floats:
 
 
 @lru_cache(maxsize=16)
-def _reaches(confidence: float) -> tuple[Floats, Floats]:
-    """Tabulate Feldman and Cousins' upper reach b over the distance m from zero, both in standard errors.
+def _reaches(confidence: float) -> tuple[_Reach, _Reach]:
+    """Tabulate Feldman and Cousins' reaches, of the lower and of the upper end.
 
-    Likelihood ratios at both ends agree if the lower reach is a = (b² + m²)/2m, for m below z; and
-    Φ(b) + Φ(a) − 1 is the confidence.
+    A truth m standard errors from zero accepts estimates from m − a to m + b. Likelihood ratios at both ends agree if
+    a = (b² + m²)/2m, for m below z, and Φ(b) + Φ(a) − 1 is the confidence. Beyond z both are z.
     """
     z = normal_quantile(confidence)
-    m = np.linspace(0.0, z, 513)
-    low, high = np.full_like(m, max(ndtri(confidence), 0.0)), np.full_like(m, z)
+    if confidence <= 0.5:  # then b would be negative next to zero; z covers more
+        return _Reach(np.zeros(1), np.array([z])), _Reach(np.zeros(1), np.array([z]))
+    m = z * np.linspace(0.0, 1.0, 1025)[1:] ** 2
+    low, high = np.full_like(m, ndtri(confidence)), np.full_like(m, z)
     for _ in range(60):
         b = (low + high) / 2
-        a = np.divide(b**2 + m**2, 2 * m, out=np.full_like(m, np.inf), where=m > 0)
+        a = (b**2 + m**2) / (2 * m)
         enough = ndtr(b) + ndtr(a) - 1 >= confidence
         low, high = np.where(enough, low, b), np.where(enough, b, high)
-    return m, high
+    return _Reach(m + high, high), _Reach(m - (high**2 + m**2) / (2 * m), high)

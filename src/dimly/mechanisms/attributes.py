@@ -58,7 +58,7 @@ def attribute_text(value: object) -> str:
     if isinstance(value, bool | np.bool_):  # before int: bool is one of its subclasses
         return "true" if value else "false"
     if isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64):  # NumPy calls it one
-        return str(int(value))
+        return _decimal(int(value))
     if isinstance(value, date | np.datetime64):
         return _time_text(value)
     reason = (
@@ -69,6 +69,13 @@ def attribute_text(value: object) -> str:
     raise ParameterError(
         f"attribute must be text, an integer, a boolean or a date, got {type(value).__name__}.{reason}"
     )
+
+
+def _decimal(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # thousands of digits, which Python refuses to write
+        raise ParameterError("attribute must be an integer of at most 4300 digits. Use a shorter name.") from None
 
 
 def _is_unicode(text: str) -> bool:
@@ -157,8 +164,10 @@ class Vocabulary(Sequence[str]):
         attributes : iterable of attribute values
             At least one; no two with the same canonical text.
         """
-        if isinstance(attributes, str | bytes):
-            raise ParameterError(f"attributes must be a list of attributes, got {type(attributes).__name__}.")
+        if isinstance(attributes, str | bytes | set | frozenset) or not isinstance(attributes, Iterable):
+            raise ParameterError(
+                f"attributes must be a list of attributes in a fixed order, got {type(attributes).__name__}."
+            )
         texts = tuple(map(attribute_text, attributes))
         if not texts:
             raise ParameterError("attributes must name at least one attribute, got none.")
@@ -193,7 +202,7 @@ class Vocabulary(Sequence[str]):
         """Return the position of each attribute, or -1 where the vocabulary does not hold it."""
         if self._listed is None and isinstance(attributes, np.ndarray) and attributes.dtype.kind in "iu":
             known = (attributes >= 0) & (attributes < self._size)
-            return np.where(known, attributes, -1).astype(np.int64)
+            return np.where(known, np.where(known, attributes, 0).astype(np.int64), -1)
         return np.fromiter(map(self.index_of, attributes), dtype=np.int64)
 
     @cached_property

@@ -36,7 +36,9 @@ class DeviationBound(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Chebyshev:
-    """Var/width². True for every mechanism.
+    """Var/width². True for every mechanism whose variance at a distance is known.
+
+    For counting with a blend that takes the weights of the two people; for the others they do not matter.
 
     Examples
     --------
@@ -47,17 +49,22 @@ class Chebyshev:
     """
 
     error: ErrorModel
+    weights: tuple[float, float] | None = None
     name: str = "chebyshev"
 
     def width(self, probability: float, squared_distance: float) -> float:
         """Return √(Var/probability)."""
         _check_probability(probability)
-        return math.sqrt(float(self.error.distance()(squared_distance)) / probability)
+        return math.sqrt(self._variance(squared_distance) / probability)
 
     def probability(self, width: float, squared_distance: float) -> float:
         """Return min(1, Var/width²)."""
         _check_width(width)
-        return min(1.0, float(self.error.distance()(squared_distance)) / width**2)
+        return min(1.0, self._variance(squared_distance) / width**2)
+
+    def _variance(self, squared_distance: float) -> float:
+        _check_distance(squared_distance)
+        return float(self.error.distance(weights=self.weights)(squared_distance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,8 @@ class NormalTail:
 class TheoremTwo:
     """The paper's Theorem 2, claim 3, for gaussian, sign and ternary sketches with Gaussian noise.
 
-    The three failure probabilities are taken equal, as the paper does. What is published is rounded, and so are
+    For sketches none of whose published coordinates is saturated. The three failure probabilities are taken equal, as
+    the paper does. What is published is rounded, and so are
     the entries of a gaussian projection; ``width`` adds what that can change at most, so that the bound is
     proven for the numbers actually published and not for those of the theorem only.
 
@@ -150,8 +158,7 @@ class TheoremTwo:
     def width(self, probability: float, squared_distance: float) -> float:
         """Return the theorem's width plus that of rounding; infinite where λ_JL would have to be ≥ 1/2."""
         _check_probability(probability)
-        if squared_distance < 0:
-            raise ParameterError(f"squared_distance must be >= 0, got {squared_distance!r}.")
+        _check_distance(squared_distance)
         ideal = theorem_two_width(probability, squared_distance, k=self.k, sigma=self.sigma)
         if math.isinf(ideal):
             return ideal
@@ -207,13 +214,13 @@ def theorem_two_width(probability: float, squared_distance: float, *, k: int, si
 
 
 def tightest_width(bounds: tuple[DeviationBound, ...], probability: float, squared_distance: float) -> float:
-    """Return the smallest of the bounds' widths: each is proven, so the smallest is."""
-    return min(bound.width(probability, squared_distance) for bound in bounds)
+    """Return the smallest of the bounds' widths: each is proven, so the smallest is. Infinite without any bound."""
+    return min((bound.width(probability, squared_distance) for bound in bounds), default=math.inf)
 
 
 def tightest_probability(bounds: tuple[DeviationBound, ...], width: float, squared_distance: float) -> float:
-    """Return the smallest of the bounds' probabilities."""
-    return min(bound.probability(width, squared_distance) for bound in bounds)
+    """Return the smallest of the bounds' probabilities; 1 without any bound."""
+    return min((bound.probability(width, squared_distance) for bound in bounds), default=1.0)
 
 
 def _lambda_jl(share: float, k: int) -> float:
@@ -248,6 +255,11 @@ def _invert(width_at: Callable[[float], float], width: float) -> float:
 def _check_probability(probability: float) -> None:
     if not 0 < probability < 1:
         raise ParameterError(f"probability must be in (0, 1), got {probability!r}.")
+
+
+def _check_distance(squared_distance: float) -> None:
+    if not squared_distance >= 0:
+        raise ParameterError(f"squared_distance must be >= 0, got {squared_distance!r}.")
 
 
 def _check_width(width: float) -> None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from scipy.special import chdtri
 
@@ -12,15 +12,17 @@ from dimly.mechanisms.deviations import DENSE_FAMILIES, theorem_two_width
 from dimly.mechanisms.discrete_laplace import laplace_moments
 from dimly.mechanisms.drafts import unit_sensitivity
 from dimly.mechanisms.error_models import Noise
-from dimly.mechanisms.families import family_named
+from dimly.mechanisms.families import MAX_GRID_BITS, check_shape, family_named
 from dimly.mechanisms.mechanism import Sketching, default_blend, sketch_error, sketching
 from dimly.mechanisms.projection import Sensitivity
+from dimly.mechanisms.request import Request, as_integer
 from dimly.mechanisms.rounded_gaussian import gaussian_moments
 from dimly.privacy import VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
 
 Criterion = Literal["variance", "deviation"]
 
 LARGEST_K = 1 << 22
+LARGEST_DISTANCE = 1e12
 # Fine enough that rounding the entries of a gaussian P changes no choice of k.
 _GRID_BITS = 12
 
@@ -35,6 +37,7 @@ def best_k(
     unit: Unit = "attribute",
     rule: Rule = "exact",
     n_attributes: int | None = None,
+    weight: float | None = None,
     criterion: Criterion = "variance",
     probability: float = 0.05,
 ) -> int:
@@ -49,6 +52,9 @@ def best_k(
         At which the error should be smallest; > 0. Public knowledge, not measured on the private data.
     blocks, resolution, unit, rule, n_attributes
         As in :meth:`~dimly.mechanisms.Plan.of`.
+    weight : float, optional
+        Number of ones of either person, on which the error of counting depends too; public knowledge. Half of
+        ``squared_distance`` by default: two people who share nothing.
     criterion : {"variance", "deviation"}, default="variance"
         "deviation" minimizes the width of the paper's Theorem 2 that is exceeded with ``probability``, its other
         rule for k; only for gaussian, sign and ternary with Gaussian noise.
@@ -70,9 +76,23 @@ def best_k(
     kind = sketching(mechanism)
     if kind is None:
         raise ParameterError(f"mechanism must be one that sketches to have a best k, got {mechanism!r}.")
-    if not (math.isfinite(squared_distance) and squared_distance > 0):
-        raise ParameterError(f"squared_distance must be finite and > 0, got {squared_distance!r}.")
-    step = blocks if family_named(kind.family).has_blocks else 1
+    asked = _asked(
+        mechanism,
+        budget,
+        blocks=blocks,
+        n_attributes=n_attributes,
+        resolution=resolution,
+        unit=unit,
+        rule=rule,
+    )
+    if not 0 < squared_distance <= LARGEST_DISTANCE:
+        raise ParameterError(
+            f"squared_distance must be > 0 and at most {LARGEST_DISTANCE:g}, got {squared_distance!r}."
+        )
+    if not 0 < probability < 1:
+        raise ParameterError(f"probability must be in (0, 1), got {probability!r}.")
+    if weight is not None and not squared_distance / 2 <= weight < math.inf:
+        raise ParameterError(f"weight must be at least half of squared_distance, got {weight!r}.")
 
     def noise(k: int) -> Noise:
         return nominal_noise(
@@ -86,38 +106,68 @@ def best_k(
             n_attributes=n_attributes,
         )
 
-    error: Callable[[int], float]
     if criterion == "variance":
-
-        def error(k: int) -> float:
-            bits = resolution == 1
-            model = sketch_error(
-                kind.family,
-                k=k,
-                blocks=blocks,
-                noise=noise(k),
-                bits=bits,
-                blend=default_blend(kind.family, bits=bits),
-            )
-            return float(model.distance()(squared_distance))
-
-        smallest = 2
+        smallest, error = 2, _variance_at(kind, noise, asked, squared_distance, weight)
     elif criterion == "deviation":
-        if kind.law != "gaussian" or kind.family not in DENSE_FAMILIES:
-            raise ParameterError(
-                f"criterion must be 'variance' for {mechanism}, got 'deviation', which rests on Theorem 2."
-            )
-
-        def error(k: int) -> float:
-            return theorem_two_width(probability, squared_distance, k=k, sigma=math.sqrt(noise(k).variance))
-
-        # Theorem 2 speaks where λ_JL < 1/2.
-        smallest = math.floor(24 * math.log(6 / probability)) + 1
+        smallest, error = _deviation_at(kind, noise, squared_distance, probability)
     else:
         raise ParameterError(f"criterion must be 'variance' or 'deviation', got {criterion!r}.")
-    if rule == "lemma2" and n_attributes is not None and budget.delta > 0:
+    if rule == "lemma2":
+        if n_attributes is None or budget.delta == 0:
+            raise ParameterError("n_attributes and a delta must be given under lemma2.")
         smallest = max(smallest, math.floor(2 * math.log(2 * n_attributes / budget.delta)) + 1)
+    step = asked.blocks
     return step * _lowest(lambda i: error(step * i), max(1, -(-smallest // step)), LARGEST_K // step)
+
+
+def _asked(mechanism: str, budget: Budget, *, blocks: int, **others: Any) -> Request:
+    """Return the arguments checked as for a plan, at a k that every family can have."""
+    k = 2 * as_integer("blocks", blocks, 1, LARGEST_K)
+    request = Request.of(
+        mechanism,
+        budget,
+        k=k,
+        blocks=blocks,
+        vocabulary=None,
+        n_users=None,
+        dtype="int32",
+        seed=None,
+        blend=None,
+        **others,
+    )
+    if request.kind is not None:
+        grid_bits = MAX_GRID_BITS if request.kind.family == "gaussian" else None
+        check_shape(family_named(request.kind.family), k, request.blocks, grid_bits=grid_bits)
+    return request
+
+
+def _variance_at(
+    kind: Sketching, noise: Callable[[int], Noise], asked: Request, squared_distance: float, weight: float | None
+) -> Callable[[int], float]:
+    bits = asked.resolution == 1
+    blend = default_blend(kind.family, bits=bits)
+    weights = None if weight is None else (weight, weight)
+
+    def variance(k: int) -> float:
+        model = sketch_error(kind.family, k=k, blocks=asked.blocks, noise=noise(k), bits=bits, blend=blend)
+        return float(model.distance(weights=weights)(squared_distance))
+
+    return variance
+
+
+def _deviation_at(
+    kind: Sketching, noise: Callable[[int], Noise], squared_distance: float, probability: float
+) -> tuple[int, Callable[[int], float]]:
+    if kind.law != "gaussian" or kind.family not in DENSE_FAMILIES:
+        raise ParameterError(
+            f"criterion must be 'variance' for {kind.family}+{kind.law}, got 'deviation', which rests on Theorem 2."
+        )
+
+    def width(k: int) -> float:
+        return theorem_two_width(probability, squared_distance, k=k, sigma=math.sqrt(noise(k).variance))
+
+    # Theorem 2 speaks where λ_JL < 1/2.
+    return math.floor(24 * math.log(6 / probability)) + 1, width
 
 
 def nominal_noise(

@@ -70,7 +70,7 @@ class DiscreteLaplace:
     tail_overflow: int
 
     def __post_init__(self) -> None:
-        if min(*self.head, *self.tail, self.overflow, self.tail_overflow) < 1:
+        if not self.head or not self.tail or min(*self.head, *self.tail, self.overflow, self.tail_overflow) < 1:
             raise ParameterError("weights must be integers >= 1: a value without weight would be an open secret.")
         if 2 * (sum(self.head) + self.overflow) - self.head[0] != TOTAL:
             raise ParameterError("head and overflow must sum to 2**128 over both sides.")
@@ -93,7 +93,8 @@ class DiscreteLaplace:
         ParameterError
             If the table would need more than 2²⁰ weights, or ε is so large that there would be no noise.
         """
-        if l1_sensitivity < 1:
+        given: object = l1_sensitivity
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise ParameterError(f"l1_sensitivity must be an integer >= 1, got {l1_sensitivity!r}.")
         return cls._build(Fraction(budget.epsilon) / l1_sensitivity)
 

@@ -2,17 +2,23 @@
 
 import math
 import os
-from typing import NamedTuple
+from contextlib import suppress
 
 import numpy as np
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.families import MAX_GRID_BITS, check_shape, family_named
-from dimly.mechanisms.mechanism import Sketching
-from dimly.mechanisms.plan_parts import FlipNoise, GaussianNoise, LaplaceNoise, ProjectionPart
+from dimly.mechanisms.mechanism import Sketching, default_blend
+from dimly.mechanisms.plan_parts import (
+    FlipNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    ProjectionPart,
+    VocabularyPart,
+)
 from dimly.mechanisms.projection import SEED_BYTES, Projection, Sensitivity, sensitivity
 from dimly.mechanisms.randomized_response import BitFlip
+from dimly.mechanisms.request import Request
 from dimly.mechanisms.rounded_gaussian import sampling_allowance
 from dimly.privacy import VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
 
@@ -20,63 +26,62 @@ from dimly.privacy import VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
 _NOISE_ROOM = 8
 # Finer grids than this change no estimate, and their noise tables take long to prove.
 _FINEST_GRID = 12
-_LARGEST_GRID_SIGMA = {"int16": 2048.0, "int32": 8192.0}
+_LARGEST_GRID_SIGMA = {"int16": 2048.0, "int32": 4096.0}
 
 
-class SketchDraft(NamedTuple):
-    """What a sketching plan consists of besides what was asked for."""
+def draft_fields(request: Request) -> dict[str, object]:
+    """Return the fields of the plan that a request asks for, its noise calibrated."""
+    fields: dict[str, object] = {
+        "mechanism": request.mechanism,
+        "budget": request.budget,
+        "unit": request.unit,
+        "resolution": request.resolution,
+        "dtype": request.dtype,
+        "n_users": request.n_users,
+    }
+    if request.vocabulary is not None:
+        fields["vocabulary"] = VocabularyPart.of(request.vocabulary, numbered=request.numbered)
+    if request.kind is not None:
+        projection, noise = _draft_sketch(request, request.kind)
+        gaussian = isinstance(noise, GaussianNoise)
+        blend = default_blend(request.kind.family, bits=request.resolution == 1)
+        return fields | {
+            "projection": projection,
+            "noise": noise,
+            "rule": request.rule if gaussian else None,
+            "blend": blend if request.blend is None else request.blend,
+        }
+    if request.n_users is None:
+        flip = BitFlip.of(request.budget, bits_moved=VALUES_MOVED[request.unit])
+        return fields | {"noise": FlipNoise(probability=flip.probability), "dtype": "bit"}
+    moved = distance_sensitivity(request.n_users, resolution=request.resolution, unit=request.unit)
+    sigma = calibrated_sigma(request.budget, l2_sensitivity=moved.l2, touched=request.n_users - 1, rule=request.rule)
+    return fields | {"noise": GaussianNoise(sigma=sigma), "rule": request.rule}
 
-    projection: ProjectionPart
-    noise: LaplaceNoise | GaussianNoise
 
-
-def draft_sketch(
-    kind: Sketching,
-    budget: Budget,
-    *,
-    k: int,
-    blocks: int,
-    vocabulary: Vocabulary | None,
-    resolution: int,
-    unit: Unit,
-    rule: Rule,
-    dtype: str,
-    seed: bytes | str | None,
-) -> SketchDraft:
-    """Return projection and noise of a sketching plan."""
-    family = family_named(kind.family)
-    steps = VALUES_MOVED[unit] * resolution
+def _draft_sketch(request: Request, kind: Sketching) -> tuple[ProjectionPart, LaplaceNoise | GaussianNoise]:
+    k, blocks, vocabulary = request.k, request.blocks, request.vocabulary
     grid_bits = None
     if kind.family == "gaussian":
-        check_shape(family, k, blocks, grid_bits=MAX_GRID_BITS)
-        grid_bits = _grid_bits(
-            kind,
-            budget,
-            k=k,
-            steps=steps,
-            rule=rule,
-            dtype=dtype,
-            n_attributes=1 if vocabulary is None else len(vocabulary),
-        )
-    matrix = Projection(kind.family, k, blocks, public_seed(seed), grid_bits)
+        check_shape(family_named(kind.family), k, blocks, grid_bits=MAX_GRID_BITS)
+        grid_bits = _grid_bits(request, kind)
+    matrix = Projection(kind.family, k, blocks, public_seed(request.seed), grid_bits)
     row = sensitivity(matrix, vocabulary)
-    moved = unit_sensitivity(row, steps)
+    moved = unit_sensitivity(row, request.steps)
     noise: LaplaceNoise | GaussianNoise
     if kind.law == "laplace":
         noise = LaplaceNoise(l1_sensitivity=moved.l1)
-        spread = math.sqrt(noise.table(budget).variance)
     else:
         sigma = calibrated_sigma(
-            budget,
+            request.budget,
             l2_sensitivity=moved.l2,
-            touched=touched(kind.family, k=k, blocks=blocks, unit=unit),
-            rule=rule,
+            touched=touched(kind.family, k=k, blocks=blocks, unit=request.unit),
+            rule=request.rule,
             k=k,
-            n_attributes=None if vocabulary is None else len(vocabulary),
+            n_attributes=request.n_attributes,
             row_norm=row.l2 * matrix.scale,
         )
-        noise, spread = GaussianNoise(sigma=sigma), sigma
-    check_room(spread, dtype)
+        noise = GaussianNoise(sigma=sigma)
     projection = ProjectionPart(
         family=kind.family,
         k=k,
@@ -86,31 +91,7 @@ def draft_sketch(
         l1=row.l1,
         l2_squared=row.l2_squared,
     )
-    return SketchDraft(projection, noise)
-
-
-def draft_flip(budget: Budget, *, unit: Unit) -> FlipNoise:
-    """Return the noise of a randomized-response plan."""
-    return FlipNoise(probability=BitFlip.of(budget, bits_moved=VALUES_MOVED[unit]).probability)
-
-
-def draft_distances(
-    budget: Budget,
-    *,
-    n_users: int,
-    n_attributes: int,
-    resolution: int,
-    unit: Unit,
-    rule: Rule,
-    dtype: str,
-) -> GaussianNoise:
-    """Return the noise of a noisy-distances plan."""
-    if rule == "lemma2":
-        raise ParameterError("rule must be exact, lemma1 or theorem1 for noisy-distances, got 'lemma2'.")
-    moved = distance_sensitivity(n_users, resolution=resolution, unit=unit)
-    sigma = calibrated_sigma(budget, l2_sensitivity=moved.l2, touched=n_users - 1, rule=rule)
-    check_room(sigma + n_attributes * resolution**2 / _NOISE_ROOM, dtype)
-    return GaussianNoise(sigma=sigma)
+    return projection, noise
 
 
 def unit_sensitivity(row: Sensitivity, steps: int) -> Sensitivity:
@@ -144,25 +125,28 @@ def public_seed(seed: bytes | str | None) -> bytes:
     """
     if seed is None:
         return os.urandom(SEED_BYTES)
-    try:
-        given = bytes.fromhex(seed) if isinstance(seed, str) else bytes(seed)
-    except (TypeError, ValueError):
-        given = b""
-    if len(given) != SEED_BYTES or isinstance(seed, int):
+    given = b""
+    if isinstance(seed, bytes | bytearray):
+        given = bytes(seed)
+    elif isinstance(seed, str):
+        with suppress(ValueError):
+            given = bytes.fromhex(seed)
+    if len(given) != SEED_BYTES:
         raise ParameterError(
-            f"seed must be {SEED_BYTES} bytes or {2 * SEED_BYTES} hexadecimal digits, got {seed!r}. "
-            "Leave it out for a fresh one."
+            f"seed must be {SEED_BYTES} bytes or {2 * SEED_BYTES} hexadecimal digits, got {type(seed).__name__} of "
+            "another size or kind. Leave it out for a fresh one."
         )
     return given
 
 
-def check_room(spread: float, dtype: str) -> None:
-    """Refuse noise that would mostly saturate the published type."""
+def check_room(spread: float, dtype: str, *, data: int = 0) -> None:
+    """Refuse noise that would often saturate the published type, beside the largest data where that is known."""
     largest = np.iinfo(dtype).max
-    if _NOISE_ROOM * spread > largest:
+    needed = _NOISE_ROOM * spread + data
+    if needed > largest:
         larger = "dtype='int32'" if dtype == "int16" else "a larger epsilon, or a smaller k or resolution"
         raise ParameterError(
-            f"dtype must hold {_NOISE_ROOM} standard deviations of noise ({_NOISE_ROOM * spread:.0f}), "
+            f"dtype must hold {_NOISE_ROOM} standard deviations of noise and the largest distance ({needed:.0f}), "
             f"got {dtype!r} which holds {largest}. Use {larger}."
         )
 
@@ -207,38 +191,29 @@ def calibrated_sigma(
     if allowance > budget.delta / 100:
         raise ParameterError(
             f"delta must be at least {100 * allowance:.2g} at epsilon {budget.epsilon!r}, got {budget.delta!r}: "
-            "128-bit noise tables cannot certify less. Use a larger delta, or Laplace noise, which needs none."
+            "128-bit noise tables cannot certify less. Use another delta or epsilon, or Laplace noise: it needs none."
         )
     return gaussian_scale(Budget(budget.epsilon, budget.delta - allowance), l2_sensitivity=l2_sensitivity)
 
 
-def _grid_bits(
-    kind: Sketching,
-    budget: Budget,
-    *,
-    k: int,
-    steps: int,
-    rule: Rule,
-    dtype: str,
-    n_attributes: int,
-) -> int:
+def _grid_bits(request: Request, kind: Sketching) -> int:
     """Return the finest grid for a gaussian P whose noise still fits the published type and a table.
 
     Decided before P is drawn, from the norms that its rows will have at most in all likelihood.
     """
-    longest = 1 + math.sqrt(2 * math.log(100 * n_attributes) / k)
+    k, budget, d = request.k, request.budget, request.n_attributes or 1
+    longest = 1 + math.sqrt(2 * math.log(100 * d) / k)
     if kind.law == "laplace":
         spread = math.sqrt(2) * longest * math.sqrt(k) / budget.epsilon
-    elif rule == "lemma2":
-        spread = gaussian_scale(budget, l2_sensitivity=1.0, rule=rule, k=k, n_attributes=n_attributes)
+    elif request.rule == "lemma2":
+        spread = gaussian_scale(budget, l2_sensitivity=1.0, rule="lemma2", k=k, n_attributes=d)
     else:
-        spread = gaussian_scale(budget, l2_sensitivity=longest, rule=rule)
-    bits = math.floor(math.log2(_LARGEST_GRID_SIGMA[dtype] / (spread * steps)))
-    coarsest = max(1, math.ceil(math.log2(k) / 2))
-    if bits < coarsest:
-        advice = "dtype='int32'" if dtype == "int16" else "a smaller k, or a larger epsilon"
+        spread = gaussian_scale(budget, l2_sensitivity=longest, rule=request.rule)
+    bits = math.floor(math.log2(_LARGEST_GRID_SIGMA[request.dtype] / (spread * request.steps)))
+    if bits < max(1, math.ceil(math.log2(k) / 2)):
+        advice = "dtype='int32'" if request.dtype == "int16" else "a smaller k, or a larger epsilon"
         raise ParameterError(
-            f"dtype must leave gaussian entries at least one step of their grid, got {dtype!r}, in which the noise "
-            f"of this budget leaves none at k = {k}. Use {advice}."
+            f"dtype must leave gaussian entries at least one step of their grid, got {request.dtype!r}, in which the "
+            f"noise of this budget leaves none at k = {k}. Use {advice}."
         )
     return min(bits, _FINEST_GRID)

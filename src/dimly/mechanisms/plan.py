@@ -3,26 +3,18 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from dimly.errors import ParameterError
 from dimly.mechanisms import drafts
-from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.deviations import DENSE_FAMILIES, Chebyshev, DeviationBound, Hoeffding, NormalTail, TheoremTwo
 from dimly.mechanisms.error_models import ErrorModel, FlippedBitsError, Noise, NoisyDistanceError
-from dimly.mechanisms.mechanism import (
-    MECHANISMS,
-    NOISY_DISTANCES,
-    RANDOMIZED_RESPONSE,
-    default_blend,
-    sketch_error,
-    sketching,
-)
+from dimly.mechanisms.mechanism import NOISY_DISTANCES, RANDOMIZED_RESPONSE, sketch_error, sketching
 from dimly.mechanisms.plan_parts import (
     STRICT,
     FlipNoise,
@@ -33,18 +25,19 @@ from dimly.mechanisms.plan_parts import (
     VocabularyPart,
 )
 from dimly.mechanisms.projection import Sensitivity
+from dimly.mechanisms.request import MAX_RESOLUTION, MAX_USERS, Request
 from dimly.mechanisms.rows import Rows
 from dimly.mechanisms.tables import NoiseTable
-from dimly.privacy import RULES, UNITS, VALUES_MOVED, Budget, Cost, Rule, Unit
-
-MAX_RESOLUTION = 1 << 16
+from dimly.privacy import VALUES_MOVED, Budget, Cost, Rule, Unit
 
 
+@final
 class Plan(BaseModel):
     """A release as it will be made, before any data is touched. Make one with :meth:`of`.
 
-    Public and frozen; :attr:`digest` is what gets signed. A plan whose noise cannot be proven to keep its budget
-    cannot exist: the proof runs whenever a plan is made or read.
+    Public and frozen; :attr:`digest` is what gets signed. A plan whose noise cannot be proven to keep its budget, for
+    the sensitivity that it states, cannot exist: that proof runs whenever a plan is made or read. Where rows differ
+    in norm (dasgupta, ternary, gaussian), :meth:`rows` proves the stated sensitivity too, before it gives any away.
 
     Examples
     --------
@@ -69,7 +62,7 @@ class Plan(BaseModel):
     """Values in [0, 1] are published in steps of 1/resolution; 1 means bits."""
     vocabulary: VocabularyPart | None = None
     """The closed list of attributes; None: any attribute, now and later."""
-    n_users: int | None = Field(default=None, ge=2)
+    n_users: int | None = Field(default=None, ge=2, le=MAX_USERS)
     """Largest number of people; noisy distances only."""
     dtype: Literal["int16", "int32", "bit"] = "int16"
     """Type of a published coordinate; larger values saturate."""
@@ -92,6 +85,7 @@ class Plan(BaseModel):
         rule: Rule = "exact",
         dtype: Literal["int16", "int32"] = "int16",
         seed: bytes | str | None = None,
+        blend: float | None = None,
     ) -> Self:
         """Return a plan that keeps ``budget``, with its noise calibrated and proven.
 
@@ -122,73 +116,32 @@ class Plan(BaseModel):
             Published type of sketches and distances; randomized response publishes bits.
         seed : 32 bytes or 64 hexadecimal digits, optional
             Public seed of the projection; fresh by default.
+        blend : float, optional
+            Counting on bits only, in [0, 1]: how far the analyst trusts sums against squared norms; 0.75 by default.
+            Near pairs of heavy people want less: :meth:`~dimly.mechanisms.error_models.CountingError.best_blend`
+            tells how much for public planning values.
 
         Raises
         ------
         ParameterError
             If the plan cannot work; the text says what to do.
         """
-        kind = sketching(mechanism)
-        if not isinstance(budget, Budget):
-            raise ParameterError(f"budget must be a Budget, got {budget!r}. Write Budget(epsilon, delta).")
-        _check_choice("unit", unit, UNITS)
-        _check_choice("rule", rule, RULES)
-        _check_choice("dtype", dtype, ("int16", "int32"))
-        _check_integer("resolution", resolution, 1, MAX_RESOLUTION)
-        listed = _vocabulary(vocabulary, n_attributes)
-        fields: dict[str, object] = {
-            "vocabulary": listed and VocabularyPart.of(listed, numbered=vocabulary is None),
-            "resolution": resolution,
-            "dtype": dtype,
-        }
-        if mechanism != NOISY_DISTANCES:
-            _check_absent("n_users", n_users, mechanism)
-        if kind is None:
-            _check_absent("k", k, mechanism)
-            _check_absent("blocks", None if blocks == 1 else blocks, mechanism)
-            _check_absent("seed", seed, mechanism)
-            if listed is None:
-                raise ParameterError(f"n_attributes or vocabulary must be given for {mechanism}, got neither.")
-        if mechanism == RANDOMIZED_RESPONSE:
-            fields |= {"noise": drafts.draft_flip(budget, unit=unit), "dtype": "bit"}
-        elif mechanism == NOISY_DISTANCES:
-            _check_integer("n_users", n_users, 2, 2**31)
-            noise: object = drafts.draft_distances(
-                budget,
-                n_users=n_users or 0,
-                n_attributes=len(listed or ()),
-                resolution=resolution,
-                unit=unit,
-                rule=rule,
-                dtype=dtype,
-            )
-            fields |= {"noise": noise, "n_users": n_users, "rule": rule}
-        elif kind is not None:
-            if k is None:
-                raise ParameterError(
-                    f"k must be given for {mechanism}, got None. best_k suggests one for a squared distance."
-                )
-            if rule == "lemma2" and mechanism != "gaussian+gaussian":
-                raise ParameterError(
-                    f"rule must be exact, lemma1 or theorem1 for {mechanism}, got 'lemma2', "
-                    "which is about gaussian projections with Gaussian noise."
-                )
-            draft = drafts.draft_sketch(
-                kind,
-                budget,
-                k=k,
-                blocks=blocks,
-                vocabulary=listed,
-                resolution=resolution,
-                unit=unit,
-                rule=rule,
-                dtype=dtype,
-                seed=seed,
-            )
-            fields |= draft._asdict()
-            fields["rule"] = rule if kind.law == "gaussian" else None
-            fields["blend"] = default_blend(kind.family, bits=resolution == 1)
-        return cls._validated({"mechanism": mechanism, "budget": budget, "unit": unit, **fields})
+        request = Request.of(
+            mechanism,
+            budget,
+            k=k,
+            blocks=blocks,
+            n_attributes=n_attributes,
+            vocabulary=vocabulary,
+            n_users=n_users,
+            resolution=resolution,
+            unit=unit,
+            rule=rule,
+            dtype=dtype,
+            seed=seed,
+            blend=blend,
+        )
+        return cls._validated(drafts.draft_fields(request))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -293,10 +246,19 @@ class Plan(BaseModel):
         part = self.projection
         return sketch_error(part.family, k=part.k, blocks=part.blocks, noise=noise, bits=bits, blend=self.blend)
 
-    @cached_property
+    @property
     def bounds(self) -> tuple[DeviationBound, ...]:
-        """Proven deviation bounds; the smallest applies."""
-        bounds: list[DeviationBound] = [Chebyshev(self.error)]
+        """Proven deviation bounds for every pair at a given squared distance; the smallest applies.
+
+        None for counting with a blend: its error depends on the weights too. See :meth:`bounds_at`.
+        """
+        return self.bounds_at(None)
+
+    def bounds_at(self, weights: tuple[float, float] | None) -> tuple[DeviationBound, ...]:
+        """Return the proven deviation bounds for pairs of people with these numbers of ones."""
+        bounds: list[DeviationBound] = []
+        if not self.blend or weights is not None:
+            bounds.append(Chebyshev(self.error, weights))
         if isinstance(self.noise, FlipNoise):
             bounds.append(Hoeffding(self.n_attributes or 0, self.noise.probability))
         elif isinstance(self.noise, GaussianNoise) and self.projection is None:
@@ -337,17 +299,44 @@ class Plan(BaseModel):
         except ValidationError as error:
             raise _as_parameter_error(error) from None
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, proven again if anything changed: a plan that was not checked cannot exist."""
+        del deep  # everything in a plan is frozen
+        return (
+            self
+            if not update
+            else self._validated({name: getattr(self, name) for name in self.__class__.model_fields} | dict(update))
+        )
+
+    @classmethod
+    def model_construct(cls, *_: Any, **__: Any) -> Self:  # type: ignore[override]  # it refuses whatever it is given
+        """Refuse: a plan that was not checked cannot exist."""
+        raise ParameterError("a plan must be checked. Use Plan.of or Plan.from_json.")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        raise TypeError("Plan cannot be subclassed: its proof rests on its own properties.")
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         """Refuse parts that do not fit each other, then prove the noise."""
-        if self.mechanism not in MECHANISMS:
-            raise ParameterError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {self.mechanism!r}.")
+        self._check_parts()
+        if isinstance(self.noise, FlipNoise):
+            self.noise.check(self.budget, bits_moved=VALUES_MOVED[self.unit])
+            return self
+        if isinstance(self.noise, LaplaceNoise):
+            self.noise.check(self.budget, self.sensitivity)
+        else:
+            self.noise.check(self.budget, self.sensitivity, touched=self.touched)
+            self._check_rule(self.noise)
+        farthest = 0 if self.projection is not None else (self.n_attributes or 0) * self.resolution**2
+        drafts.check_room(math.sqrt(self.table.variance), self.dtype, data=farthest)
+        return self
+
+    def _check_parts(self) -> None:
         kind = sketching(self.mechanism)
-        law = {None: "rounded-gaussian", "laplace": "discrete-laplace", "gaussian": "rounded-gaussian"}[
-            kind and kind.law
-        ]
-        if self.mechanism == RANDOMIZED_RESPONSE:
-            law = "bit-flip"
+        law = "bit-flip" if self.mechanism == RANDOMIZED_RESPONSE else "rounded-gaussian"
+        if kind is not None and kind.law == "laplace":
+            law = "discrete-laplace"
         expected: dict[str, tuple[object, object]] = {
             "projection.family": (self.projection and self.projection.family, kind and kind.family),
             "noise.law": (self.noise.law, law),
@@ -365,44 +354,30 @@ class Plan(BaseModel):
         if self.resolution != 1 and (self.mechanism == RANDOMIZED_RESPONSE or self.blend):
             what = "randomized-response" if self.mechanism == RANDOMIZED_RESPONSE else "a blend above 0"
             raise ParameterError(f"resolution must be 1 for {what}, which is about bits, got {self.resolution}.")
-        if isinstance(self.noise, FlipNoise):
-            self.noise.check(self.budget, bits_moved=VALUES_MOVED[self.unit])
-        elif isinstance(self.noise, LaplaceNoise):
-            self.noise.check(self.budget, self.sensitivity)
-        else:
-            self.noise.check(self.budget, self.sensitivity, touched=self.touched)
-        return self
+
+    def _check_rule(self, noise: GaussianNoise) -> None:
+        """Refuse the name of a rule under which there would be more noise; the exact one has been proven already."""
+        if self.rule is None or self.rule == "exact":
+            return
+        if self.rule == "lemma2" and self.mechanism != "gaussian+gaussian":
+            raise ParameterError(f"rule must fit mechanism {self.mechanism!r}, and does not.")
+        part = self.projection
+        least = drafts.calibrated_sigma(
+            self.budget,
+            l2_sensitivity=self.sensitivity.l2,
+            touched=self.touched,
+            rule=self.rule,
+            k=None if part is None else part.k,
+            n_attributes=self.n_attributes,
+            row_norm=1.0 if part is None else Sensitivity(part.l1, part.l2_squared).l2 * part.matrix.scale,
+        )
+        if noise.sigma < least * (1 - 1e-12):
+            raise ParameterError(
+                f"noise.sigma must be at least {least:.6g} by rule {self.rule!r}, got {noise.sigma:.6g}."
+            )
 
     def _fields(self) -> dict[str, object]:
         return self.model_dump(mode="json", exclude_none=True)
-
-
-def _vocabulary(attributes: Iterable[object] | None, n_attributes: int | None) -> Vocabulary | None:
-    if n_attributes is not None:
-        _check_integer("n_attributes", n_attributes, 1, 2**31)
-    if attributes is None:
-        return None if n_attributes is None else Vocabulary.numbered(n_attributes)
-    listed = attributes if isinstance(attributes, Vocabulary) else Vocabulary.listed(attributes)
-    if n_attributes not in (None, len(listed)):
-        raise ParameterError(
-            f"n_attributes must be the length of vocabulary, {len(listed)}, got {n_attributes}. Leave it out."
-        )
-    return listed
-
-
-def _check_absent(name: str, value: object, mechanism: str) -> None:
-    if value is not None:
-        raise ParameterError(f"{name} must be left out for {mechanism}, got {value!r}.")
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ParameterError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
-
-
-def _check_integer(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        raise ParameterError(f"{name} must be an integer from {low} to {high}, got {value!r}.")
 
 
 def _as_parameter_error(error: ValidationError) -> ParameterError:

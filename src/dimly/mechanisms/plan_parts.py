@@ -22,7 +22,7 @@ class VocabularyPart(BaseModel):
     """A closed vocabulary: its size, and its digest unless it is "0" to "size − 1"."""
 
     model_config = STRICT
-    size: int = Field(ge=1)
+    size: int = Field(ge=1, le=2**31)
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
     @classmethod
@@ -52,8 +52,8 @@ class ProjectionPart(BaseModel):
     blocks: int = 1
     seed: str = Field(pattern="^[0-9a-f]{64}$")
     grid_bits: int | None = None
-    l1: int = Field(ge=1)
-    l2_squared: int = Field(ge=1)
+    l1: int = Field(ge=1, lt=2**63)
+    l2_squared: int = Field(ge=1, lt=2**63)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -77,7 +77,7 @@ class LaplaceNoise(BaseModel):
 
     model_config = STRICT
     law: Literal["discrete-laplace"] = "discrete-laplace"
-    l1_sensitivity: int = Field(ge=1)
+    l1_sensitivity: int = Field(ge=1, lt=2**63)
 
     def table(self, budget: Budget) -> DiscreteLaplace:
         """Return the table that is sampled; it cannot be made without its proof."""
@@ -98,7 +98,7 @@ class GaussianNoise(BaseModel):
 
     model_config = STRICT
     law: Literal["rounded-gaussian"] = "rounded-gaussian"
-    sigma: float = Field(gt=0)
+    sigma: float = Field(ge=0.02, le=1e6)
 
     def table(self, budget: Budget) -> RoundedGaussian:
         """Return the table that is sampled."""

@@ -22,6 +22,7 @@ from dimly.mechanisms.families import Family, check_shape, family_named
 from dimly.mechanisms.rows import DenseRows, HashedRows, Integers, Rows
 
 SEED_BYTES: Final = 32
+_MOST_REALIZED: Final = 1 << 32  # entries of P whose norms are looked at: minutes, but not hours
 _CHUNK_BYTES: Final = 1 << 24  # of streams and rows that are held at once while decoding
 
 
@@ -211,6 +212,12 @@ def realized_sensitivity(projection: Projection, vocabulary: Vocabulary) -> Sens
     >>> realized_sensitivity(Projection("dasgupta", 4, 3, bytes(32)), Vocabulary.numbered(1000))
     Sensitivity(l1=3, l2_squared=9)
     """
+    entries = len(vocabulary) * projection.record.entries(projection.k, blocks=projection.blocks)
+    if entries > _MOST_REALIZED:
+        raise ParameterError(
+            f"vocabulary must have at most {_MOST_REALIZED} entries of {projection.family} in all, got {entries}. "
+            "Use a family whose rows all have the same norms: counting, hashing, sparse or sign."
+        )
     l1 = l2_squared = 0
     for part in projection._parts(vocabulary):
         rows = projection.rows(vocabulary[part])

@@ -21,6 +21,8 @@ from dimly.privacy.calibration import gaussian_profile
 _BITS = 192
 # Φ(−13.2) < 2⁻¹²⁹: beyond this a weight would round to zero.
 _REACH = 13.2
+# The widest table that is allowed comes within 2⁻¹¹⁰.
+_FARTHEST = 2.0**-100
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class RoundedGaussian:
     Raises
     ------
     ParameterError
-        If the weights do not sum to 2¹²⁸ over both sides.
+        If the weights do not sum to 2¹²⁸ over both sides, or are farther from the law than 2⁻¹⁰⁰ in total
+        variation. So a table that fails its check cannot be made.
 
     Examples
     --------
@@ -52,8 +55,14 @@ class RoundedGaussian:
     half: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if min(self.half) < 1 or 2 * sum(self.half) - self.half[0] != TOTAL:
+        _check_sigma(self.sigma)
+        if not self.half or min(self.half) < 1 or 2 * sum(self.half) - self.half[0] != TOTAL:
             raise ParameterError("weights must be integers >= 1 that sum to 2**128 over both sides.")
+        if not self.sampling_distance <= _FARTHEST:
+            raise ParameterError(
+                f"weights must be those of a rounded Gaussian of sigma {self.sigma:.6g} up to 2**-100, but differ by "
+                f"{self.sampling_distance:.3g} in total variation. Build the table with RoundedGaussian.of."
+            )
 
     @classmethod
     @lru_cache(maxsize=32)
@@ -65,8 +74,7 @@ class RoundedGaussian:
         ParameterError
             If the table would need more than 2²⁰ weights, or sigma is too small to be a noise.
         """
-        if not (math.isfinite(sigma) and sigma >= 0.02):
-            raise ParameterError(f"sigma must be finite and at least 0.02 integer units, got {sigma!r}.")
+        _check_sigma(sigma)
         if 2 * _cells(sigma) + 1 > MAX_WEIGHTS:
             raise ParameterError(
                 f"the noise table must have at most {MAX_WEIGHTS} weights, needs {2 * _cells(sigma) + 1}. "
@@ -124,6 +132,8 @@ class RoundedGaussian:
         ParameterError
             If that is above the budget's δ.
         """
+        if touched < 1:
+            raise ParameterError(f"touched must be at least 1, got {touched!r}.")
         with precision(_BITS):
             sampling = (1 + ball(budget.epsilon).exp()) * touched * ball(self.sampling_distance)
             total = gaussian_profile(self.sigma, budget.epsilon, l2_sensitivity) + sampling
@@ -133,6 +143,11 @@ class RoundedGaussian:
                     f"but can be shown to keep only {float_above(total):.6g} (at epsilon {budget.epsilon!r}, "
                     "sampling error included). Use more noise or a larger delta."
                 )
+
+
+def _check_sigma(sigma: float) -> None:
+    if not (math.isfinite(sigma) and sigma >= 0.02):
+        raise ParameterError(f"sigma must be finite and at least 0.02 integer units, got {sigma!r}.")
 
 
 def sampling_allowance(sigma: float, *, epsilon: float, touched: int) -> float:

@@ -6,6 +6,7 @@ and whatever leaves as a float leaves rounded to the side that its caller needs.
 """
 
 import math
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,9 +49,14 @@ def upper_fraction(value: Ball) -> Fraction:
 def float_above(value: Ball | Fraction) -> float:
     """Return a float that is certainly not below ``value``, at most one step above the nearest."""
     if isinstance(value, Fraction):
-        nearest = float(value)
+        try:
+            nearest = float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -sys.float_info.max
         return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
     if not value.is_finite():
+        return math.inf
+    if value > Ball(sys.float_info.max):
         return math.inf
     if abs(value) < Ball(math.ulp(0.0)):  # spelled out as a fraction, e^(−10¹⁰) would not fit in memory
         return math.ulp(0.0)

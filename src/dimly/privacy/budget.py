@@ -20,6 +20,10 @@ VALUES_MOVED: dict[Unit, int] = {"attribute": 1, "column": 2}
 """How many attribute values one step of a unit moves."""
 
 
+LARGEST_EPSILON = 700.0
+"""e^ε is still a float; beyond any use by far."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """An (ε, δ) bound on what one person's one attribute may change in the published output.
@@ -30,7 +34,7 @@ class Budget:
     Parameters
     ----------
     epsilon : float
-        Finite and > 0. The odds of any one attribute change by at most e^ε.
+        In (0, 700]. The odds of any one attribute change by at most e^ε.
     delta : float, default=0.0
         In [0, 1). Probability mass on which the factor may fail; 0 is a pure guarantee.
 
@@ -55,10 +59,15 @@ class Budget:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise ParameterError(f"{name} must be a number, got {value!r}.")
-            object.__setattr__(self, name, float(value))
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            try:
+                number = float(value)
+            except OverflowError:
+                number = math.inf
+            object.__setattr__(self, name, number + 0.0)  # −0.0 becomes 0.0, so that equal budgets print alike
+        if not 0 < self.epsilon <= LARGEST_EPSILON:
             raise ParameterError(
-                f"epsilon must be finite and > 0, got {self.epsilon!r}. Common choices lie between 0.1 and 8."
+                f"epsilon must be > 0 and at most {LARGEST_EPSILON:g}, got {self.epsilon!r}. "
+                "Common choices lie between 0.1 and 8."
             )
         if not 0 <= self.delta < 1:
             raise ParameterError(

@@ -5,12 +5,13 @@ mended: Lemma 1's denominator is √2·ε (not √(2ε)), and its first conditio
 """
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Literal, get_args
 
 from dimly.errors import ParameterError
 from dimly.privacy.balls import Ball, ball, float_above, normal_cdf, precision
-from dimly.privacy.budget import Budget
+from dimly.privacy.budget import LARGEST_EPSILON, Budget
 
 Rule = Literal["exact", "lemma1", "theorem1", "lemma2"]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -68,7 +69,7 @@ def gaussian_scale(
     The paper's Theorem 1, Lemmas 1 and 2, Figure 1. "exact" in closed form: Balle and Wang (2018), Theorem 8.
     """
     _check_rule(rule)
-    _check_positive("l2_sensitivity", l2_sensitivity)
+    l2_sensitivity = _positive("l2_sensitivity", l2_sensitivity)
     if budget.delta == 0:
         raise ParameterError(
             "delta must be > 0 for Gaussian noise, got 0. Give the budget a delta well below 1/n_users, "
@@ -80,9 +81,9 @@ def gaussian_scale(
     with precision(_BITS):
         epsilon, log_term, w = ball(budget.epsilon), _log_term(budget.delta), ball(l2_sensitivity)
         if rule == "theorem1":
-            return float_above(w * (2 * (log_term + epsilon)).sqrt() / epsilon)
+            return _finite(float_above(w * (2 * (log_term + epsilon)).sqrt() / epsilon))
         if rule == "lemma1":
-            return float_above(_lemma1_scale(epsilon, log_term, w))
+            return _finite(float_above(_lemma1_scale(epsilon, log_term, w)))
         dimension, attributes = _check_lemma2(k, n_attributes)
         if l2_sensitivity > 2:
             raise ParameterError(
@@ -101,7 +102,7 @@ def gaussian_scale(
                 f"k must be above 2(ln(n_attributes) + ln(2/delta)) = {float(needed):.4g} under lemma2, got {k}. "
                 "Use a larger k, or rule='exact'."
             )
-        return float_above(4 * log_inverse.sqrt() / epsilon)
+        return _finite(float_above(4 * log_inverse.sqrt() / epsilon))
 
 
 def laplace_scale(budget: Budget, *, l1_sensitivity: float) -> float:
@@ -112,9 +113,9 @@ def laplace_scale(budget: Budget, *, l1_sensitivity: float) -> float:
     >>> laplace_scale(Budget(0.5), l1_sensitivity=2.0)
     4.0
     """
-    _check_positive("l1_sensitivity", l1_sensitivity)
+    l1_sensitivity = _positive("l1_sensitivity", l1_sensitivity)
     with precision(_BITS):
-        return float_above(ball(l1_sensitivity) / ball(budget.epsilon))
+        return _finite(float_above(ball(l1_sensitivity) / ball(budget.epsilon)))
 
 
 def delta_of(
@@ -136,10 +137,10 @@ def delta_of(
     0.127
     """
     _check_rule(rule)
-    _check_positive("scale", scale)
-    _check_positive("l2_sensitivity", l2_sensitivity)
-    if not epsilon >= 0 or math.isinf(epsilon):
-        raise ParameterError(f"epsilon must be finite and >= 0, got {epsilon!r}.")
+    scale, l2_sensitivity = _positive("scale", scale), _positive("l2_sensitivity", l2_sensitivity)
+    epsilon = _number("epsilon", epsilon)
+    if not 0 <= epsilon <= LARGEST_EPSILON:
+        raise ParameterError(f"epsilon must be in [0, {LARGEST_EPSILON:g}], got {epsilon!r}.")
     with precision(_BITS):
         sigma, e, w = ball(scale), ball(epsilon), ball(l2_sensitivity)
         if rule == "exact":
@@ -182,8 +183,8 @@ def epsilon_of(
     1.0
     """
     _check_rule(rule)
-    _check_positive("scale", scale)
-    _check_positive("l2_sensitivity", l2_sensitivity)
+    scale, l2_sensitivity = _positive("scale", scale), _positive("l2_sensitivity", l2_sensitivity)
+    delta = _number("delta", delta)
     if not 0 < delta < 1:
         raise ParameterError(f"delta must be in (0, 1), got {delta!r}.")
     if rule == "exact":
@@ -230,10 +231,10 @@ def _exact_scale(budget: Budget, w: float) -> float:
     # δ just below 1/2 is enough.
     with precision(_BITS):
         log_term = _log_term(min(budget.delta, 0.499))
-        high = float_above(_lemma1_scale(ball(budget.epsilon), log_term, ball(w)))
+        high = _finite(float_above(_lemma1_scale(ball(budget.epsilon), log_term, ball(w))))
     low = high
-    while holds(low):
-        low /= 2
+    while holds(low):  # at a tiny ε the exact answer lies far below Lemma 1's
+        high, low = low, low / 2
     return _smallest(holds, low, high)
 
 
@@ -280,9 +281,26 @@ def _check_rule(rule: str) -> None:
         raise ParameterError(f"rule must be one of {', '.join(RULES)}, got {rule!r}.")
 
 
-def _check_positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ParameterError(f"{name} must be finite and > 0, got {value!r}.")
+def _number(name: str, value: float) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} must be a number, got {type(value).__name__}.") from None
+
+
+def _positive(name: str, value: float) -> float:
+    number = _number(name, value)
+    if not (math.isfinite(number) and number > 0):
+        raise ParameterError(f"{name} must be finite and > 0, got {number!r}.")
+    if not 1e-150 < number < 1e150:  # squares of it must be floats
+        raise ParameterError(f"{name} must be between 1e-150 and 1e150, got {number!r}. Use other units.")
+    return number
+
+
+def _finite(scale: float) -> float:
+    if math.isinf(scale):
+        raise ParameterError("epsilon must be larger: the noise that it asks for is not a finite number.")
+    return scale
 
 
 def _check_paper_delta(delta: float, rule: str) -> None:
@@ -291,7 +309,13 @@ def _check_paper_delta(delta: float, rule: str) -> None:
 
 
 def _check_lemma2(k: int | None, n_attributes: int | None) -> tuple[Ball, Ball]:
+    checked = []
     for name, value in (("k", k), ("n_attributes", n_attributes)):
-        if value is None or value < 1:
+        try:
+            number = operator.index(value)  # type: ignore[arg-type]  # None is what the error is for
+        except TypeError:
+            number = 0
+        if number < 1 or isinstance(value, bool):
             raise ParameterError(f"{name} must be an integer >= 1 under lemma2, got {value!r}.")
-    return Ball(k), Ball(n_attributes)
+        checked.append(Ball(number))
+    return checked[0], checked[1]

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Final
 
 from dimly.errors import ParameterError
 from dimly.privacy.budget import UNITS, Budget, Unit
-
-LARGEST_CLAIM: Final = 700.0
+from dimly.privacy.calibration import delta_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,6 @@ class Cost:
         claim = Budget(self.epsilon, self.delta)
         object.__setattr__(self, "epsilon", claim.epsilon)
         object.__setattr__(self, "delta", claim.delta)
-        if self.epsilon > LARGEST_CLAIM:
-            raise ParameterError(f"epsilon must be at most {LARGEST_CLAIM:g} in a cost, got {self.epsilon!r}.")
         self._check_noise()
         if self.unit not in UNITS:
             raise ParameterError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}.")
@@ -88,8 +84,12 @@ class Cost:
         if not 0.01 <= self.noise_multiplier <= 1e9:
             raise ParameterError(f"noise_multiplier must be in [0.01, 1e9], got {self.noise_multiplier!r}.")
         if self.delta == 0:
+            raise ParameterError("delta must be > 0 with a noise_multiplier, got 0.0: Gaussian noise is never pure.")
+        least = delta_of(self.noise_multiplier, epsilon=self.epsilon)
+        if least > self.delta * (1 + 1e-9):  # a multiplier is itself rounded down
             raise ParameterError(
-                "delta must be > 0 with a noise_multiplier, got 0.0. Gaussian noise has no pure claim."
+                f"delta must be at least {least:.6g} for noise_multiplier {self.noise_multiplier:.6g} at epsilon "
+                f"{self.epsilon!r}, got {self.delta!r}. The claim must hold for the noise."
             )
 
     @property

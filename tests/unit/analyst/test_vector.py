@@ -34,7 +34,7 @@ def test_attributes_must_be_a_collection(attributes: object) -> None:
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "1", None, 1j])
 def test_values_must_be_possible(value: object) -> None:
     with pytest.raises(ParameterError, match=r"values of attributes must be in \[0, 1\]"):
-        own_steps({"a": value}, resolution=4)  # type: ignore[dict-item]
+        own_steps({"a": value}, resolution=4)
 
 
 def test_bits_are_zero_or_one() -> None:

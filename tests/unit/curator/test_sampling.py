@@ -24,8 +24,8 @@ TABLES: dict[str, NoiseTable] = {
     "laplace, wide": DiscreteLaplace.of(Budget(0.1), l1_sensitivity=10),
     "gaussian, narrow": RoundedGaussian.of(0.3),
     "gaussian": RoundedGaussian.of(4.225),
-    "gaussian, of eight bits": RoundedGaussian.of(30.0),
-    "gaussian, of nine bits": RoundedGaussian.of(33.0),
+    "gaussian, just of eight bits": RoundedGaussian.of(35.0),
+    "gaussian, just of nine bits": RoundedGaussian.of(36.0),
     "gaussian, wide": RoundedGaussian.of(200.0),
 }
 MIDDLE = 0x5555_5555_5555_5555
@@ -129,6 +129,18 @@ class Prefixes:
             out[...] = np.arange(out.size)
         else:
             out[...] = self._rest if out.size > 1 else MIDDLE
+
+
+def test_the_outermost_cells_are_tails_even_where_sixteen_bits_would_settle_them() -> None:
+    """No table that is made of a budget has so much beyond its head."""
+    tail = 4 * TOTAL // 5
+    table = DiscreteLaplace(Fraction(2), (TOTAL // 2,), TOTAL // 4, (tail,), TOTAL - tail)
+    sampler = NoiseSampler(table)
+    for prefix in (0, 0x1234, 0x3FFF, 0x4000, 0x8000, 0xBFFF, 0xC000, 0xFFFF):
+        sign = -1 if prefix < 0x4000 else int(prefix >= 0xC000)
+        again, last = TOTAL - 1, 0
+        words = Scripted([prefix], [0, 0, *halves(again, again, last)])
+        assert sampler.draw(1, words)[0] == 3 * sign
 
 
 numbers = st.integers(0, TOTAL - 1)

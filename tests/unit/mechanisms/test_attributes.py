@@ -75,7 +75,7 @@ def test_other_types_are_refused_by_the_name_of_their_type(value: object) -> Non
 
 def test_a_missing_time_is_refused() -> None:
     with pytest.raises(ParameterError, match="missing"):
-        attribute_text(np.datetime64("NaT"))
+        attribute_text(np.datetime64("NaT", "s"))
 
 
 def test_a_lone_surrogate_is_refused_and_not_quoted() -> None:

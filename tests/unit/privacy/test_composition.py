@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from dimly.errors import DimlyError, ParameterError
 from dimly.privacy import composition
+from dimly.privacy.calibration import epsilon_of
 from dimly.privacy.composition import METHODS, ORDERS, RESERVE, Composition, Method, compose
 from dimly.privacy.cost import Cost
 from dimly.privacy.privacy_loss import privacy_loss
 
 
 def gaussian(multiplier: float, **fields: Any) -> Cost:
-    return Cost(1.0, 1e-6, noise_multiplier=multiplier, **fields)
+    return Cost(max(epsilon_of(multiplier, delta=1e-6), 1e-6), 1e-6, noise_multiplier=multiplier, **fields)
 
 
 PURE = st.builds(Cost, st.floats(1e-4, 5.0))

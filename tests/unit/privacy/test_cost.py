@@ -20,7 +20,7 @@ def test_a_pure_cost_needs_only_epsilon() -> None:
 def test_a_cost_survives_json() -> None:
     cost = Cost(
         np.float64(0.5),
-        Fraction(1, 1000),  # type: ignore[arg-type]
+        Fraction(3, 1000),  # type: ignore[arg-type]
         noise_multiplier=np.float32(4.0),  # type: ignore[arg-type]
         sampling_distance=np.float64(1e-30),
         unit="column",
@@ -38,9 +38,9 @@ def test_a_cost_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"epsilon": 0.0}, r"epsilon must be finite and > 0, got 0\.0"),
+        ({"epsilon": 0.0}, r"epsilon must be > 0 and at most 700, got 0\.0"),
         ({"epsilon": "1"}, "epsilon must be a number, got '1'"),
-        ({"epsilon": 701.0}, r"epsilon must be at most 700 in a cost, got 701\.0"),
+        ({"epsilon": 701.0}, r"epsilon must be > 0 and at most 700, got 701\.0"),
         ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1\.0"),
         ({"noise_multiplier": "4"}, "noise_multiplier must be a number, got '4'"),
         ({"noise_multiplier": True}, "noise_multiplier must be a number, got True"),
@@ -48,6 +48,7 @@ def test_a_cost_cannot_be_changed() -> None:
         ({"noise_multiplier": float("nan")}, r"noise_multiplier must be in \[0\.01, 1e9\], got nan"),
         ({"noise_multiplier": float("inf")}, r"noise_multiplier must be in \[0\.01, 1e9\], got inf"),
         ({"noise_multiplier": 4.0, "delta": 0.0}, "delta must be > 0 with a noise_multiplier"),
+        ({"noise_multiplier": 4.2}, "delta must be at least .* for noise_multiplier 4.2 at epsilon 1.0"),
         ({"sampling_distance": None}, "sampling_distance must be a number, got None"),
         (
             {"noise_multiplier": 4.0, "sampling_distance": 1.0},

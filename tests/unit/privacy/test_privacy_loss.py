@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dimly.errors import ParameterError
 from dimly.privacy import privacy_loss as module
+from dimly.privacy.calibration import epsilon_of
 from dimly.privacy.cost import Cost
 from dimly.privacy.privacy_loss import gaussian_delta, privacy_loss
 
@@ -30,7 +31,7 @@ def gaussian_delta_in_balls(epsilon: float, mu: float) -> float:
 
 
 def gaussian(multiplier: float) -> Cost:
-    return Cost(1.0, 1e-6, noise_multiplier=multiplier)
+    return Cost(max(epsilon_of(multiplier, delta=1e-6), 1e-6), 1e-6, noise_multiplier=multiplier)
 
 
 @pytest.mark.parametrize("mu", [1e-5, 1e-3, 0.1, 1.0, 3.0, 30.0])
