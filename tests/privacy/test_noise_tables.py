@@ -76,8 +76,11 @@ def test_a_table_that_fails_its_check_cannot_be_made(place: str) -> None:
         tail[1] -= little
         tail_overflow += little
     else:
-        tail[0] += tail_overflow - tail_overflow // 2
-        tail_overflow //= 2
+        # Half of the overflow, spread over the tail in proportion: every ratio but the seam's stays as it is.
+        moved = tail_overflow - tail_overflow // 2
+        tail = [t + moved * t // TOTAL for t in tail]
+        tail_overflow = TOTAL - sum(tail)
+        assert tail_overflow < 0.51 * noise.tail_overflow
     with pytest.raises(ParameterError, match="must not differ by more than"):
         DiscreteLaplace(noise.rate, tuple(head), overflow, tuple(tail), tail_overflow)
 
@@ -120,14 +123,31 @@ def test_gaussian_tables_refuse_what_they_do_not_keep() -> None:
         wide.check(Budget(1.0, 1e-45), l2_sensitivity=1.0, touched=1)
 
 
-def test_a_gaussian_table_with_other_weights_knows_that_it_is_far_from_its_law() -> None:
-    honest = RoundedGaussian.of(5.0)
-    narrow = RoundedGaussian.of(4.0)
-    forged = RoundedGaussian(5.0, narrow.half)
+def test_a_gaussian_table_with_other_weights_cannot_be_made() -> None:
+    honest, narrow = RoundedGaussian.of(5.0), RoundedGaussian.of(4.0)
     assert honest.sampling_distance < 1e-36
-    assert forged.sampling_distance > 0.05
+    for half in (narrow.half, (TOTAL,)):
+        with pytest.raises(ParameterError, match="in total variation"):
+            RoundedGaussian(5.0, half)
+    # A shift of 2⁻⁹⁰ of the mass from the mode to its neighbors is noticed.
+    little = TOTAL >> 90
+    with pytest.raises(ParameterError, match="in total variation"):
+        RoundedGaussian(5.0, (honest.half[0] - 2 * little, honest.half[1] + little, *honest.half[2:]))
+
+
+@pytest.mark.parametrize(("epsilon", "touched"), [(0.5, 1), (1.0, 7), (3.0, 64)])
+def test_what_sampling_costs_is_counted_in_full(epsilon: float, touched: int) -> None:
+    """δ(σ) + (1 + e^ε)·touched·TV, to the last part in a thousand, on a table that claims to be far from its law."""
+    noise = RoundedGaussian.of(10.0)
+    far = 1e-6
+    noise = replace(noise)  # a copy, whose cached distance may be overwritten
+    noise.__dict__["sampling_distance"] = far
+    total = delta_of(10.0, epsilon=epsilon) + (1 + math.exp(epsilon)) * touched * far
+    noise.check(Budget(epsilon, total * 1.001), l2_sensitivity=1.0, touched=touched)
     with pytest.raises(ParameterError, match="must keep delta at"):
-        forged.check(Budget(1.0, 1e-6), l2_sensitivity=1.0, touched=1)
+        noise.check(Budget(epsilon, total * 0.999), l2_sensitivity=1.0, touched=touched)
+    with pytest.raises(ParameterError, match="touched must be at least 1"):
+        noise.check(Budget(epsilon, 0.5), l2_sensitivity=1.0, touched=0)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, *EPSILONS, 35.0])

@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse
 from numpy.typing import NDArray
 from scipy import stats
+from sklearn.datasets import load_digits
 from tests.statistical.checks import ALPHA, Floats, alarm, mean_is, variance_is
 from tests.streams import Recorded
 
@@ -321,6 +322,41 @@ def test_noisy_distances(resolution: int) -> None:
         check(f"noisy distances, {label}", release.distances(*pairs), truth, float(plan.error.distance()(truth)))
         believed = float(louder(plan).error.distance()(truth))
         assert not is_believable(told.distances(*pairs), truth, believed), f"{label}: no power"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_digits(mechanism: str) -> None:
+    """Handwritten digits, over fresh projections: pairs share one, so means over pairs are what is independent."""
+    pixels = load_digits().data[:200]
+    bits_only = mechanism == "randomized-response"
+    table = (pixels >= 8).astype(np.float64) if bits_only else pixels / 16
+    a, b = np.arange(0, 200, 2), np.arange(1, 200, 2)
+    truth = ((table[a] - table[b]) ** 2).sum(axis=1)
+    trials = 24
+    means, squares = np.empty((2, trials))
+    for trial in range(trials):
+        plan = digits_plan(mechanism, seed=trial.to_bytes(32))
+        found = Release(publish_matrix(table, plan, words=Recorded(trial))).distances(a, b)
+        deviations = (found.value - truth) / np.sqrt(plan.error.distance()(truth))
+        means[trial], squares[trial] = deviations.mean(), (deviations**2).mean()
+    limit = stats.t.isf(ALPHA / 2, trials - 1)
+    assert abs(means.mean()) <= limit * means.std(ddof=1) / math.sqrt(trials), f"{mechanism}: biased"
+    # For values variances are bounds; no more than a tenth is ever left out here.
+    error = limit * squares.std(ddof=1) / math.sqrt(trials)
+    assert 0.9 - error <= squares.mean() <= 1 + error, f"{mechanism}: {squares.mean():.2f} of the stated variance"
+
+
+def digits_plan(mechanism: str, *, seed: bytes) -> dimly.Plan:
+    budget = Budget(8.0, 1e-6)
+    kind = sketching(mechanism)
+    if mechanism == "noisy-distances":
+        return dimly.Plan.of(mechanism, budget, n_attributes=64, n_users=200, resolution=16, dtype="int32")
+    if kind is None:
+        return dimly.Plan.of(mechanism, budget, n_attributes=64)
+    k, blocks = SIZES.get(kind.family, (64, 1))
+    return dimly.Plan.of(
+        mechanism, budget, k=k, blocks=blocks, n_attributes=64, resolution=16, dtype="int32", seed=seed
+    )
 
 
 def test_with_secret_noise() -> None:

@@ -18,7 +18,7 @@ def inspect_rows(indptr: NDArray[np.int64], indices: NDArray[np.integer], width:
         return INVALID_ROWS
     state = RISING_ROWS
     for row in range(indptr.size - 1):
-        if indptr[row + 1] < indptr[row]:
+        if indptr[row + 1] < indptr[row] or indptr[row + 1] > indices.size:
             return INVALID_ROWS
         last = np.int64(-1)
         for j in range(indptr[row], indptr[row + 1]):

@@ -145,6 +145,8 @@ def _as_rows(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64],
 
 
 def _as_dense(table: Any) -> NDArray[Any]:
+    if isinstance(table, np.ma.MaskedArray):
+        raise DataError("the table must not be masked. Fill in what is missing, or leave it out.")
     try:
         dense = np.asarray(table)
     except ValueError:  # its text tells the shape of the data

@@ -25,6 +25,19 @@ class WordSource(Protocol):
         """Overwrite ``out``, which is contiguous, with uniform words."""
 
 
+# Counts the forks that led to this process. A number of its own, because process ids are used again, and differ in
+# nothing between name spaces.
+_generation = 0
+
+
+def _count_fork() -> None:
+    global _generation  # noqa: PLW0603 - one number for the process
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
 class Keystream:
     """A fresh secret keystream. Make one for each batch, and let it go with the batch.
 
@@ -32,21 +45,25 @@ class Keystream:
     off gets a new one. It cannot be pickled or copied, so that no other process or retry can replay it.
     """
 
+    __slots__ = ("_encryptor", "_generation", "_lock")  # so that no instance can be given another `fill`
+
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._start()
 
     def _start(self) -> None:
-        self._process = os.getpid()
+        self._generation = _generation
+        self._lock = threading.Lock()  # a fork may have left the old one locked for ever
         cipher = Cipher(algorithms.AES256(os.urandom(_KEY_BYTES)), modes.CTR(bytes(16)))
         self._encryptor: CipherContext = cipher.encryptor()
 
     def fill(self, out: Words) -> None:
-        """Overwrite ``out``, which is contiguous, with uniform words."""
+        """Overwrite ``out``, which is flat and contiguous, with uniform words."""
+        if out.ndim != 1:
+            raise ValueError("a keystream fills flat arrays only: pass array.reshape(-1).")
+        if self._generation != _generation:
+            self._start()
         target = out.view(np.uint8).data
         with self._lock:
-            if self._process != os.getpid():
-                self._start()
             for start in range(0, len(target), len(_ZEROS)):
                 piece = target[start : start + len(_ZEROS)]
                 zeros = _ZEROS if len(piece) == len(_ZEROS) else bytes(len(piece))

@@ -19,7 +19,7 @@ def guarantee(plan: Plan, n_users: int, *, private: bool = True) -> str:
     >>> from dimly.privacy import Budget
     >>> plan = Plan.of("counting+laplace", Budget(1.0), k=8, seed=bytes(32))
     >>> print(guarantee(plan, 100).splitlines()[1])
-    A guess that was right with probability 50 % can become at most 73.1% sure.
+    A guess that was right with probability 50 % can become at most 73.2 % sure.
     """
     if not private:
         return (
@@ -28,7 +28,7 @@ def guarantee(plan: Plan, n_users: int, *, private: bool = True) -> str:
         )
     cost = plan.cost
     claim = f"epsilon = {cost.epsilon:g}, delta = {cost.delta:g}"
-    factor = f"e^{cost.epsilon:g} = {math.exp(cost.epsilon):.3g}"
+    factor = f"e^{cost.epsilon:g} = {_rounded_up(math.exp(cost.epsilon))}"
     lines = [f"Publishing changes the odds of {_UNIT[plan.unit]} by at most {factor} ({claim})."]
     if cost.delta:
         small = cost.delta * n_users <= 0.1
@@ -39,8 +39,8 @@ def guarantee(plan: Plan, n_users: int, *, private: bool = True) -> str:
             + ("." if small else ": this much would allow some people to be exposed altogether.")
         )
     else:
-        posterior = plan.budget.posterior(0.5)
-        lines.append(f"A guess that was right with probability 50 % can become at most {posterior:.1%} sure.")
+        posterior = _rounded_up(100 * plan.budget.posterior(0.5))
+        lines.append(f"A guess that was right with probability 50 % can become at most {posterior} % sure.")
     sampling = ", and counts the sampling error of its tables" if isinstance(plan.noise, GaussianNoise) else ""
     not_protected = (
         "who is in the release",
@@ -56,3 +56,10 @@ def guarantee(plan: Plan, n_users: int, *, private: bool = True) -> str:
         "Nothing in the published numbers can prove that noise was added as stated; that is the publisher's word.",
     ]
     return "\n".join(lines)
+
+
+def _rounded_up(number: float) -> str:
+    """Return three significant digits that are not below the number: a promise may not be better than the truth."""
+    digits = 2 - math.floor(math.log10(number))
+    raised = math.ceil(number * 10.0**digits) / 10.0**digits
+    return f"{raised:.{max(digits, 0)}f}"

@@ -394,3 +394,16 @@ def test_other_users_are_refused_and_not_quoted(users: Any, text: str) -> None:
     with pytest.raises(DataError, match=text) as error:
         user_ids(users, 3)
     secretive(error, 771, 3, 4, 2**63, 2**70, "2024-02-29")
+
+
+def test_a_masked_table_is_refused() -> None:
+    table = np.ma.masked_array(np.zeros((2, 2)), mask=[[True, False], [False, False]])
+    with pytest.raises(DataError, match="must not be masked"):
+        people_of(table, resolution=1, n_columns=None, attributes=None)
+
+
+def test_starts_beyond_the_end_are_no_matrix() -> None:
+    table = scipy.sparse.csr_array((2, 3), dtype=np.int8)
+    table.indptr = np.array([0, 10**9, 0])
+    with pytest.raises(DataError, match="valid sparse matrix"):
+        people_of(table, resolution=1, n_columns=None, attributes=None)

@@ -181,3 +181,23 @@ def test_nothing_is_written_beyond_the_array() -> None:
     assert not memory[:40].any()
     assert not memory[60:].any()
     assert middle.any()
+
+
+def test_only_flat_arrays_are_filled() -> None:
+    with pytest.raises(ValueError, match="flat arrays only"):
+        Keystream().fill(np.zeros((2, 3), np.uint64))
+
+
+def test_an_instance_cannot_be_given_another_source() -> None:
+    with pytest.raises(AttributeError):
+        Keystream().fill = lambda out: None  # type: ignore[method-assign]
+
+
+def test_a_child_forked_while_the_stream_is_in_use_does_not_wait_for_ever() -> None:
+    stream = Keystream()
+    with stream._lock:  # as another thread would hold it at that moment
+        child = os.fork()
+        if child == 0:
+            stream.fill(np.empty(4, np.uint64))
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -92,8 +92,9 @@ def test_theorem_2_is_silent_where_k_is_small() -> None:
     silent = TheoremTwo(8, 4.2, 17.7, 1.0)
     assert silent.width(0.5, 1.0) == math.inf
     assert silent.probability(1e9, 1.0) == 1.0
-    with pytest.raises(ParameterError, match="squared_distance must be"):
-        silent.width(0.5, -1.0)
+    for bound in (silent, BOUNDS[0]):
+        with pytest.raises(ParameterError, match="squared_distance must be"):
+            bound.width(0.5, -1.0)
 
 
 def test_rounding_only_widens() -> None:
@@ -106,12 +107,33 @@ def test_rounding_only_widens() -> None:
     assert finer == pytest.approx(ideal, rel=1e-3)
 
 
+def test_rounding_costs_what_it_can_cost() -> None:
+    """Recomputed from the triangle inequality: |‖u+e‖² − ‖u‖²| ≤ 2‖u‖‖e‖ + ‖e‖², plus what is subtracted too much."""
+    k, sigma, r2, unit, bits, d, variance = 400, 3.0, 100.0, 0.25, 6, 900, 9.2
+    ideal = theorem_two_width(0.2, r2, k=k, sigma=sigma)
+    step = 2.0**-bits
+    shrink = 1 - 1 / math.sqrt(1 + k * step**2 / 12)
+    stretched = math.sqrt(1 + math.sqrt(6 * math.log(2 / (0.2 / 3)) / k)) * 10
+    for values in (False, True):
+        l1 = 30 * 10 if values else r2
+        error = 20 * unit + l1 * step / 2 * 20 + shrink * stretched
+        norm = math.sqrt(r2 + ideal + 2 * k * sigma**2)
+        expected = ideal + 2 * norm * error + error**2 + 2 * k * abs(variance - sigma**2)
+        bound = TheoremTwo(k, sigma, variance, unit, grid_bits=bits, n_attributes=d if values else None)
+        assert bound.width(0.2, r2) == pytest.approx(expected)
+
+
 def test_a_normal_tail_covers_the_rounded_law() -> None:
     bound = NormalTail(3.0, 1.0)
     for probability in (0.3, 0.05, 1e-4):
         width = bound.width(probability, 0.0)
         outside = 2 * stats.norm.sf((math.floor(width) + 0.5) / 3.0)  # P(|round(N)| > width)
         assert outside <= probability
+
+
+def test_without_a_bound_nothing_is_said() -> None:
+    assert tightest_width((), 0.05, 1.0) == math.inf
+    assert tightest_probability((), 5.0, 1.0) == 1.0
 
 
 def test_the_tightest_bound_wins() -> None:

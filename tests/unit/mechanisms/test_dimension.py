@@ -101,6 +101,14 @@ def test_values_and_columns_need_other_k() -> None:
     assert lemma2 == pytest.approx(4e5 / 2 / 14.868**2, rel=0.01)
 
 
+def test_the_weight_of_people_matters_to_counting_only() -> None:
+    light, heavy = (best_k("counting+laplace", Budget(1.0), squared_distance=400.0, weight=w) for w in (200, 2000))
+    assert light == best_k("counting+laplace", Budget(1.0), squared_distance=400.0)
+    assert heavy > 2 * light
+    signed = {best_k("hashing+laplace", Budget(1.0), squared_distance=400.0, weight=w) for w in (None, 200, 2000)}
+    assert len(signed) == 1
+
+
 def test_by_deviation_bound() -> None:
     budget = Budget(1.0, 1e-6)
     far = best_k("gaussian+gaussian", budget, squared_distance=1e5, criterion="deviation", probability=0.05)
@@ -119,6 +127,17 @@ def test_by_deviation_bound() -> None:
         ("hashing+laplace", {"squared_distance": 0.0}, "squared_distance must be"),
         ("hashing+laplace", {"criterion": "deviation"}, "rests on Theorem 2"),
         ("hashing+laplace", {"criterion": "luck"}, "criterion must be"),
+        ("hashing+laplace", {"blocks": 2}, "blocks must be 1"),
+        ("sparse+laplace", {"blocks": 0}, "blocks must be"),
+        ("sparse+laplace", {"blocks": -1}, "blocks must be"),
+        ("hashing+laplace", {"resolution": 0}, "resolution must be"),
+        ("hashing+laplace", {"unit": "x"}, "unit must be"),
+        ("hashing+laplace", {"rule": "x"}, "rule must be"),
+        ("hashing+gaussian", {"rule": "lemma2"}, "about gaussian projections"),
+        ("gaussian+gaussian", {"rule": "lemma2"}, "n_attributes and a delta"),
+        ("sign+gaussian", {"criterion": "deviation", "probability": 2.0}, "probability must be"),
+        ("counting+laplace", {"weight": 10.0}, "weight must be at least half"),
+        ("hashing+laplace", {"squared_distance": 1e300}, "squared_distance must be"),
     ],
 )
 def test_what_has_no_best_k(mechanism: str, changes: dict[str, object], text: str) -> None:

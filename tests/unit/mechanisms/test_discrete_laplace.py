@@ -55,7 +55,12 @@ def test_refusals() -> None:
         DiscreteLaplace.of(Budget(41.0), l1_sensitivity=1)
     with pytest.raises(ParameterError, match="l1_sensitivity must be"):
         DiscreteLaplace.of(Budget(1.0), l1_sensitivity=0)
+    for wrong in (1.5, True):
+        with pytest.raises(ParameterError, match="l1_sensitivity must be"):
+            DiscreteLaplace.of(Budget(1.0), l1_sensitivity=wrong)  # type: ignore[arg-type]
     half = TOTAL // 2
+    with pytest.raises(ParameterError, match=">= 1"):
+        DiscreteLaplace(Fraction(1), (), 1, (half,), half)
     with pytest.raises(ParameterError, match=">= 1"):
         DiscreteLaplace(Fraction(1), (TOTAL,), 0, (half,), half)
     with pytest.raises(ParameterError, match="head and overflow must sum"):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.error_models import Polynomial
-from dimly.mechanisms.intervals import invert_interval
+from dimly.mechanisms.intervals import invert_interval, normal_quantile, ratio_interval
 
 Z95 = 1.959963984540054
 
@@ -71,3 +71,48 @@ def test_arrays_broadcast() -> None:
 def test_confidence_must_be_a_probability(confidence: float) -> None:
     with pytest.raises(ParameterError, match="confidence must be"):
         invert_interval(1.0, Polynomial(0.0, 0.0, 1.0), confidence=confidence)
+
+
+def test_normal_quantiles() -> None:
+    assert normal_quantile(0.95) == pytest.approx(Z95)
+    assert normal_quantile(0.5) == pytest.approx(0.6744897501960817)
+    for confidence in (0.0, 1.0, 95, math.nan):
+        with pytest.raises(ParameterError, match=r"confidence must be in \(0, 1\)"):
+            normal_quantile(confidence)
+
+
+ratios = st.tuples(st.floats(-50, 200), st.floats(1, 200))
+
+
+@given(ratios, st.floats(0, 100), st.floats(-1, 1), st.floats(0.01, 100))
+def test_ends_of_a_ratio_are_where_the_difference_becomes_surprising(
+    ratio: tuple[float, float], square: float, correlation: float, constant: float
+) -> None:
+    top, bottom = ratio
+    variance = Polynomial(square, -2 * correlation * math.sqrt(square * constant), constant)
+    low, high = (float(end) for end in ratio_interval(top, bottom, variance))
+    assert 0 <= low <= high <= 1
+    for end in (low, high):
+        if end not in (0.0, 1.0):
+            deviation = abs(top - end * bottom)
+            assert deviation == pytest.approx(Z95 * math.sqrt(float(variance(end))), rel=1e-5, abs=1e-6)
+    if 0 <= top <= bottom:
+        assert low - 1e-9 <= top / bottom <= high + 1e-9
+
+
+def test_where_the_denominator_may_be_zero_every_ratio_is_possible() -> None:
+    top = np.array([5.0, 5.0, 5.0])
+    bottom = np.array([1.0, -30.0, 0.0])
+    low, high = ratio_interval(top, bottom, Polynomial(25.0, 0.0, 25.0))
+    assert low.tolist() == [0.0] * 3
+    assert high.tolist() == [1.0] * 3
+
+
+def test_a_ratio_of_certain_numbers_is_certain() -> None:
+    low, high = ratio_interval(3.0, 4.0, Polynomial(0.0, 0.0, 0.0))
+    assert (float(low), float(high)) == (0.75, 0.75)
+
+
+def test_ratios_need_a_probability_too() -> None:
+    with pytest.raises(ParameterError, match="confidence must be"):
+        ratio_interval(1.0, 2.0, Polynomial(0.0, 0.0, 1.0), confidence=1.0)

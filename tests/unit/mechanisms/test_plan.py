@@ -103,6 +103,8 @@ def test_sensitivity_is_what_one_unit_moves(mechanism: str, unit: str, resolutio
         assert worst_l2 <= moved.l2_squared
         if plan.projection.matrix.record.open_vocabulary:
             assert (worst_l1, worst_l2) == (moved.l1, moved.l2_squared)
+        entries = {"counting": 1, "hashing": 1, "sparse": 4, "dasgupta": 4}.get(plan.projection.family, 32)
+        assert plan.touched == min(32, values * entries)
 
 
 @every_mechanism
@@ -135,6 +137,8 @@ def test_costs_compose_to_the_budget(mechanism: str) -> None:
         assert isinstance(plan.noise, GaussianNoise)
         assert plan.cost.noise_multiplier == pytest.approx(plan.noise.sigma / plan.sensitivity.l2)
         assert plan.cost.noise_multiplier * plan.sensitivity.l2 <= plan.noise.sigma  # type: ignore[operator]
+        distance = plan.noise.table(BUDGET).sampling_distance * plan.touched
+        assert distance <= plan.cost.sampling_distance <= 1.001 * distance
 
 
 @pytest.mark.parametrize("rule", ["lemma1", "theorem1", "lemma2"])
@@ -181,6 +185,12 @@ def test_bounds_are_claimed_only_where_they_are_proven() -> None:
     names = {name: [bound.name for bound in plan_of(name).bounds] for name in MECHANISMS}
     assert names["randomized-response"] == ["chebyshev", "theorem3"]
     assert names["noisy-distances"] == ["chebyshev", "normal"]
+    # Counting's error depends on the weights of the two people: without them nothing is proven.
+    assert names["counting+laplace"] == names["counting+gaussian"] == []
+    assert plan_of("counting+laplace", resolution=4).bounds[0].name == "chebyshev"
+    assert plan_of("counting+laplace", blend=0.0).bounds[0].name == "chebyshev"
+    light, heavy = (plan_of("counting+laplace").bounds_at((w, w))[0].width(0.05, 40.0) for w in (20.0, 2000.0))
+    assert heavy > 10 * light
     proven = {name for name, bounds in names.items() if "theorem2" in bounds}
     assert proven == {"gaussian+gaussian", "sign+gaussian", "ternary+gaussian"}
 
@@ -226,6 +236,34 @@ def test_vocabularies() -> None:
     assert Plan.of("randomized-response", BUDGET, vocabulary=Vocabulary.listed("ab" for _ in "x")).n_attributes == 1
 
 
+def test_plain_integers_of_any_kind_will_do() -> None:
+    small = Plan.of("sparse+laplace", BUDGET, k=np.int8(64), blocks=np.int64(4), resolution=np.uint8(200), seed=SEED)  # type: ignore[arg-type]
+    assert small == Plan.of("sparse+laplace", BUDGET, k=64, blocks=4, resolution=200, seed=SEED)
+    people = Plan.of("noisy-distances", BUDGET, n_users=np.int16(300), n_attributes=np.int16(300))  # type: ignore[arg-type]
+    assert people == Plan.of("noisy-distances", BUDGET, n_users=300, n_attributes=300)
+    assert Plan.of("counting+laplace", Budget(1.0, -0.0), k=8, seed=SEED).digest == plan_digest_of_zero_delta()
+
+
+def plan_digest_of_zero_delta() -> str:
+    return Plan.of("counting+laplace", Budget(1.0, 0.0), k=8, seed=SEED).digest
+
+
+def test_there_is_no_way_around_the_proof() -> None:
+    plan = plan_of("sign+gaussian")
+    quieter = GaussianNoise(sigma=1.0)
+    with pytest.raises(ParameterError, match="must keep delta at"):
+        plan.model_copy(update={"noise": quieter})
+    assert plan.model_copy() == plan
+    looser = plan.model_copy(update={"budget": Budget(1.5, 1e-6)})
+    assert looser.budget.epsilon == 1.5
+    with pytest.raises(ParameterError, match="must be checked"):
+        Plan.model_construct(noise=quieter)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="cannot be subclassed"):
+        type("Lenient", (Plan,), {})
+    with pytest.raises(ValueError, match="frozen"):
+        plan.noise = quieter
+
+
 BAD_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("counting+laplace", {"k": 0}, "k must be an integer from 1"),
     ("counting+laplace", {"k": None}, "k must be given.*best_k"),
@@ -242,6 +280,14 @@ BAD_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("counting+laplace", {"seed": b"short"}, "seed must be 32 bytes"),
     ("counting+laplace", {"seed": "zz" * 32}, "seed must be 32 bytes"),
     ("counting+laplace", {"seed": 32}, "seed must be 32 bytes"),
+    ("counting+laplace", {"seed": np.int64(32)}, "seed must be 32 bytes"),
+    ("counting+laplace", {"blend": 1.5}, "blend"),
+    ("counting+laplace", {"resolution": 4, "blend": 0.5}, "a blend above 0"),
+    ("hashing+laplace", {"blend": 0.5}, "blend must be left out"),
+    ("randomized-response", {"vocabulary": {"a", "b"}, "n_attributes": None}, "in a fixed order, got set"),
+    ("randomized-response", {"vocabulary": 5, "n_attributes": None}, "in a fixed order, got int"),
+    ("gaussian+gaussian", {"n_attributes": 10**9}, "entries of gaussian in all"),
+    ("dasgupta+laplace", {"n_attributes": 2 * 10**9}, "entries of dasgupta in all"),
     ("counting+laplace", {"budget": Budget(60.0)}, "at most 40"),
     ("counting+laplace", {"budget": 1.0}, "budget must be a Budget"),
     ("counting+gaussian", {"budget": Budget(1.0)}, "delta must be > 0 for Gaussian noise"),
@@ -322,6 +368,13 @@ BAD_EDITS: list[tuple[str, dict[str, Any], str]] = [
     ("randomized-response", {"unit": "column"}, "odds"),
     ("randomized-response", {"resolution": 2}, "resolution must be 1"),
     ("randomized-response", {"vocabulary.size": 0}, r"vocabulary\.size"),
+    ("hashing+gaussian", {"rule": "theorem1"}, "noise.sigma must be at least 5.3"),
+    ("sign+gaussian", {"rule": "lemma2"}, "rule must fit"),
+    ("noisy-distances", {"rule": "lemma2"}, "rule must fit"),
+    ("noisy-distances", {"vocabulary.size": 40_000}, "dtype must hold"),
+    ("noisy-distances", {"vocabulary.size": 10**30}, r"vocabulary\.size"),
+    ("noisy-distances", {"n_users": 10**400}, "n_users|plan"),
+    ("counting+laplace", {"noise.l1_sensitivity": 10**4000}, "l1_sensitivity"),
     ("noisy-distances", {"n_users": 51}, "must keep delta at"),
     ("noisy-distances", {"n_users": 1}, "n_users"),
 ]

@@ -50,3 +50,7 @@ def test_too_large_a_table_is_refused_before_it_is_built() -> None:
 def test_weights_must_sum_up() -> None:
     with pytest.raises(ParameterError, match="sum to"):
         RoundedGaussian(1.0, (TOTAL - 2, 2))
+    with pytest.raises(ParameterError, match="sum to"):
+        RoundedGaussian(1.0, ())
+    with pytest.raises(ParameterError, match="sigma must be"):
+        RoundedGaussian(math.nan, (TOTAL,))

@@ -9,7 +9,7 @@ from dimly.errors import DimlyError, ParameterError
 from dimly.privacy import UNITS, VALUES_MOVED, Budget
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, "1", None, True])
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 701.0, 10**400, "1", None, True])
 def test_bad_epsilon_is_named(epsilon: object) -> None:
     with pytest.raises(ParameterError, match=r"^epsilon must be"):
         Budget(epsilon)  # type: ignore[arg-type]

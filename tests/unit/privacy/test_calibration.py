@@ -1,6 +1,7 @@
 import math
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +34,19 @@ def profile(sigma: float, epsilon: float, w: float = 1.0) -> mpmath.mpf:
 def test_the_published_table(rule: Rule) -> None:
     scales = [gaussian_scale(Budget(e, 1e-6), l2_sensitivity=1.0, rule=rule, **SIZE) for e in EPSILONS]
     assert scales == pytest.approx(TABLE[rule], abs=5e-4)
+
+
+def test_any_kind_of_number_will_do() -> None:
+    plain = gaussian_scale(Budget(1.0, 1e-6), l2_sensitivity=2.0)
+    assert gaussian_scale(Budget(1.0, 1e-6), l2_sensitivity=np.int64(2)) == plain  # type: ignore[arg-type]
+    assert delta_of(np.float32(1.0), epsilon=np.int64(1)) == delta_of(1.0, epsilon=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 1e-8, 1e-12, 1e-20])
+def test_exact_stays_tight_where_epsilon_is_tiny(epsilon: float) -> None:
+    # There δ is the total variation, 2Φ(1/2σ) − 1, about 1/(σ√2π).
+    sigma = gaussian_scale(Budget(epsilon, 1e-2), l2_sensitivity=1.0)
+    assert sigma == pytest.approx(1 / (1e-2 * math.sqrt(2 * math.pi)), rel=0.02)
 
 
 def test_figure_1_point() -> None:
@@ -155,6 +169,19 @@ def test_exact_takes_any_delta(delta: float) -> None:
         ),
         (lambda: laplace_scale(Budget(1.0), l1_sensitivity=-1.0), "l1_sensitivity must be"),
         (lambda: delta_of(0.0, epsilon=1.0), "scale must be"),
+        (lambda: delta_of("1", epsilon=None), "epsilon must be a number"),  # type: ignore[arg-type]
+        (lambda: gaussian_scale(Budget(1.0, 1e-6), l2_sensitivity=None), "l2_sensitivity must be a number"),  # type: ignore[arg-type]
+        (lambda: gaussian_scale(Budget(1.0, 1e-6), l2_sensitivity=1e300), "between 1e-150 and 1e150"),
+        (lambda: gaussian_scale(Budget(1e-300, 1e-6), l2_sensitivity=1e149, rule="theorem1"), "epsilon must be larger"),
+        (lambda: laplace_scale(Budget(1e-300), l1_sensitivity=1e100), "epsilon must be larger"),
+        (
+            lambda: gaussian_scale(Budget(1.0, 1e-6), l2_sensitivity=1.0, rule="lemma2", k=64.5, n_attributes=9),  # type: ignore[arg-type]
+            "k must be",
+        ),
+        (
+            lambda: gaussian_scale(Budget(1.0, 1e-6), l2_sensitivity=1.0, rule="lemma2", k=True, n_attributes=9),
+            "k must be",
+        ),
         (lambda: delta_of(1.0, epsilon=-1.0), "epsilon must be"),
         (lambda: delta_of(1.0, epsilon=math.inf), "epsilon must be"),
         (lambda: epsilon_of(1.0, delta=0.0), "delta must be"),

@@ -39,7 +39,7 @@ def test_delta_is_spoken_of_where_there_is_one(mechanism: str) -> None:
     text = promised(mechanism)
     if mechanism in PURE:  # although the budget would allow a δ
         assert "delta = 0)" in text
-        assert "50 % can become at most 73.1% sure" in text
+        assert "50 % can become at most 73.2 % sure" in text
         assert "1/n" not in text
         assert "m·delta" not in text
         assert "sampling error" not in text

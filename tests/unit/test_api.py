@@ -1,0 +1,112 @@
+"""From a table to estimates by the front door, with secret noise: what holds whatever the noise was."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits
+from tests.plans import plan_of
+
+import dimly
+from dimly.errors import DataError, ParameterError
+from dimly.mechanisms import MECHANISMS
+
+DIGITS = load_digits().data[:300]  # 8×8 pixels from 0 to 16
+BITS = DIGITS >= 8
+
+
+def digits_plan(mechanism: str, *, resolution: int = 16, seed: bytes | None = None) -> dimly.Plan:
+    budget = dimly.Budget(8.0, 1e-6)
+    if mechanism == "randomized-response":
+        return dimly.Plan.of(mechanism, budget, n_attributes=64)
+    if mechanism == "noisy-distances":
+        arguments = {"n_attributes": 64, "n_users": 300, "resolution": resolution, "dtype": "int32"}
+        return dimly.Plan.of(mechanism, budget, **arguments)  # type: ignore[arg-type]
+    blocks = 4 if mechanism.startswith(("sparse", "dasgupta")) else 1
+    return dimly.Plan.of(
+        mechanism, budget, k=32, blocks=blocks, n_attributes=64, resolution=resolution, dtype="int32", seed=seed
+    )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_digits_go_through_from_end_to_end(mechanism: str) -> None:
+    table = BITS if mechanism == "randomized-response" else DIGITS / 16
+    release = dimly.publish(table, digits_plan(mechanism))
+    assert len(release) == 300
+    assert release.private
+    assert release.guarantee.startswith("Publishing changes the odds")
+    a, b = np.arange(0, 300, 2), np.arange(1, 300, 2)
+    found = release.distances(a, b)
+    truth = ((table[a].astype(float) - table[b]) ** 2).sum(axis=1)
+    # Chebyshev's inequality, for all pairs together: what is correct fails once in a million times.
+    assert (np.abs(found.value - truth) <= found.stderr.max() * np.sqrt(len(a) * 1e6)).all()
+    assert (found.low <= found.high).all()
+    assert (found.high <= 64).all()
+    if mechanism != "noisy-distances":
+        mean = release.project({str(i): float(v) for i, v in enumerate(table.mean(axis=0).round())})
+        assert release.distances(a, mean).value.shape == (150,)
+
+
+def test_matrices_of_every_kind_are_taken() -> None:
+    plan = dimly.Plan.of("counting+laplace", dimly.Budget(1.0), k=16)
+    for table in (BITS, BITS.tolist(), BITS.astype(float), scipy.sparse.csr_array(BITS), scipy.sparse.coo_array(BITS)):
+        assert dimly.publish(table, plan).values.shape == (300, 16)
+
+
+def test_two_calls_never_use_the_same_noise() -> None:
+    plan = dimly.Plan.of("counting+laplace", dimly.Budget(1.0), k=16)
+    assert (dimly.publish(BITS, plan).values != dimly.publish(BITS, plan).values).any()
+
+
+def test_users_are_ordered_and_named_as_they_were_given() -> None:
+    plan = dimly.Plan.of("hashing+laplace", dimly.Budget(40.0), k=1024)
+    release = dimly.publish([[1, 1, 1, 1], [0, 0, 0, 0]], plan, users=["zoe", "ann"])
+    assert release.users.tolist() == ["ann", "zoe"]
+    assert "zoe" in release
+    assert release.norm("zoe").value > release.norm("ann").value + 1
+
+
+def test_columns_may_have_names() -> None:
+    plan = dimly.Plan.of("hashing+laplace", dimly.Budget(40.0), k=1024)
+    release = dimly.publish([[1, 0], [0, 1]], plan, attributes=["tea", 42])
+    assert round(release.attribute(0, "tea").value) == 1
+    assert round(release.attribute(1, "42").value) == 1
+    assert release.distance(1, release.project({42})).value < 1
+
+
+@pytest.mark.parametrize("mechanism", ["hashing+laplace", "ternary+gaussian", "randomized-response"])
+def test_a_listed_vocabulary_comes_with_the_columns(mechanism: str) -> None:
+    names = ["tea", "coffee", "milk"]
+    k = {} if mechanism == "randomized-response" else {"k": 64}
+    plan = dimly.Plan.of(mechanism, dimly.Budget(1.0, 1e-6), vocabulary=names, **k)  # type: ignore[arg-type]
+    release = dimly.publish([[1, 0, 1]], plan, attributes=names)
+    assert release.vocabulary.attributes == tuple(names)
+    assert release.project({"milk"}).steps == {"milk": 1}
+    with pytest.raises(ParameterError, match="must be of the plan's vocabulary"):
+        release.project({"beer"})
+    with pytest.raises(ParameterError, match="its digest differs"):
+        dimly.publish([[1, 0, 1]], plan, attributes=names[::-1])
+
+
+def test_names_may_come_from_an_iterator() -> None:
+    plan = dimly.Plan.of("hashing+laplace", dimly.Budget(1.0), k=64, vocabulary=["tea", "milk"])
+    release = dimly.publish([[1, 0]], plan, attributes=iter(["tea", "milk"]))
+    assert release.project({"tea"}).steps == {"tea": 1}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([[0, 2]], r"must lie in \[0, 1\]"),
+        ([[0.5, 1.0]], "the plan is for bits"),
+        ([[float("nan"), 1.0]], "must not hold NaN"),
+        ([0, 1], "two dimensions"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(table: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        dimly.publish(table, dimly.Plan.of("hashing+laplace", dimly.Budget(1.0), k=8))
+
+
+def test_more_people_than_planned_are_refused() -> None:
+    with pytest.raises(DataError, match="at most 40 people"):
+        dimly.publish(np.ones((41, 100)), plan_of("noisy-distances"))
