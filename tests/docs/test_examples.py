@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from dimly.mechanisms import Plan, best_k
+from dimly.mechanisms.discrete_laplace import laplace_moments
+from dimly.mechanisms.error_models import CountingError, Noise
 from dimly.mechanisms.mechanism import sketching
 from dimly.privacy import Budget, Rule
 
@@ -49,3 +51,17 @@ def test_links_lead_somewhere() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_table_of_blends_is_what_theory_says() -> None:
+    page = (ROOT / "docs" / "error-theory.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+), (\d+) \| (\d+) \| (\d+) \| (\d+) at ([\d.]+) \|$", page, re.M)
+    assert len(rows) == 7
+    noise = Noise(*laplace_moments(1.0))
+    for row in rows:
+        w, r2, plain, default, best, blend = map(float, row)
+        errors = [
+            float(CountingError(128, noise, blend=b).distance(weights=(w, w))(r2)) ** 0.5 for b in (0.0, 0.75, blend)
+        ]
+        assert errors == pytest.approx([plain, default, best], abs=0.6)
+        assert blend == pytest.approx(float(CountingError(128, noise).best_blend((w, w), w - r2 / 2)), abs=0.006)

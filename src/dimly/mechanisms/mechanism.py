@@ -20,7 +20,10 @@ MECHANISMS: Final[tuple[str, ...]] = (
 """All names that a plan's mechanism can have."""
 
 DEFAULT_BLEND: Final = 0.75
-"""How far a counting sketch of bits trusts its sum: near the best at every ε, weight and distance tried."""
+"""How far a counting sketch of bits trusts its sum, unless a plan says otherwise.
+
+Near the best for pairs whose distance is at least about their weight, as of most pairs of people. Near pairs of heavy
+people want less: docs/error-theory.md has a table."""
 
 
 class Sketching(NamedTuple):

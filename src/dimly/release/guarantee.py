@@ -27,13 +27,14 @@ def guarantee(plan: Plan, n_users: int, *, private: bool = True) -> str:
             "must not be given to anyone."
         )
     cost = plan.cost
-    claim = f"epsilon = {cost.epsilon:g}, delta = {cost.delta:g}"
-    factor = f"e^{cost.epsilon:g} = {_rounded_up(math.exp(cost.epsilon))}"
+    epsilon, delta = (repr(value).removesuffix(".0") for value in (cost.epsilon, cost.delta))
+    claim = f"epsilon = {epsilon}, delta = {delta}"
+    factor = f"e^{epsilon} = {_rounded_up(math.exp(cost.epsilon))}"
     lines = [f"Publishing changes the odds of {_UNIT[plan.unit]} by at most {factor} ({claim})."]
     if cost.delta:
         small = cost.delta * n_users <= 0.1
         lines.append(
-            f"Beyond that factor the probability of any set of outcomes may change by delta = {cost.delta:g}, which is "
+            f"Beyond that factor the probability of any set of outcomes may change by delta = {delta}, which is "
             + ("" if small else "NOT ")
             + f"well below 1/n = {1 / max(n_users, 1):.2g}"
             + ("." if small else ": this much would allow some people to be exposed altogether.")

@@ -169,7 +169,7 @@ def test_the_key_is_held_by_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     key = b"the key that nobody should find."
     monkeypatch.setattr(os, "urandom", lambda _: key)
     stream = Keystream()
-    held = [getattr(stream, name) for name in vars(stream)]
+    held = [getattr(stream, name) for name in Keystream.__slots__]
     assert key not in held
     assert key.decode() not in repr(stream) + repr(held)
 
@@ -190,7 +190,7 @@ def test_only_flat_arrays_are_filled() -> None:
 
 def test_an_instance_cannot_be_given_another_source() -> None:
     with pytest.raises(AttributeError):
-        Keystream().fill = lambda out: None  # type: ignore[method-assign]
+        Keystream().fill = lambda _: None  # type: ignore[method-assign]
 
 
 def test_a_child_forked_while_the_stream_is_in_use_does_not_wait_for_ever() -> None:

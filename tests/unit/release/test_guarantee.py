@@ -1,4 +1,5 @@
 import math
+import re
 from typing import Any
 
 import pytest
@@ -72,8 +73,19 @@ def test_the_unit_is_said(mechanism: str) -> None:
 def test_the_numbers_are_the_plans(epsilon: float) -> None:
     plan = Plan.of("counting+laplace", Budget(epsilon), k=8, seed=bytes(32))
     text = guarantee(plan, 100)
-    assert f"e^{epsilon:g} = {math.exp(epsilon):.3g} (epsilon = {epsilon:g}, delta = 0)" in text
-    assert f"at most {1 / (1 + math.exp(-epsilon)):.1%} sure" in text
+    said = re.search(r"at most e\^(\S+) = (\S+) \(epsilon = (\S+), delta = 0\)", text)
+    sure = re.search(r"50 % can become at most (\S+) % sure", text)
+    assert said
+    assert sure
+    assert float(said[1]) == float(said[3]) == epsilon
+    # Rounded up, and not by more than one in the third digit.
+    for shown, true in ((float(said[2]), math.exp(epsilon)), (float(sure[1]), 100 / (1 + math.exp(-epsilon)))):
+        assert true <= shown <= true * 1.011
+
+
+def test_an_epsilon_is_never_written_smaller_than_it_is() -> None:
+    plan = Plan.of("counting+laplace", Budget(1.00000049), k=8, seed=bytes(32))
+    assert "epsilon = 1.00000049" in guarantee(plan, 100)
 
 
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+gaussian"])
