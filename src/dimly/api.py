@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from dimly.analyst.release import Release
 from dimly.curator.publishing import publish_matrix
-from dimly.mechanisms.attributes import attribute_text
+from dimly.mechanisms.attributes import Vocabulary, attribute_text
 from dimly.mechanisms.plan import Plan
 
 
@@ -48,5 +48,8 @@ def publish(
     """
     names = None if attributes is None else [attribute_text(name) for name in attributes]
     sketches = publish_matrix(table, plan, users=users, attributes=names)
-    listed = plan.vocabulary is not None and plan.vocabulary.sha256 is not None
-    return Release(sketches, vocabulary=dict.fromkeys(names or ()) if listed else None)
+    if plan.vocabulary is None or plan.vocabulary.sha256 is None:
+        return Release(sketches)
+    # The plan holds only the digest of its list; the release can name it, because the columns were that list.
+    listed = Vocabulary.numbered(plan.vocabulary.size) if names is None else dict.fromkeys(names)
+    return Release(sketches, vocabulary=listed)

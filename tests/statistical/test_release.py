@@ -123,7 +123,7 @@ def publish(plan: dimly.Plan, people: NDArray[np.int64], copies: int, *, apart: 
     return Trials(Release(sketches), people)
 
 
-def publish_sketches(mechanism: str, *, resolution: int, copies: int = N) -> Trials:
+def publish_sketches(mechanism: str, *, resolution: int, copies: int = N, blend: float | None = None) -> Trials:
     kind = sketching(mechanism)
     assert kind is not None
     k, blocks = SIZES.get(kind.family, (64, 1))
@@ -134,6 +134,7 @@ def publish_sketches(mechanism: str, *, resolution: int, copies: int = N) -> Tri
         blocks=blocks,
         n_attributes=None if FAMILIES[kind.family].open_vocabulary else copies * SIZE,
         resolution=resolution,
+        blend=blend,
         seed=seed_of(mechanism).to_bytes(32),
     )
     return publish(plan, BITS if resolution == 1 else VALUES, copies, apart=True)
@@ -230,6 +231,13 @@ def test_bits(mechanism: str) -> None:
         assert mean_is(found.value, 0.0), alarm(f"{mechanism}, attribute, mean", found.value, 0.0)
         assert variance_is(found.value, 0.0, variance), alarm(f"{mechanism}, attribute", found.value**2, variance)
         assert coverage(found, 0.0) >= 0.95
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.3])
+def test_other_blends(blend: float) -> None:
+    trials = publish_sketches("counting+laplace", resolution=1, blend=blend)
+    check_pairs(trials)
+    check_joint(trials)
 
 
 @pytest.mark.parametrize("mechanism", SKETCHES)

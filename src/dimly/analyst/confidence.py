@@ -40,27 +40,32 @@ class Skewness(NamedTuple):
     variance: float
     fourth: float
     sixth: float
+    share: float = 1.0
+    """Of the third cumulant that is left where counting blends sums in, which are symmetric."""
 
     def __call__(self, squared_distance: Floats, variance: Floats) -> Floats:
         """Return the skewness at a squared distance where the estimate has that variance."""
         n, s = self.sides, squared_distance / self.k + self.sides * self.variance
-        third = self.k * (n * self.sixth + 12 * n * self.fourth * s + 8 * s**3)
+        third = self.share * self.k * (n * self.sixth + 12 * n * self.fourth * s + 8 * s**3)
         return np.minimum(third / np.where(variance > 0, variance, np.inf) ** 1.5, _MOST_SKEWED)
 
 
 def distance_skewness(plan: Plan, *, sides: int) -> Skewness | None:
     """Return the skewness of squared distances by this plan, between vectors of which ``sides`` carry noise.
 
-    None where it is small: randomized response, noisy distances, and counting on bits, whose sums are symmetric.
+    None where it is small: randomized response and noisy distances.
     """
     error = plan.error
-    if not isinstance(error, SignedSketchError | CountingError) or (isinstance(error, CountingError) and error.blend):
+    if not isinstance(error, SignedSketchError | CountingError):
         return None
+    # Cubes of norms keep (1 − b)³. Products of two noises with a norm, about as much again, keep 1 − b.
+    rest = 1 - error.blend if isinstance(error, CountingError) else 1.0
+    share = rest**3 if sides == 1 else (rest + rest**3) / 2
     v, step = error.noise.variance, plan.scale**2
     if not isinstance(plan.noise, LaplaceNoise):  # a rounded Gaussian is a Gaussian here
-        return Skewness(error.k, sides, v, 0.0, 0.0)
+        return Skewness(error.k, sides, v, 0.0, 0.0, share)
     # Discrete Laplace of variance v in steps of one: κ₄ = v + 3v², κ₆ = v + 15v² + 30v³.
-    return Skewness(error.k, sides, v, v * step + 3 * v**2, v * step**2 + 15 * v**2 * step + 30 * v**3)
+    return Skewness(error.k, sides, v, v * step + 3 * v**2, v * step**2 + 15 * v**2 * step + 30 * v**3, share)
 
 
 def unified_interval(

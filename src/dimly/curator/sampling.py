@@ -10,8 +10,8 @@ from dimly.curator.randomness import WordSource
 from dimly.mechanisms.discrete_laplace import DiscreteLaplace
 from dimly.mechanisms.tables import Cells, NoiseTable
 
-# With more cells than this, too many samples would need a second look: then 64 bits are drawn at once.
-_MOST_GUIDED_CELLS = 4096
+# If sixteen bits settled fewer samples than this, a second look would be the rule: then 64 bits are drawn at once.
+_LEAST_SETTLED = 0.4
 _PREFIXES = 1 << 16
 
 
@@ -43,7 +43,7 @@ class NoiseSampler:
         self._cells = table.cells()
         self._tail = table.tail_cells() if isinstance(table, DiscreteLaplace) else None
         self._begin = _begins(self._cells)
-        self._guide = self._build_guide() if len(self._cells) <= _MOST_GUIDED_CELLS else None
+        self._guide = self._build_guide()
         self._no_guide = None if self._guide is None else self._guide.dtype.type(np.iinfo(self._guide.dtype).min)
 
     def add(self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger]) -> None:
@@ -74,7 +74,7 @@ class NoiseSampler:
             places = _room.unsettled[:count]
             high = np.empty(count, np.uint64)
             words.fill(high)
-            high >>= np.uint64(16)
+            high &= np.uint64((1 << 48) - 1)
             high |= prefixes[places].astype(np.uint64) << np.uint64(48)
         count = kernels.add_searched(
             sketch,
@@ -111,14 +111,17 @@ class NoiseSampler:
             reach += repeats
         return reach + cell + 1
 
-    def _build_guide(self) -> NDArray[np.signedinteger]:
+    def _build_guide(self) -> NDArray[np.signedinteger] | None:
+        """Return the value that each sixteen bits settle, if they settle enough and the values are small enough."""
         start, end = self._begin[:-1], self._begin[1:]
         settled = start == end
         if self._tail is not None:  # the outermost cells stand for the tails
             settled &= (start != 0) & (start != len(self._cells) - 1)
         values = self._cells.first + start
-        fits = np.abs(values[settled]).max(initial=0) < np.iinfo(np.int8).max
-        kind: type[np.signedinteger] = np.int8 if fits else np.int16
+        largest = np.abs(values[settled]).max(initial=0)
+        if settled.mean() < _LEAST_SETTLED or largest >= np.iinfo(np.int16).max:
+            return None
+        kind: type[np.signedinteger] = np.int8 if largest < np.iinfo(np.int8).max else np.int16
         return np.where(settled, values, np.iinfo(kind).min).astype(kind)
 
 

@@ -21,7 +21,13 @@ UNIT = Polynomial(0.0, 0.0, 1.0)
 estimates = st.floats(-1e4, 1e5)
 polynomials = st.builds(Polynomial, st.floats(0, 0.2), st.floats(0, 1e3), st.floats(1.0, 1e6))
 skewnesses = st.none() | st.builds(
-    Skewness, st.integers(8, 1000), st.integers(1, 2), st.floats(0, 10), st.floats(0, 300), st.floats(0, 3e4)
+    Skewness,
+    st.integers(8, 1000),
+    st.integers(1, 2),
+    st.floats(0, 10),
+    st.floats(0, 300),
+    st.floats(0, 3e4),
+    st.floats(0, 1),
 )
 
 
@@ -156,9 +162,15 @@ def test_skewness_of_a_sum_of_squares() -> None:
 
 
 def test_who_leans_and_who_does_not() -> None:
-    for mechanism in ("randomized-response", "noisy-distances", "counting+laplace"):
+    for mechanism in ("randomized-response", "noisy-distances"):
         assert distance_skewness(plan_of(mechanism), sides=1) is None
-    assert distance_skewness(plan_of("counting+laplace", resolution=4), sides=1) is not None
+    shares = []
+    for blend in (0.0, 0.5, 1.0):
+        for sides in (1, 2):
+            counting = distance_skewness(plan_of("counting+laplace", blend=blend), sides=sides)
+            assert counting is not None
+            shares.append(counting.share)
+    assert shares == [1.0, 1.0, 0.125, 0.3125, 0.0, 0.0]
     gaussian = distance_skewness(plan_of("sign+gaussian"), sides=2)
     assert gaussian is not None
     assert (gaussian.sides, gaussian.fourth, gaussian.sixth) == (2, 0.0, 0.0)
