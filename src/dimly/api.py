@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from dimly.analyst.release import Release
 from dimly.curator.publishing import publish_matrix
-from dimly.mechanisms.attributes import Vocabulary, attribute_text
+from dimly.errors import ParameterError
+from dimly.mechanisms.attributes import Vocabulary, attribute_texts
 from dimly.mechanisms.plan import Plan
 
 
@@ -46,7 +47,9 @@ def publish(
     >>> release.values.shape, release.values.dtype.name
     ((2, 4), 'int16')
     """
-    names = None if attributes is None else [attribute_text(name) for name in attributes]
+    if not isinstance(plan, Plan):
+        raise ParameterError(f"plan must be a Plan, got {type(plan).__name__}. Call publish(table, plan).")
+    names = None if attributes is None else attribute_texts(attributes)
     sketches = publish_matrix(table, plan, users=users, attributes=names)
     if plan.vocabulary is None or plan.vocabulary.sha256 is None:
         return Release(sketches)

@@ -1,5 +1,7 @@
 """From a table to estimates by the front door, with secret noise: what holds whatever the noise was."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -7,8 +9,10 @@ from sklearn.datasets import load_digits
 from tests.plans import plan_of
 
 import dimly
+from dimly.api import publish
 from dimly.errors import DataError, ParameterError
-from dimly.mechanisms import MECHANISMS
+from dimly.mechanisms import MECHANISMS, Plan
+from dimly.privacy import Budget
 
 DIGITS = load_digits().data[:300]  # 8×8 pixels from 0 to 16
 BITS = DIGITS >= 8
@@ -108,3 +112,34 @@ def test_tables_that_do_not_fit_are_refused(table: object, message: str) -> None
 def test_more_people_than_planned_are_refused() -> None:
     with pytest.raises(DataError, match="at most 40 people"):
         dimly.publish(np.ones((41, 100)), plan_of("noisy-distances"))
+
+
+class Frame:
+    """What a data frame looks like from outside."""
+
+    columns = ("tea", "milk")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.zeros((2, 2))
+
+
+@pytest.mark.parametrize("attributes", [{"a", "b"}, "ab", 5])
+def test_names_without_an_order_are_refused(attributes: Any) -> None:
+    plan = Plan.of("counting+laplace", Budget(1.0), k=4)
+    with pytest.raises(ParameterError, match="in a fixed order"):
+        publish(np.zeros((2, 2)), plan, attributes=attributes)
+
+
+def test_a_data_frame_must_be_taken_apart() -> None:
+    with pytest.raises(DataError, match=r"attributes=df\.columns, users=df\.index"):
+        publish(Frame(), Plan.of("counting+laplace", Budget(1.0), k=4))
+
+
+def test_a_plan_must_be_a_plan() -> None:
+    with pytest.raises(ParameterError, match="plan must be a Plan, got str"):
+        publish(np.zeros((2, 2)), "counting+laplace")  # type: ignore[arg-type]
+
+
+def test_a_numbered_list_is_a_vocabulary_too() -> None:
+    plan = Plan.of("counting+laplace", Budget(1.0), k=4, vocabulary=["0", "1"])
+    assert publish(np.zeros((2, 2)), plan).project({"1"}).squared_norm == 1

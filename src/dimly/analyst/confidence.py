@@ -110,9 +110,10 @@ def unified_interval(
     for start in range(0, flat[0].size, _PIECE):
         piece = slice(start, start + _PIECE)
         est, square, linear, constant, most = (part[piece] for part in flat)
-        ends = _ends(est, Polynomial(square, linear, constant), reaches, skewness)
-        high[piece] = np.minimum(ends[1], most)
-        low[piece] = np.minimum(ends[0], high[piece])
+        polynomial = Polynomial(square, linear, constant)
+        high[piece] = np.minimum(_ends(est, polynomial, reaches, skewness)[1], most)
+        # An estimate beyond what is possible is no better evidence than the largest possible one.
+        low[piece] = np.minimum(_ends(np.minimum(est, most), polynomial, reaches, skewness)[0], high[piece])
     return low.reshape(shape), high.reshape(shape)
 
 

@@ -8,19 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.analyst.confidence import Skewness, distance_skewness, unified_interval
-from dimly.analyst.estimate import Estimate, scalar
+from dimly.analyst.estimate import Arrays, Estimate, choose, exactly, scalar, unknown, within_one
 from dimly.analyst.readers import Pairs, Reader, Side, reader_of
 from dimly.analyst.vector import Vector, own_steps
 from dimly.errors import ParameterError
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.error_models import Floats, Polynomial
-from dimly.mechanisms.intervals import normal_quantile, ratio_interval
+from dimly.mechanisms.intervals import ratio_interval
 from dimly.mechanisms.plan import Plan
 from dimly.release.guarantee import guarantee
 from dimly.release.sketches import Sketches
 
-Arrays = Estimate[NDArray[np.float64]]
-_MOST_IN_A_MATRIX = 10_000
+_MOST_IN_A_MATRIX = 3_000
 
 User = int | str | np.integer[Any]
 Who = User | Vector
@@ -30,7 +29,9 @@ Whom = Who | ArrayLike
 class Release:
     """What an analyst can tell from published numbers. Users are always named by their ids.
 
-    Wherever a user is taken, so is a :class:`Vector` of the analyst's own.
+    Wherever a user is taken, so is a :class:`Vector` of the analyst's own, and a list of users (then the answer holds
+    arrays). Distances and norms are squared. Of somebody with a saturated number (see docs/error-theory.md) nothing is
+    known: the value is NaN and the interval everything.
 
     Parameters
     ----------
@@ -127,41 +128,46 @@ class Release:
         side = Side(self.values[positions], noisy=True, positions=positions)
         pairs = self._reader.pairs(self._reader.gram(side, side), side, side)
         same = positions[:, None] == positions[None, :]
-        return self._distance_estimate(_Compared(side, side, pairs, same), confidence)
+        lost = _saturated(side)
+        return self._distance_estimate(_Compared(side, side, pairs, same, lost[:, None] | lost), confidence)
 
     def inner_product(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the inner product of two people; for bits the number of attributes that they share."""
-        x, y, pairs, same = self._compare(a, b)
+        x, y, pairs, same, lost = self._compare(a, b)
         if not x.noisy:
-            return _like_input(_exactly(pairs.inner_product), a, b)
+            return _like_input(exactly(pairs.inner_product), a, b)
         norms = pairs.possible_norms
         variance = _quadratic(lambda c: self.plan.error.inner_product(norms, c, one_sided=not y.noisy))
         found = _inverted(pairs.inner_product, variance, confidence, largest=min(self._largest, y.total))
         if same.any():  # with oneself it is the squared norm
-            found = _where(same, self._norm_estimate(pairs.squared_norm_x, confidence), found)
-        return _like_input(found, a, b)
+            found = choose(same, self._norm_estimate(pairs.squared_norm_x, confidence), found)
+        return _like_input(choose(lost, unknown(lost.shape, self._largest), found), a, b)
 
     def norm(self, a: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the squared norm of one person; for bits the number of attributes."""
         self._need_reader("norms")
-        x, _, pairs, _ = self._compare(a, self.project({}))
+        x, _, pairs, _, lost = self._compare(a, self.project({}))
         value = pairs.squared_norm_x
-        return _like_input(self._norm_estimate(value, confidence) if x.noisy else _exactly(value), a)
+        if not x.noisy:
+            return _like_input(exactly(value), a)
+        found = self._norm_estimate(value, confidence)
+        return _like_input(choose(lost, unknown(lost.shape, self._largest), found), a)
 
     def cosine(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the cosine of two people, ⟨x, y⟩/(‖x‖‖y‖): a plug-in, biased where norms are uncertain.
 
         NaN, with every cosine possible, where a squared norm is estimated at zero or below.
         """
-        x, y, pairs, same = self._compare(a, b)
+        x, y, pairs, same, lost = self._compare(a, b)
         nx, ny = (np.where(n > 0, n, np.nan) for n in (pairs.squared_norm_x, pairs.squared_norm_y))
         value = pairs.inner_product / np.sqrt(nx * ny)
         if not x.noisy:
-            return _like_input(_exactly(value), a, b)
+            return _like_input(exactly(value), a, b)
         gradient = np.stack([-value / (2 * nx), -value / (2 * ny), 1 / np.sqrt(nx * ny)], axis=-1)
         variance = np.einsum("ni,nij,nj->n", gradient, self._joint(pairs, y), gradient)
-        found = _within_one(value, np.sqrt(np.maximum(variance, 0.0)), confidence)
-        return _like_input(_where(same, _exactly(np.ones_like(value)), found), a, b)
+        found = within_one(value, np.sqrt(np.maximum(variance, 0.0)), confidence)
+        found = choose(lost, unknown(lost.shape, 1.0), found)
+        return _like_input(choose(same, exactly(np.ones_like(value)), found), a, b)
 
     def jaccard(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the Jaccard similarity of two people, shared over all attributes: a plug-in; bits only.
@@ -170,11 +176,11 @@ class Release:
         possible, where the number of all attributes is estimated at zero or below. Two empty sets are alike.
         """
         self._need_bits("Jaccard similarity")
-        x, y, pairs, same = self._compare(a, b)
+        x, y, pairs, same, lost = self._compare(a, b)
         either = pairs.squared_norm_x + pairs.squared_norm_y - pairs.inner_product
         value = pairs.inner_product / np.where(either > 0, either, np.nan)
         if not x.noisy:
-            return _like_input(_exactly(np.where(either > 0, value, 1.0)), a, b)
+            return _like_input(exactly(np.where(either > 0, value, 1.0)), a, b)
         # c − J·(nx + ny − c) is the product of (nx, ny, c) with (0, 0, 1) + J·(−1, −1, 1).
         covariance = self._joint(pairs, y)
         fixed, along = np.array([0.0, 0.0, 1.0]), np.array([-1.0, -1.0, 1.0])
@@ -185,8 +191,8 @@ class Release:
         low, high = ratio_interval(pairs.inner_product, either, variance, confidence=confidence)
         spread = np.sqrt(variance(np.clip(np.nan_to_num(value), 0.0, 1.0)))
         stderr = np.divide(spread, either, out=np.full_like(spread, np.inf), where=either > 0)
-        found = Estimate(value, stderr, low, high)
-        return _like_input(_where(same, _exactly(np.ones_like(value)), found), a, b)
+        found = choose(lost, unknown(lost.shape, 1.0), Estimate(value, stderr, low, high))
+        return _like_input(choose(same, exactly(np.ones_like(value)), found), a, b)
 
     def hamming(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the number of attributes in which two people differ; bits only."""
@@ -196,12 +202,13 @@ class Release:
     def attribute(self, user: Whom, attribute: object, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return one attribute of one person. The promise is that this estimate is poor: see its interval."""
         self._need_reader("attributes")
-        x, _, pairs, _ = self._compare(user, self.project({attribute}))
+        x, _, pairs, _, lost = self._compare(user, self.project({attribute}))
         value = pairs.inner_product
         if not x.noisy:
-            return _like_input(_exactly(value), user)
+            return _like_input(exactly(value), user)
         variance = self.plan.error.attribute(pairs.possible_norms[0], np.clip(value, 0.0, 1.0))
-        return _like_input(_within_one(value, np.sqrt(variance), confidence), user)
+        found = within_one(value, np.sqrt(variance), confidence)
+        return _like_input(choose(lost, unknown(lost.shape, 1.0), found), user)
 
     def project(self, attributes: Iterable[object] | Mapping[Any, float]) -> Vector:
         """Return the analyst's own vector: a set of attributes, or a mapping from attributes to values in [0, 1].
@@ -216,11 +223,12 @@ class Release:
         names = list(steps)
         plan = self.plan
         counts = np.fromiter(steps.values(), np.int64, len(names))
-        if plan.vocabulary is not None and (self.vocabulary.codes(names) < 0).any():
+        if plan.vocabulary is not None and names and (self.vocabulary.codes(names) < 0).any():
             raise ParameterError("attributes must be of the plan's vocabulary. Leave out those that are not.")
         if plan.projection is None:
             bits = np.zeros(8 * self.values.shape[1], np.uint8)
-            bits[self.vocabulary.codes(names)] = 1
+            if names:
+                bits[self.vocabulary.codes(names)] = 1
             row: NDArray[Any] = np.packbits(bits, bitorder="little")
         else:
             row = plan.rows(names).project(np.array([0, len(names)]), np.arange(len(names)), counts)[0]
@@ -247,14 +255,15 @@ class Release:
         if isinstance(a, Vector) and isinstance(b, Vector):  # nothing to estimate
             norms, inner = (a.squared_norm, b.squared_norm), a.inner_product(b)
             exact = Pairs(*(np.array([float(n)]) for n in (*norms, inner, sum(norms) - 2 * inner)))
-            return _Compared(x, y, exact, np.array([False]))
+            return _Compared(x, y, exact, np.array([False]), np.array([False]))
         pairs = self._reader.pairs(self._reader.sums(x, y), x, y)
+        lost = np.broadcast_to(_saturated(x) | _saturated(y), pairs.inner_product.shape)
         if x.positions is None or y.positions is None:
-            return _Compared(x, y, pairs, np.zeros(len(pairs.inner_product), np.bool_))
+            return _Compared(x, y, pairs, np.zeros(len(pairs.inner_product), np.bool_), lost)
         same = x.positions == y.positions
         # A person's noise is the same on both sides: the product with oneself is told by the squared norm.
         pairs = pairs._replace(inner_product=np.where(same, pairs.squared_norm_x, pairs.inner_product))
-        return _Compared(x, y, pairs, same)
+        return _Compared(x, y, pairs, same, lost)
 
     def _side(self, who: Whom) -> Side:
         if isinstance(who, Vector):
@@ -265,13 +274,14 @@ class Release:
         return Side(self.values[positions], noisy=True, positions=positions)
 
     def _distance_estimate(self, compared: "_Compared", confidence: float) -> Arrays:
-        x, y, pairs, same = compared
+        x, y, pairs, same, lost = compared
         if not x.noisy:  # both are the analyst's own
-            return _exactly(pairs.squared_distance)
+            return exactly(pairs.squared_distance)
         variance = self.plan.error.distance(one_sided=not y.noisy, weights=pairs.possible_norms)
         skewness = distance_skewness(self.plan, sides=1 + y.noisy)
         found = _inverted(pairs.squared_distance, variance, confidence, largest=self._largest, skewness=skewness)
-        return _where(same, _exactly(np.zeros_like(found.value)), found)
+        found = choose(lost, unknown(lost.shape, self._largest), found)
+        return choose(same, exactly(np.zeros_like(found.value)), found)
 
     def _norm_estimate(self, value: Floats, confidence: float) -> Arrays:
         """Return the squared distance to one's own zero."""
@@ -298,10 +308,11 @@ class Release:
         same = rows == columns
         low, high = np.minimum(rows, columns), np.maximum(rows, columns)
         places = np.where(same, 0, low * (2 * n - low - 1) // 2 + (high - low - 1))
-        value = np.zeros(same.shape)
-        value[~same] = self.values[places[~same]] * self.plan.scale
-        found = _inverted(value, self.plan.error.distance(), confidence, largest=self._largest)
-        return _where(same, _exactly(np.zeros(same.shape)), found)
+        steps = np.zeros(same.shape, self.values.dtype)
+        steps[~same] = self.values[places[~same]]
+        found = _inverted(steps * self.plan.scale, self.plan.error.distance(), confidence, largest=self._largest)
+        found = choose(_at_limit(steps), unknown(same.shape, self._largest), found)
+        return choose(same, exactly(np.zeros(same.shape)), found)
 
     def _positions(self, users: Any) -> NDArray[np.int64]:
         textual = self.users.dtype.kind == "T"
@@ -331,12 +342,29 @@ class Release:
 
 
 class _Compared(NamedTuple):
-    """Both sides, the analyst's own vector second if there is one; their estimates; who is compared with himself."""
+    """Both sides, the analyst's own vector second if there is one, and their estimates."""
 
     x: Side
     y: Side
     pairs: Pairs
     same: NDArray[np.bool_]
+    """Who is compared with himself."""
+    lost: NDArray[np.bool_]
+    """Whose published numbers are saturated: they say "at least", and no more."""
+
+
+def _saturated(side: Side) -> NDArray[np.bool_]:
+    """Return which rows hold a number at the limit of its type; packed bits and vectors of one's own have none."""
+    if not side.noisy or side.rows.dtype == np.uint8:
+        return np.zeros(len(side.rows), np.bool_)
+    saturated: NDArray[np.bool_] = np.any(_at_limit(side.rows), axis=1)
+    return saturated
+
+
+def _at_limit(values: NDArray[Any]) -> NDArray[np.bool_]:
+    limits = np.iinfo(values.dtype)
+    at_limit: NDArray[np.bool_] = np.logical_or(values == limits.min, values == limits.max)
+    return at_limit
 
 
 def _as_ids(users: Any, *, textual: bool) -> NDArray[Any]:
@@ -361,35 +389,15 @@ def _check_lengths(n: int, m: int) -> None:
 
 
 def _is_one(*given: Any) -> bool:
-    return all(isinstance(who, Vector | str) or np.ndim(who) == 0 for who in given)
+    # Ragged lists have no dimension; whoever looks for their users will say so.
+    return all(
+        isinstance(who, Vector | str) or (not isinstance(who, list | tuple) and np.ndim(who) == 0) for who in given
+    )
 
 
 def _like_input(estimate: Arrays, *inputs: Any) -> Estimate[Any]:
     """Return plain numbers if every input was one user or vector, else arrays."""
     return scalar(estimate) if _is_one(*inputs) else estimate
-
-
-def _exactly(value: Floats) -> Arrays:
-    """Return what is known; where it is undefined, nothing is."""
-    unknown = np.isnan(value)
-    return Estimate(value, np.where(unknown, np.inf, 0.0), np.where(unknown, 0.0, value), np.where(unknown, 1.0, value))
-
-
-def _where(condition: NDArray[np.bool_], chosen: Arrays, otherwise: Arrays) -> Arrays:
-    parts = ("value", "stderr", "low", "high")
-    return Estimate(*(np.where(condition, getattr(chosen, part), getattr(otherwise, part)) for part in parts))
-
-
-def _within_one(value: Floats, stderr: Floats, confidence: float) -> Arrays:
-    """Return an interval of something in [0, 1], around the nearest possible value; all of it where nothing is known.
-
-    So it never shrinks to a point: an outlier is no better evidence than 0 or 1 itself.
-    """
-    unknown = np.isnan(value)
-    middle = np.clip(np.where(unknown, 0.5, value), 0.0, 1.0)
-    stderr = np.where(unknown, np.inf, stderr)
-    half = normal_quantile(confidence) * stderr
-    return Estimate(value, stderr, np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0))
 
 
 def _quadratic(variance: Callable[[float], Floats]) -> Polynomial:

@@ -7,24 +7,26 @@ from dimly.curator import kernels
 from dimly.curator.randomness import WordSource
 from dimly.mechanisms.randomized_response import FLIP_BITS, BitFlip
 
-# Bits that all lanes draw; few lanes need more.
-_ROUNDS = 8
-_PIECE = 1 << 13
+_PIECE = 1 << 13  # words at once: with the random words for them they stay in the second cache
+_REST = FLIP_BITS - kernels.LANE_ROUNDS
 
 
 def flip_lanes(flip: BitFlip, words: WordSource, out: NDArray[np.uint64]) -> None:
-    """Set each bit of ``out``, which is flat, with the probability of ``flip``, exactly and independently."""
+    """Set each bit of ``out``, which is flat, with the probability of ``flip``, exactly and independently.
+
+    All lanes draw the leading bits of a uniform number; the few that are still equal to the threshold's draw the rest.
+    """
     threshold = flip.numerator
-    rest_bits = FLIP_BITS - _ROUNDS
-    rest = threshold & ((1 << rest_bits) - 1)
-    leading = np.empty((_ROUNDS, _PIECE), np.uint64)
-    equal = np.empty(_PIECE, np.uint64)
+    leading = [(threshold >> (FLIP_BITS - 1 - r)) & 1 for r in range(kernels.LANE_ROUNDS)]
+    masks = np.array([(1 << 64) - 1 if bit else 0 for bit in leading], np.uint64)
+    random = np.empty(kernels.LANE_ROUNDS * min(_PIECE, len(out)), np.uint64)
+    equal = np.empty(min(_PIECE, len(out)), np.uint64)
     for start in range(0, len(out), _PIECE):
         below = out[start : start + _PIECE]
         size = len(below)
-        round_words = leading[:, :size] if size == _PIECE else np.empty((_ROUNDS, size), np.uint64)
-        words.fill(round_words.reshape(-1))
-        kernels.compare_lanes(round_words, threshold, FLIP_BITS, below, equal[:size])
+        drawn = random[: kernels.LANE_ROUNDS * size]
+        words.fill(drawn)
+        kernels.compare_lanes(drawn.reshape(kernels.LANE_ROUNDS, size), masks, below, equal[:size])
         own = np.empty(int(np.bitwise_count(equal[:size]).sum()), np.uint64)
         words.fill(own)
-        kernels.settle_lanes(own, rest, rest_bits, below, equal[:size])
+        kernels.settle_lanes(own, threshold & ((1 << _REST) - 1), _REST, below, equal[:size])

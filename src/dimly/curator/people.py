@@ -12,8 +12,8 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.curator import kernels
-from dimly.errors import DataError, ParameterError
-from dimly.mechanisms.attributes import Vocabulary, attribute_text
+from dimly.errors import DataError
+from dimly.mechanisms.attributes import Vocabulary, attribute_texts
 
 _NO_IDS = (bool, np.timedelta64)  # Python and NumPy call them integers
 
@@ -147,6 +147,8 @@ def _as_rows(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64],
 def _as_dense(table: Any) -> NDArray[Any]:
     if isinstance(table, np.ma.MaskedArray):
         raise DataError("the table must not be masked. Fill in what is missing, or leave it out.")
+    if hasattr(table, "columns"):  # a data frame: its names would be lost without a word
+        raise DataError("the table must be a matrix. Pass df.to_numpy() with attributes=df.columns, users=df.index.")
     try:
         dense = np.asarray(table)
     except ValueError:  # its text tells the shape of the data
@@ -168,9 +170,7 @@ def _distinct(attributes: Iterable[object] | None, width: int) -> tuple[Sequence
     """Return the different attributes, and which of them each column is, unless each is its own."""
     if attributes is None:
         return Vocabulary.numbered(width) if width else (), None
-    if isinstance(attributes, str | bytes):
-        raise ParameterError("attributes must be a list of names, one for each column.")
-    names = [attribute_text(name) for name in attributes]
+    names = attribute_texts(attributes)
     if len(names) != width:
         raise DataError("attributes must name each of the table's columns, once for each.")
     first: dict[str, int] = {}

@@ -70,13 +70,15 @@ class Perturber:
     def _flipped(self, people: People, words: WordSource) -> NDArray[np.uint8]:
         assert isinstance(self.plan.noise, FlipNoise)  # noqa: S101
         d = self._n_attributes
-        width = -(-d // 64)
-        bits = np.empty((len(people), width), "<u8")
-        flip_lanes(self.plan.noise.flip, words, bits.reshape(-1))
-        kernels.toggle_bits(bits, people.indptr, people.indices)
-        if d % 64:  # padding carries nothing
-            bits[:, -1] &= np.uint64((1 << (d % 64)) - 1)
-        return np.ascontiguousarray(bits.view(np.uint8)[:, : -(-d // 8)])
+        width = -(-d // 8)
+        # The flips of all rows end to end, then seen as bytes: nothing is drawn for nothing, and nothing copied.
+        flips = np.empty(-(-len(people) * width // 8), "<u8")
+        flip_lanes(self.plan.noise.flip, words, flips)
+        rows = flips.view(np.uint8)[: len(people) * width].reshape(len(people), width)
+        kernels.toggle_bits(rows, people.indptr, people.indices)
+        if d % 8:  # padding carries nothing
+            rows[:, -1] &= np.uint8((1 << (d % 8)) - 1)
+        return rows
 
     def _distances(self, people: People, words: WordSource) -> NDArray[Any]:
         assert self._sampler is not None  # noqa: S101
@@ -88,9 +90,12 @@ class Perturber:
         norms = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
         out = np.empty(n * (n - 1) // 2, self.plan.dtype)
         at = 0
-        for i in range(n - 1):
-            products = (matrix[[i]] @ matrix[i + 1 :].T).toarray().reshape(-1)
-            row = norms[i] + norms[i + 1 :] - 2 * products
-            self._sampler.add(row, words, out[at : at + len(row)])
-            at += len(row)
+        step = max(1, _PIECE // max(n, 1))
+        for start in range(0, n - 1, step):
+            block = range(start, min(start + step, n - 1))
+            products = (matrix[block.start : block.stop] @ matrix.T).toarray()
+            for i in block:
+                row = norms[i] + norms[i + 1 :] - 2 * products[i - start, i + 1 :]
+                self._sampler.add(row, words, out[at : at + len(row)])
+                at += len(row)
         return out

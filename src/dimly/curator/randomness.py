@@ -28,14 +28,17 @@ class WordSource(Protocol):
 # Counts the forks that led to this process. A number of its own, because process ids are used again, and differ in
 # nothing between name spaces.
 _generation = 0
+_restarting = threading.Lock()
 
 
 def _count_fork() -> None:
-    global _generation  # noqa: PLW0603 - one number for the process
+    global _generation, _restarting  # noqa: PLW0603 - one of each for the process
     _generation += 1
+    _restarting = threading.Lock()  # another thread may have held the old one, and is not here to let it go
 
 
-os.register_at_fork(after_in_child=_count_fork)
+if hasattr(os, "register_at_fork"):  # elsewhere nothing forks
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 class Keystream:
@@ -60,8 +63,9 @@ class Keystream:
         """Overwrite ``out``, which is flat and contiguous, with uniform words."""
         if out.ndim != 1:
             raise ValueError("a keystream fills flat arrays only: pass array.reshape(-1).")
-        if self._generation != _generation:
-            self._start()
+        with _restarting:
+            if self._generation != _generation:
+                self._start()
         target = out.view(np.uint8).data
         with self._lock:
             for start in range(0, len(target), len(_ZEROS)):

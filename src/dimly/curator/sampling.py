@@ -51,7 +51,7 @@ class NoiseSampler:
         for start in range(0, sketch.size, _PIECE):
             piece = slice(start, start + _PIECE)
             self._add_piece(sketch[piece], words, out[piece])
-        _room.prefixes.fill(0)  # whoever knew them could take the noise off again
+        _room.prefixes[: sketch.size].fill(0)  # whoever knew them could take the noise off again
 
     def draw(self, count: int, words: WordSource) -> NDArray[np.int64]:
         """Return ``count`` samples."""

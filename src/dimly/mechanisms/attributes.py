@@ -71,6 +71,21 @@ def attribute_text(value: object) -> str:
     )
 
 
+def attribute_texts(attributes: Iterable[object]) -> tuple[str, ...]:
+    """Return the canonical texts of a list of attributes, in its order.
+
+    Raises
+    ------
+    ParameterError
+        For one text, a set, whose order differs from run to run, and what cannot be listed at all.
+    """
+    if isinstance(attributes, str | bytes | set | frozenset) or not isinstance(attributes, Iterable):
+        raise ParameterError(
+            f"attributes must be a list of attributes in a fixed order, got {type(attributes).__name__}."
+        )
+    return tuple(map(attribute_text, attributes))
+
+
 def _decimal(value: int) -> str:
     try:
         return str(value)
@@ -164,11 +179,7 @@ class Vocabulary(Sequence[str]):
         attributes : iterable of attribute values
             At least one; no two with the same canonical text.
         """
-        if isinstance(attributes, str | bytes | set | frozenset) or not isinstance(attributes, Iterable):
-            raise ParameterError(
-                f"attributes must be a list of attributes in a fixed order, got {type(attributes).__name__}."
-            )
-        texts = tuple(map(attribute_text, attributes))
+        texts = attribute_texts(attributes)
         if not texts:
             raise ParameterError("attributes must name at least one attribute, got none.")
         seen: set[str] = set()

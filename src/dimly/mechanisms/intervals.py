@@ -1,5 +1,7 @@
 """Confidence intervals of squared distances, by inverting the test that the variance gives."""
 
+from numbers import Real
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
@@ -94,6 +96,7 @@ def ratio_interval(
 
 def normal_quantile(confidence: float) -> float:
     """Return z with P(|N(0, 1)| ≤ z) = ``confidence``."""
-    if not 0 < confidence < 1:
+    given: object = confidence
+    if not isinstance(given, Real) or not 0 < confidence < 1:
         raise ParameterError(f"confidence must be in (0, 1), got {confidence!r}.")
     return float(ndtri((1 + confidence) / 2))

@@ -4,10 +4,11 @@ import math
 
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import GaussianNoise
+from dimly.privacy import Budget
 
 _UNIT = {
     "attribute": "any one attribute value of any one person",
-    "column": "any one categorical column of any one person",
+    "column": "any one categorical column, of one category per person, of any one person",
 }
 
 
@@ -40,7 +41,7 @@ def guarantee(plan: Plan, n_users: int, *, private: bool = True) -> str:
             + ("." if small else ": this much would allow some people to be exposed altogether.")
         )
     else:
-        posterior = _rounded_up(100 * plan.budget.posterior(0.5))
+        posterior = _rounded_up(100 * Budget(cost.epsilon).posterior(0.5))
         lines.append(f"A guess that was right with probability 50 % can become at most {posterior} % sure.")
     sampling = ", and counts the sampling error of its tables" if isinstance(plan.noise, GaussianNoise) else ""
     not_protected = (

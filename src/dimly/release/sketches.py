@@ -23,7 +23,8 @@ class Sketches:
         Sketches: (users, k) of the plan's type. Randomized response: uint8 (users, ⌈d/8⌉), bit i in byte i//8 as
         bit i%8. Noisy distances: one-dimensional, the pairs i < j row after row of the upper triangle.
     private : bool
-        False if the noise did not come from a fresh secret keystream; such a release is for tests.
+        Whether the noise came from a fresh secret keystream. Only publishing says so; what is put together by hand,
+        or with injected words, is not private.
 
     Raises
     ------
@@ -34,9 +35,14 @@ class Sketches:
     plan: Plan
     users: NDArray[Any]
     values: NDArray[Any]
-    private: bool = True
+    private: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("users", "values"):
+            # A read-only view: large arrays are not copied, and the caller's own stay as they are.
+            view = np.asarray(getattr(self, name)).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
         if self.users.ndim != 1 or self.users.dtype.kind not in "iT":
             raise ReleaseError("users must be a list of integers or of text.")
         if (self.users[1:] <= self.users[:-1]).any():
@@ -47,8 +53,6 @@ class Sketches:
         if self.values.dtype != dtype or self.values.shape != shape:
             got = f"{self.values.dtype} of {self.values.shape}"
             raise ReleaseError(f"values must be {dtype} of shape {shape} for this plan, got {got}.")
-        for array in (self.users, self.values):
-            array.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.users)

@@ -220,7 +220,7 @@ def test_noisy_distances_of_one_person_are_none() -> None:
 
 
 def test_a_matrix_has_its_limits() -> None:
-    with pytest.raises(ParameterError, match="users must be at most 10000 for a matrix, got 10001"):
+    with pytest.raises(ParameterError, match="users must be at most 3000 for a matrix, got 10001"):
         release_of("counting+laplace").distance_matrix([0] * 10_001)
 
 

@@ -317,7 +317,7 @@ def test_names_must_be_as_many_as_columns(names: list[str]) -> None:
 
 def test_names_must_be_a_list_of_attributes() -> None:
     for text in ("ab", b"ab"):
-        with pytest.raises(ParameterError, match="list of names"):
+        with pytest.raises(ParameterError, match="in a fixed order"):
             read(np.zeros((1, 2)), attributes=text)
     with pytest.raises(ParameterError, match="floats"):
         read(np.zeros((1, 1)), attributes=[MARKER])

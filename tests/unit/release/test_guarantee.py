@@ -64,7 +64,7 @@ def test_delta_is_measured_against_the_number_of_people(n_users: int, small: boo
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+gaussian", "randomized-response"])
 def test_the_unit_is_said(mechanism: str) -> None:
     text = promised(mechanism, unit="column")
-    assert "odds of any one categorical column of any one person by at most e^1" in text
+    assert "odds of any one categorical column, of one category per person, of any one person by at most e^1" in text
     assert "odds of m columns of one person" in text
     assert "attribute value" not in text
 

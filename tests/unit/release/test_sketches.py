@@ -5,7 +5,8 @@ import pytest
 from tests.plans import N_USERS, K, plan_of
 
 from dimly.errors import ReleaseError
-from dimly.mechanisms import MECHANISMS
+from dimly.mechanisms import MECHANISMS, Plan
+from dimly.privacy import Budget
 from dimly.release import Sketches
 from dimly.release.sketches import published_layout
 
@@ -108,3 +109,13 @@ def test_what_is_not_private_says_so() -> None:
     assert "PRIVATE" not in text
     assert "4 users by counting+laplace" in text
     assert plan_of("counting+laplace").digest[:12] in text
+
+
+def test_the_callers_arrays_stay_as_they_are() -> None:
+    plan = Plan.of("counting+laplace", Budget(1.0), k=4)
+    users, values = np.arange(2), np.zeros((2, 4), np.int16)
+    sketches = Sketches(plan, users, values)
+    assert users.flags.writeable
+    assert values.flags.writeable
+    assert not sketches.values.flags.writeable
+    assert not sketches.private  # nobody has published this
