@@ -275,7 +275,9 @@ def test_own_vectors(mechanism: str, resolution: int) -> None:
             f"{label}, variance", (found.value - truth) ** 2, variance
         )
         covered = round(coverage(found, truth) * copies)
-        assert stats.binomtest(covered, copies, 0.95).pvalue > ALPHA, f"{label}: covers {covered / copies:.2%}"
+        # A product cannot exceed one's own total: near that limit intervals that would be empty hold more instead.
+        side = "less" if ask == release.inner_product else "two-sided"
+        assert stats.binomtest(covered, copies, 0.95, side).pvalue > ALPHA, f"{label}: covers {covered / copies:.2%}"
 
 
 def stacked(estimates: list[Estimate[float]]) -> Estimates:
@@ -293,7 +295,7 @@ def test_randomized_response() -> None:
     variance = float(trials.error.distance(one_sided=True)(0.0))
     check("distance to own vector", release.distances(users, vector), nx + ny - 2 * c, variance)
     variance = float(trials.error.inner_product((nx, ny), c, one_sided=True))
-    check("product with own vector", release.inner_product(users, vector), c, variance, covered=COVERED_PRODUCT)
+    check("product with own vector", release.inner_product(users, vector), c, variance, covered=(0.94, 0.985))
     assert coverage(release.cosine(users, vector), c / math.sqrt(nx * ny)) >= 0.93
     assert coverage(release.jaccard(users, vector), c / (nx + ny - c)) >= 0.93
     for attribute, truth in ((0, 1.0), (FLIPPED - 1, 0.0)):

@@ -111,9 +111,13 @@ def unified_interval(
         piece = slice(start, start + _PIECE)
         est, square, linear, constant, most = (part[piece] for part in flat)
         polynomial = Polynomial(square, linear, constant)
-        high[piece] = np.minimum(_ends(est, polynomial, reaches, skewness)[1], most)
-        # An estimate beyond what is possible is no better evidence than the largest possible one.
-        low[piece] = np.minimum(_ends(np.minimum(est, most), polynomial, reaches, skewness)[0], high[piece])
+        lower, upper = _ends(est, polynomial, reaches, skewness)
+        beyond = lower > most
+        if beyond.any():
+            # Nothing possible is left. An outlier is no better evidence than the largest possible estimate.
+            lower = np.where(beyond, _ends(np.minimum(est, most), polynomial, reaches, skewness)[0], lower)
+        high[piece] = np.minimum(upper, most)
+        low[piece] = np.minimum(lower, high[piece])
     return low.reshape(shape), high.reshape(shape)
 
 
