@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.plans import N_ATTRIBUTES, N_USERS, plan_of
+from tests.processes import in_a_fork
 from tests.streams import NO_NOISE, Recorded
 
 from dimly.analyst.release import Release
@@ -80,20 +81,8 @@ def test_threads_that_share_a_perturber_and_a_keystream_never_publish_the_same_n
     assert all_different(values)
 
 
-def in_a_fork(work: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-    """Return what ``work`` gives in a forked child."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, work().tobytes())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with open(read, "rb") as pipe:
-        result = pipe.read()
-    os.waitpid(child, 0)
-    return np.frombuffer(result, np.int16)
+def forked(work: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    return np.frombuffer(in_a_fork(lambda: work().tobytes()), np.int16)
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -105,8 +94,8 @@ def test_a_forked_child_never_publishes_its_parents_noise() -> None:
         """Publish with a keystream that was begun before the fork."""
         return publish_people(people, perturber, words=words).values
 
-    found = [inherited(), in_a_fork(inherited), in_a_fork(inherited), inherited()]
-    found += [noise_of(), in_a_fork(noise_of), in_a_fork(noise_of), noise_of()]
+    found = [inherited(), forked(inherited), forked(inherited), inherited()]
+    found += [noise_of(), forked(noise_of), forked(noise_of), noise_of()]
     assert all_different(found)
 
 

@@ -99,11 +99,11 @@ def best_k(
             kind,
             budget,
             k=k,
-            blocks=blocks,
-            resolution=resolution,
+            blocks=asked.blocks,
+            resolution=asked.resolution,
             unit=unit,
             rule=rule,
-            n_attributes=n_attributes,
+            n_attributes=asked.n_attributes,
         )
 
     if criterion == "variance":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
+from tests.processes import in_a_fork
 from tests.streams import Constant, Recorded
 
 from dimly.curator.randomness import Keystream, Words, is_secret
@@ -81,22 +82,6 @@ def test_words_are_uniform_in_every_bit() -> None:
     ones = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=0, dtype=np.int64)
     limit = stats.norm.isf(1e-6 / 2 / 64) * np.sqrt(len(words)) / 2
     assert np.abs(ones - len(words) / 2).max() <= limit, "fails by chance at a rate of 1e-6"
-
-
-def in_a_fork(work: Callable[[], bytes]) -> bytes:
-    """Return what ``work`` gives in a forked child."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, work())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with open(read, "rb") as pipe:
-        result = pipe.read()
-    os.waitpid(child, 0)
-    return result
 
 
 # Python 3.12 and later warn of forks where there are threads; there are none that would hold a lock here.

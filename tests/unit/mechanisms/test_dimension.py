@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,6 +108,19 @@ def test_the_weight_of_people_matters_to_counting_only() -> None:
     assert heavy > 2 * light
     signed = {best_k("hashing+laplace", Budget(1.0), squared_distance=400.0, weight=w) for w in (None, 200, 2000)}
     assert len(signed) == 1
+
+
+def test_narrow_integers_do_not_wrap_around() -> None:
+    wide = best_k("sparse+laplace", Budget(1.0), squared_distance=400.0, blocks=4, resolution=200, unit="column")
+    narrow = best_k(
+        "sparse+laplace",
+        Budget(1.0),
+        squared_distance=400.0,
+        blocks=np.int8(4),  # type: ignore[arg-type]
+        resolution=np.uint8(200),  # type: ignore[arg-type]
+        unit="column",
+    )
+    assert narrow == wide
 
 
 def test_by_deviation_bound() -> None:
