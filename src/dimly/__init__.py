@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dimly.analyst import Estimate, Release, Vector
-    from dimly.api import publish
+    from dimly.api import open_release, publish
     from dimly.errors import (
         BudgetError,
         DataError,
         DimlyError,
         MissingExtraError,
         ParameterError,
+        PrivacyWarning,
         ReleaseError,
     )
     from dimly.mechanisms import MECHANISMS, Plan, Vocabulary, best_k
@@ -38,10 +39,11 @@ _HOME = {
         "DimlyError",
         "MissingExtraError",
         "ParameterError",
+        "PrivacyWarning",
         "ReleaseError",
     ),
     "analyst": ("Estimate", "Release", "Vector"),
-    "api": ("publish",),
+    "api": ("open_release", "publish"),
     "mechanisms": ("MECHANISMS", "Plan", "Vocabulary", "best_k"),
     "privacy": (
         "Budget",
@@ -68,6 +70,7 @@ __all__ = [
     "MissingExtraError",
     "ParameterError",
     "Plan",
+    "PrivacyWarning",
     "Release",
     "ReleaseError",
     "Vector",
@@ -78,6 +81,7 @@ __all__ = [
     "epsilon_of",
     "gaussian_scale",
     "laplace_scale",
+    "open_release",
     "publish",
 ]
 

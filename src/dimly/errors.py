@@ -26,3 +26,7 @@ class ReleaseError(DimlyError):
 
 class MissingExtraError(DimlyError, ImportError):
     """An optional package is needed; the text names the extra to install."""
+
+
+class PrivacyWarning(UserWarning):
+    """What was asked is done, and promises less than it could: the text says what is missing."""

@@ -163,4 +163,4 @@ def test_the_front_door_takes_no_words() -> None:
     assert release.private
     assert "NOT PRIVATE" not in repr(release) + release.guarantee
     with pytest.raises(TypeError, match="words"):
-        publish(np.zeros((5, N_ATTRIBUTES)), plan_of(MECHANISM), words=Recorded(0))  # type: ignore[call-arg]
+        publish(np.zeros((5, N_ATTRIBUTES)), plan_of(MECHANISM), words=Recorded(0))  # type: ignore[call-overload]

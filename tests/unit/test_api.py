@@ -137,7 +137,7 @@ def test_a_data_frame_must_be_taken_apart() -> None:
 
 def test_a_plan_must_be_a_plan() -> None:
     with pytest.raises(ParameterError, match="plan must be a Plan, got str"):
-        publish(np.zeros((2, 2)), "counting+laplace")  # type: ignore[arg-type]
+        publish(np.zeros((2, 2)), "counting+laplace")  # type: ignore[call-overload]
 
 
 def test_a_numbered_list_is_a_vocabulary_too() -> None:

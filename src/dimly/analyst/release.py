@@ -18,6 +18,7 @@ from dimly.mechanisms.intervals import ratio_interval
 from dimly.mechanisms.plan import Plan
 from dimly.release.guarantee import guarantee
 from dimly.release.sketches import Sketches
+from dimly.release.stored import StoredSketches
 
 _MOST_IN_A_MATRIX = 3_000
 
@@ -35,7 +36,8 @@ class Release:
 
     Parameters
     ----------
-    sketches : Sketches
+    sketches : Sketches or StoredSketches
+        In memory, or in a folder.
     vocabulary : iterable of attributes, optional
         The plan's listed vocabulary, where it has one; needed for :meth:`project` and :meth:`attribute` only.
 
@@ -52,7 +54,7 @@ class Release:
     (True, True, 20)
     """
 
-    def __init__(self, sketches: Sketches, *, vocabulary: Iterable[object] | None = None) -> None:
+    def __init__(self, sketches: Sketches | StoredSketches, *, vocabulary: Iterable[object] | None = None) -> None:
         self._sketches = sketches
         self._attributes = vocabulary
         self._reader: Reader | None = reader_of(sketches.plan)
@@ -80,6 +82,8 @@ class Release:
     @property
     def guarantee(self) -> str:
         """What is promised, and what is not, in words."""
+        if isinstance(self._sketches, StoredSketches):
+            return self._sketches.manifest.promise
         return guarantee(self.plan, len(self), private=self.private)
 
     def __len__(self) -> int:

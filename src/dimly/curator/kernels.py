@@ -145,3 +145,43 @@ def toggle_bits(rows: NDArray[np.uint8], indptr: NDArray[np.int64], indices: NDA
     for row in range(indptr.size - 1):
         for j in range(indptr[row], indptr[row + 1]):
             rows[row, indices[j] >> 3] ^= np.uint8(1 << (indices[j] & 7))
+
+
+@njit(nogil=True, cache=True)
+def rows_of_sorted(
+    users: NDArray[np.signedinteger],
+    attributes: NDArray[np.signedinteger],
+    values: NDArray[np.float64] | None,
+    first_user: int,
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    largest: NDArray[np.float64],
+) -> None:
+    """Write (user, attribute) pairs, which rise, as compressed sparse rows without repeats.
+
+    Of several values of one attribute the largest is kept. ``indices`` and ``largest`` are as long as the pairs; what
+    lies beyond ``indptr[-1]`` is not written.
+    """
+    count = 0
+    row = 0
+    indptr[0] = 0
+    last = np.int64(-1)
+    for i in range(users.size):
+        user = users[i] - first_user
+        while row < user:
+            row += 1
+            indptr[row] = count
+            last = np.int64(-1)
+        attribute = np.int64(attributes[i])
+        if attribute == last:
+            if values is not None:
+                largest[count - 1] = max(largest[count - 1], values[i])
+            continue
+        indices[count] = attribute
+        if values is not None:
+            largest[count] = values[i]
+        last = attribute
+        count += 1
+    while row < indptr.size - 1:
+        row += 1
+        indptr[row] = count

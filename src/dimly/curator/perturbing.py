@@ -11,10 +11,12 @@ from dimly.curator import kernels
 from dimly.curator.flipping import flip_lanes
 from dimly.curator.people import People
 from dimly.curator.randomness import WordSource
+from dimly.curator.row_cache import RowCache
 from dimly.curator.sampling import NoiseSampler
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import FlipNoise
+from dimly.mechanisms.rows import Rows
 
 # Sketches are made, perturbed and written in pieces that stay in the second cache.
 _PIECE = 1 << 17
@@ -23,19 +25,27 @@ _PIECE = 1 << 17
 class Perturber:
     """Turns batches of people into published rows, by one plan, for one list of attributes.
 
-    Deriving the projection's rows and the sampler's tables is done here, once for any number of batches.
+    Deriving the projection's rows and the sampler's tables is done here, once for any number of batches. Batches
+    may be perturbed by several threads at once, each with words of its own.
 
     Parameters
     ----------
     plan : Plan
-    attributes : sequence of str
-        Canonical texts; what :class:`People` index. With a closed vocabulary, the vocabulary itself.
+    attributes : sequence of str or RowCache
+        Canonical texts; what :class:`People` index. With a closed vocabulary, the vocabulary itself. A cache where
+        their rows may not fit in memory.
     """
 
-    def __init__(self, plan: Plan, attributes: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, attributes: Sequence[str] | RowCache) -> None:
         self.plan = plan
-        self._n_attributes = len(attributes)
-        self._rows = None if plan.projection is None else plan.rows(attributes)
+        self._rows: Rows | RowCache | None = None
+        self._n_attributes = 0  # of no interest to sketches, whose rows check indices themselves
+        if isinstance(attributes, RowCache):
+            self._rows = attributes
+        elif plan.projection is not None:
+            self._rows = plan.rows(attributes)
+        else:
+            self._n_attributes = len(attributes)
         self._sampler = None if isinstance(plan.noise, FlipNoise) else NoiseSampler(plan.table)
 
     def perturb(self, people: People, words: WordSource) -> NDArray[Any]:

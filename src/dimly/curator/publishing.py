@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dimly.curator.people import People, people_of, user_ids
 from dimly.curator.perturbing import Perturber
@@ -42,23 +42,33 @@ def publish_matrix(
     DataError
         If the table does not fit the plan; the text holds nothing of the table.
     """
+    people, known = matrix_people(table, plan, attributes=attributes)
+    return publish_people(people, Perturber(plan, known), users=users, words=words)
+
+
+def matrix_people(table: Any, plan: Plan, *, attributes: Iterable[object] | None) -> tuple[People, Sequence[str]]:
+    """Return the people of a matrix, and what they index: its attributes, or the plan's closed vocabulary."""
     n_columns = plan.n_attributes if attributes is None else None
     people, names = people_of(table, resolution=plan.resolution, n_columns=n_columns, attributes=attributes)
-    people, known = _in_vocabulary(people, names, plan)
-    return publish_people(people, Perturber(plan, known), users=users, words=words)
+    return _in_vocabulary(people, names, plan)
 
 
 def publish_people(
     people: People, perturber: Perturber, *, users: ArrayLike | None = None, words: WordSource | None = None
 ) -> Sketches:
     """Return what may be published of ``people``, ordered by user."""
+    people, ids = ordered_by_user(people, users)
+    source = Keystream() if words is None else words
+    return Sketches(perturber.plan, ids, perturber.perturb(people, source), private=is_secret(source))
+
+
+def ordered_by_user(people: People, users: ArrayLike | None) -> tuple[People, NDArray[Any]]:
+    """Return people by id and never by arrival, whose order can say something about them, and the ids."""
     ids = user_ids(users, len(people))
-    # By id and never by arrival: the order of a private table can say something about it.
     order = np.argsort(ids, kind="stable")
     if len(order) and (order[1:] < order[:-1]).any():
         people, ids = people.take(order), ids[order]
-    source = Keystream() if words is None else words
-    return Sketches(perturber.plan, ids, perturber.perturb(people, source), private=is_secret(source))
+    return people, ids
 
 
 def _in_vocabulary(people: People, names: Sequence[str], plan: Plan) -> tuple[People, Sequence[str]]:

@@ -192,6 +192,11 @@ class Vocabulary(Sequence[str]):
         return cls._make(len(texts), texts)
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether it was made by :meth:`numbered`, and its attributes are not stored."""
+        return self._listed is None
+
+    @property
     def attributes(self) -> tuple[str, ...]:
         """All attributes, in order. Of a numbered vocabulary they are written out at each call."""
         return self._listed if self._listed is not None else tuple(map(str, range(self._size)))

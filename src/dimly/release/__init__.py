@@ -1,6 +1,25 @@
 """The artifact: what is published, and what it promises in words."""
 
-from dimly.release.guarantee import guarantee
+from dimly.release.guarantee import Roster, guarantee
+from dimly.release.layout import Layout, UserType, layout_of
+from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.sketches import Sketches
+from dimly.release.stored import StoredSketches, open_folder
+from dimly.release.verify import Verification, verify
+from dimly.release.writer import ReleaseWriter
 
-__all__ = ["Sketches", "guarantee"]
+__all__ = [
+    "Layout",
+    "Manifest",
+    "ReleaseWriter",
+    "Roster",
+    "Sketches",
+    "StoredSketches",
+    "UserType",
+    "Verification",
+    "guarantee",
+    "layout_of",
+    "open_folder",
+    "read_manifest",
+    "verify",
+]

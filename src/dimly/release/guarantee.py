@@ -1,10 +1,13 @@
 """What a release promises, in words that are true, and what it does not."""
 
 import math
+from typing import Literal
 
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import GaussianNoise
 from dimly.privacy import Budget
+
+Roster = Literal["given", "found"]
 
 _UNIT = {
     "attribute": "any one attribute value of any one person",
@@ -12,8 +15,45 @@ _UNIT = {
 }
 
 
-def guarantee(plan: Plan, n_users: int, *, private: bool = True) -> str:
+_GIVEN = (
+    "The people are a list that the publisher gave beforehand: who is on it and who is not must be public knowledge."
+)
+_FOUND = (
+    "The people are those found in the private table: that somebody is in the release tells that the table has "
+    "something about them, and that somebody is missing tells that it has nothing."
+)
+_FOUND_PROMISE = (
+    "So the promise is weaker than with a list of people given beforehand: it is about the attributes of people given "
+    "that they are in the release, and not about being in it."
+)
+_FOUND_PAIRS = (
+    "Whoever is found adds one distance to every other person's: a person more or less is seen in the whole release."
+)
+_PSEUDONYMS = (
+    "User ids are keyed hashes of the true ones, and no part of the promise: whoever holds the key, or can guess it, "
+    "undoes them by trying ids."
+)
+
+
+def guarantee(
+    plan: Plan, n_users: int, *, private: bool = True, roster: Roster | None = None, pseudonyms: bool = False
+) -> str:
     """Return the promise of a release, its limits, and what it rests on, one sentence a line.
+
+    These words are part of release format 1: a manifest holds them, and verifying compares them. Another wording needs
+    a way to tell which one a manifest was written with.
+
+    Parameters
+    ----------
+    plan : Plan
+    n_users : int
+        People in the release.
+    private : bool, default=True
+        Whether the noise came from a fresh secret keystream.
+    roster : {"given", "found"}, optional
+        Where the list of people came from; None says nothing of it.
+    pseudonyms : bool, default=False
+        Whether user ids are keyed hashes.
 
     Examples
     --------
@@ -53,11 +93,25 @@ def guarantee(plan: Plan, n_users: int, *, private: bool = True) -> str:
         f"Several at once: the odds of m {plan.unit}s of one person change by up to e^(m·epsilon)"
         + (", with a delta above m·delta." if cost.delta else "."),
         f"Not protected: {'; '.join(not_protected)}.",
+        *_about_people(plan, roster, pseudonyms=pseudonyms),
         "Every further release of the same people costs as much again; all recipients count together.",
         f"Noise is drawn from an AES-256 keystream: the promise is as strong as that cipher{sampling}.",
         "Nothing in the published numbers can prove that noise was added as stated; that is the publisher's word.",
     ]
     return "\n".join(lines)
+
+
+def _about_people(plan: Plan, roster: Roster | None, *, pseudonyms: bool) -> list[str]:
+    lines = []
+    if roster == "given":
+        lines.append(_GIVEN)
+    elif roster == "found":
+        lines += [_FOUND, _FOUND_PROMISE]
+        if plan.n_users is not None:
+            lines.append(_FOUND_PAIRS)
+    if pseudonyms:
+        lines.append(_PSEUDONYMS)
+    return lines
 
 
 def _rounded_up(number: float) -> str:

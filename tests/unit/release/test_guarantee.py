@@ -101,3 +101,49 @@ def test_one_sentence_stands_on_each_line() -> None:
     for line in promised("hashing+gaussian").splitlines():
         assert line[0].isupper()
         assert line.endswith(".")
+
+
+def about_people(mechanism: str = "counting+laplace", **who: Any) -> str:
+    plan = plan_of(mechanism)
+    usual = guarantee(plan, 100).splitlines()
+    lines = guarantee(plan, 100, **who).splitlines()
+    assert [line for line in lines if line in usual] == usual  # nothing else changes
+    return "\n".join(line for line in lines if line not in usual)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_people_who_were_found_weaken_the_promise(mechanism: str) -> None:
+    text = about_people(mechanism, roster="found")
+    assert "that somebody is in the release tells that the table has something about them" in text
+    assert "that somebody is missing tells that it has nothing" in text
+    assert "weaker" in text
+    assert "given that they are in the release, and not about being in it" in text
+    assert ("adds one distance to every other person's" in text) == (mechanism == "noisy-distances")
+    assert "public knowledge" not in text
+
+
+def test_a_list_that_was_given_must_be_public() -> None:
+    text = about_people(roster="given")
+    assert "who is on it and who is not must be public knowledge" in text
+    assert "weaker" not in text
+
+
+def test_pseudonyms_promise_nothing() -> None:
+    text = about_people(pseudonyms=True)
+    assert "no part of the promise" in text
+    assert "whoever holds the key, or can guess it, undoes them" in text
+
+
+@pytest.mark.parametrize("roster", ["given", "found"])
+def test_what_is_not_private_says_nothing_of_people(roster: Any) -> None:
+    plan = plan_of("counting+laplace")
+    text = guarantee(plan, 100, private=False, roster=roster, pseudonyms=True)
+    assert text == guarantee(plan, 100, private=False)
+
+
+def test_one_sentence_stands_on_each_line_about_people() -> None:
+    for mechanism in ("counting+laplace", "noisy-distances"):
+        for line in about_people(mechanism, roster="found", pseudonyms=True).splitlines():
+            assert line[0].isupper()
+            assert line.endswith(".")
+            assert ". " not in line

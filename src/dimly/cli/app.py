@@ -1,0 +1,83 @@
+"""The application: its commands, and what they have in common."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+import dimly
+from dimly.cli import faults
+from dimly.cli.inspect import inspect
+from dimly.cli.ledger import ledger
+from dimly.cli.options import asks_for_debug
+from dimly.cli.output import show_own_warnings
+from dimly.cli.plan import plan
+from dimly.cli.publish import publish
+from dimly.cli.verify import verify
+
+
+class FrontDoor(TyperGroup):
+    """The group of all commands; its ``main`` turns whatever goes wrong into one line and an exit code."""
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> NoReturn:
+        """Run a command line and exit; ``python -m dimly`` is called dimly too."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        meta: dict[str, Any] = {}
+
+        def command() -> None:
+            nonlocal meta
+            with show_own_warnings(), self.make_context("dimly", arguments) as context:
+                meta = context.meta
+                self.invoke(context)
+
+        sys.exit(faults.run(command, debug=lambda: asks_for_debug(meta), last=args is None))
+
+
+app = typer.Typer(
+    cls=FrontDoor,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"dimly {dimly.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _front_door(
+    context: typer.Context,
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """See how far apart people are, without seeing who they are.
+
+    A curator makes a plan, publishes a table of people by it, and gives the release folder away.
+    An analyst estimates distances from it. A ledger counts what has been spent.
+
+    $ dimly plan --mechanism counting+laplace --k 256 --epsilon 1 -o plan.json
+    $ dimly publish visits.parquet --plan plan.json --user person --attribute place --out release
+    $ dimly verify release
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), nl=False)
+
+
+app.command(rich_help_panel="Curator")(plan)
+app.command(rich_help_panel="Curator")(publish)
+app.add_typer(ledger, name="ledger", rich_help_panel="Curator")
+app.command(rich_help_panel="Anyone")(inspect)
+app.command(rich_help_panel="Anyone")(verify)
+
+
+def main() -> None:
+    """Run ``dimly`` with the process's own arguments."""
+    app()

@@ -1,0 +1,139 @@
+"""Whatever goes wrong becomes one line on stderr and an exit code. No line ever quotes data.
+
+2: a bad call. 1: a failed job. 128 + n: ended by signal n.
+"""
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+import typer
+
+from dimly.cli.signals import Signals
+from dimly.errors import DimlyError, ParameterError
+
+BAD_CALL = 2
+FAILED = 1
+PIPE_CLOSED = 141
+"""What a shell reports of a program that was ended by SIGPIPE."""
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def run(command: Callable[[], object], *, debug: Callable[[], bool], last: bool = False) -> int:
+    """Run ``command`` and return its exit code; say on stderr what went wrong.
+
+    Parameters
+    ----------
+    command : callable
+    debug : callable
+        Tells whether to print where it went wrong, too; asked when it did.
+    last : bool, default=False
+        Whether the process ends after it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter gets its code, not an error
+            stream.reconfigure(errors="backslashreplace")
+    with _without_messages(), Signals(last=last) as signals:
+        try:
+            command()
+            sys.stdout.flush()
+        except typer.Exit as leave:
+            return leave.exit_code
+        except (BrokenPipeError, SystemExit):  # Rich makes the latter of the former
+            # The reader has left (dimly … | head): no error, and Python must not complain when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return PIPE_CLOSED
+        except BaseException as error:  # noqa: BLE001  # the last place before Python would print messages
+            if debug():
+                _print_trace(error)
+            # A library that was interrupted may raise an error of its own instead.
+            stopped = signals.received or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
+            return _say(f"stopped by {stopped.name}", 128 + stopped) if stopped else _say(*line_of(error))
+    return 0
+
+
+@contextlib.contextmanager
+def _without_messages() -> Iterator[None]:
+    """Keep Python from printing messages of errors in other threads, and in places where it cannot raise."""
+    before = threading.excepthook, sys.unraisablehook
+    threading.excepthook = _tell_of_thread
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+    finally:
+        threading.excepthook, sys.unraisablehook = before
+
+
+def line_of(error: BaseException) -> tuple[str, int]:
+    """Return the line that tells of ``error``, and the exit code."""
+    code = BAD_CALL if isinstance(error, ParameterError) else FAILED
+    if isinstance(error, DimlyError):
+        text = str(error)
+    elif isinstance(error, typer.TyperException):
+        text, code = _usage_text(error), error.exit_code
+    elif isinstance(error, MemoryError):
+        text = "memory ran out. Set --memory to less than the machine has, or use a larger one."
+    elif isinstance(error, OSError) and error.errno:
+        # The system's own words and a file name; a text that a library made up might quote data.
+        text = os.strerror(error.errno) + (f": {_text_of(error.filename)}" if error.filename else "")
+    else:
+        return f"internal error: {type(error).__name__} at {_place(error)}. Please report it.", FAILED
+    return f"error: {text}", code
+
+
+def _tell_of_thread(thrown: threading.ExceptHookArgs) -> None:
+    if thrown.exc_value is not None:
+        _say(*line_of(thrown.exc_value))
+
+
+def _say(line: str, code: int) -> int:
+    with contextlib.suppress(OSError):  # stderr may be a closed pipe too
+        print(" ".join(line.split()), file=sys.stderr)
+    return code
+
+
+def _usage_text(error: typer.TyperException) -> str:
+    """Return what is wrong with the call, and where to look it up."""
+    context = getattr(error, "ctx", None)
+    where = "" if context is None else f" See {context.command_path} --help."
+    text = error.format_message().replace("Value error, ", "")
+    return text + ("" if text.endswith((".", "?")) else ".") + where
+
+
+def _text_of(name: object) -> str:
+    return os.fsdecode(name) if isinstance(name, str | bytes) else str(name)
+
+
+def _frames(trace: TracebackType | None) -> Iterator[traceback.FrameSummary]:
+    """Yield the frames with short paths; source lines are public, values are not and are not read."""
+    for frame in traceback.extract_tb(trace):
+        path = Path(frame.filename)
+        short = path.relative_to(_PACKAGE.parent) if path.is_relative_to(_PACKAGE) else Path(*path.parts[-2:])
+        yield traceback.FrameSummary(short.as_posix(), frame.lineno, frame.name, lookup_line=False, line=frame.line)
+
+
+def _place(error: BaseException) -> str:
+    """Return where in Dimly the error came up."""
+    frames = list(_frames(error.__traceback__))
+    ours = [frame for frame in frames if frame.filename.startswith(f"{_PACKAGE.name}/")] or frames
+    return f"{ours[-1].filename}:{ours[-1].lineno}" if ours else "an unknown place"
+
+
+def _print_trace(error: BaseException) -> None:
+    """Print where ``error`` and what caused it came up: types and lines of code, no messages and no values."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    for link in reversed(chain):
+        lines = traceback.StackSummary.from_list(list(_frames(link.__traceback__))).format()
+        print("".join(lines) + type(link).__name__, file=sys.stderr)

@@ -1,0 +1,66 @@
+"""docs/cli.md, made from the commands themselves: ``python -m dimly.cli.reference > docs/cli.md``."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from typer.main import get_command
+
+from dimly.cli.app import app
+
+_HEAD = """\
+# The command line
+
+Made from the commands by `python -m dimly.cli.reference > docs/cli.md`; a test compares the two.
+
+- **stdout** has the answer: text for people, or with `--json` exactly one JSON object. After an error it is empty.
+- **stderr** has the rest: progress, if it is a terminal; lines `warning: …`; one line `error: …`.
+- No line quotes data, not even with `--debug`. So `internal error: …`, which is a fault of Dimly's, names a line of
+  code and no message. Only `--private-diagnostics` prints what the promise does not cover, on stderr.
+- **Exit codes**: 0 done; 2 a bad call; 1 a job that failed; 130 and 143 stopped by Ctrl-C or SIGTERM, after
+  cleaning up; 141 the reader of stdout has left.
+
+What a release folder holds: [release-format.md](release-format.md). How charges are counted: [ledger.md](ledger.md).
+"""
+
+
+def reference() -> str:
+    """Return the page: every command and option with its help."""
+    return _HEAD + "".join(_section(path, command) for path, command in commands() if path != "dimly")
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield all commands with their full names, groups before what is in them."""
+    waiting: list[tuple[str, Any]] = [("dimly", get_command(app))]
+    while waiting:
+        path, command = waiting.pop(0)
+        waiting[:0] = [(f"{path} {name}", inner) for name, inner in getattr(command, "commands", {}).items()]
+        yield path, command
+
+
+def _section(path: str, command: Any) -> str:
+    *purpose, example = command.help.split("\n\n")
+    text = "\n\n".join([f"\n## {path}", *purpose, f"```sh\n{example}\n```"]) + "\n"
+    context = typer.Context(command)
+    options = [param for param in command.params if param.name != "help"]
+    # A panel's options may stand apart in the signature, where those without a default come first.
+    panels = dict.fromkeys(_panel(option) for option in options)
+    for panel in panels:
+        text += f"\n**{panel}**\n\n" + "".join(_item(option, context) for option in options if _panel(option) == panel)
+    return text
+
+
+def _panel(option: Any) -> str:
+    return option.rich_help_panel or "Arguments and options"
+
+
+def _item(option: Any, context: typer.Context) -> str:
+    names = ", ".join(option.opts) if option.param_type_name == "option" else ""
+    kind = "" if getattr(option, "is_flag", False) else option.metavar or option.display_type(context).strip("<>")
+    default = "" if option.default is None or option.default is False else f" Default: {option.default}."
+    required = " Required." if option.required else ""
+    return f"- `{f'{names} {kind}'.strip()}`: {option.help}{required}{default}\n"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,227 @@
+"""How a CSV file is written: encoding, delimiter, quote and escape, from its first bytes. Nothing of them is shown."""
+
+import codecs
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
+
+import pyarrow as pa
+
+from dimly.curator.files import Stamp, compression_of
+from dimly.errors import DataError, ParameterError
+
+_SAMPLE: Final = 1 << 18
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_MARKS: Final = {  # UTF-32 first: its mark begins like that of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CsvOptions:
+    """What the curator knows about a CSV file; None is sniffed.
+
+    Attributes
+    ----------
+    delimiter : str, optional
+        One character between the fields.
+    quote : str, optional
+        One character around fields; "" for none.
+    escape : str, optional
+        What stands before a quote inside of a quoted field: the quote itself (doubled), or a backslash.
+    encoding : str, optional
+        Any that Python knows.
+
+    Raises
+    ------
+    ParameterError
+        If one of them is none of these.
+    """
+
+    delimiter: str | None = None
+    quote: str | None = None
+    escape: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, text, shortest in (
+            ("delimiter", self.delimiter, 1),
+            ("quote", self.quote, 0),
+            ("escape", self.escape, 0),
+        ):
+            if text is not None and (
+                not shortest <= len(text) <= 1 or not text.isascii() or text in {"\n", "\r", "\0"}
+            ):
+                raise ParameterError(f"{name} must be one ASCII character, got {text!r}.")
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except LookupError:
+                known = False
+            else:
+                known = True
+            if not known:
+                raise ParameterError(
+                    f"encoding must be one that Python knows, got {self.encoding!r}. Try utf-8 or cp1252."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a CSV file is written, all of it known."""
+
+    delimiter: str
+    quote: str
+    escape: str
+    encoding: str
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether DuckDB can read the file as it is."""
+        return codecs.lookup(self.encoding).name in {"utf-8", "utf-8-sig", "ascii"}
+
+    def rows(self, text: str) -> Iterator[list[str]]:
+        """Parse text by this dialect, strictly."""
+        doubled = self.escape == self.quote
+        return csv.reader(
+            io.StringIO(text, newline=""),
+            delimiter=self.delimiter,
+            quotechar=self.quote or None,
+            quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
+            doublequote=doubled,
+            escapechar=None if doubled or not self.escape else self.escape,
+            strict=True,
+        )
+
+
+def read_header(stamp: Stamp, options: CsvOptions) -> tuple[Dialect, tuple[str, ...]]:
+    """Return how a file is written, and its first row, which names the columns.
+
+    Raises
+    ------
+    DataError
+        If its beginning cannot be read as text, or is empty.
+    """
+    sample, is_whole = _first_bytes(stamp)
+    encoding = options.encoding or _encoding(sample)
+    text = _decoded(sample, encoding, stamp)
+    if not text.strip():
+        raise DataError(f"{stamp.name} must begin with a row that names its columns, got an empty file.")
+    if not is_whole:
+        text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1] or text
+    dialect = _sniffed(text, options, encoding)
+    try:
+        return dialect, tuple(next(dialect.rows(text)))
+    except (csv.Error, StopIteration):
+        pass
+    raise DataError(f"{stamp.name} must begin with a row that names its columns. Pass its delimiter, quote and escape.")
+
+
+def open_bytes(stamp: Stamp) -> pa.NativeFile:
+    """Open a file for reading, unpacked."""
+    return pa.input_stream(stamp.path, compression=compression_of(stamp.path))
+
+
+def transcoded(stamp: Stamp, encoding: str) -> Iterator[bytes]:
+    """Yield a file in UTF-8.
+
+    Raises
+    ------
+    DataError
+        If it is not written in ``encoding``.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        with open_bytes(stamp) as opened:
+            while chunk := opened.read(_CHUNK):
+                yield decoder.decode(chunk).encode()
+            yield decoder.decode(b"", final=True).encode()
+            return
+    except (UnicodeError, OSError, pa.ArrowException):
+        pass
+    raise _not_in(encoding, stamp)
+
+
+def _first_bytes(stamp: Stamp) -> tuple[bytes, bool]:
+    try:
+        with open_bytes(stamp) as opened:
+            sample = opened.read(_SAMPLE + 1)
+            return sample[:_SAMPLE], len(sample) <= _SAMPLE
+    except (OSError, pa.ArrowException):
+        pass
+    raise DataError(
+        f"{stamp.name} must be a file that can be read, and unpacked if its name says that it is compressed."
+    )
+
+
+def _encoding(sample: bytes) -> str:
+    for mark, encoding in _MARKS.items():
+        if sample.startswith(mark):
+            return encoding
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)  # the sample may end inside of a letter
+    except UnicodeDecodeError:
+        # The bytes that Windows leaves undefined are control characters of latin-1.
+        return "latin-1" if any(byte in sample for byte in b"\x81\x8d\x8f\x90\x9d") else "cp1252"
+    return "utf-8"
+
+
+def _decoded(sample: bytes, encoding: str, stamp: Stamp) -> str:
+    encoding = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding  # a mark is no part of a name
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(sample)
+    except UnicodeError:
+        pass
+    raise _not_in(encoding, stamp)
+
+
+def _not_in(encoding: str, stamp: Stamp) -> DataError:
+    name = encoding.removesuffix("-sig")
+    return DataError(
+        f"{stamp.name} must be text in {name}, and some of it is not. Pass its true encoding (--encoding)."
+    )
+
+
+def _sniffed(text: str, options: CsvOptions, encoding: str) -> Dialect:
+    """Return the dialect by which all rows have as many fields as the first, and most of them."""
+    quote = _quote(text) if options.quote is None else options.quote
+    delimiters = _DELIMITERS if options.delimiter is None else (options.delimiter,)
+    escapes = (quote, "\\") if options.escape is None else (options.escape,)
+    candidates = [Dialect(delimiter, quote, escape, encoding) for escape, delimiter in product(escapes, delimiters)]
+    scores = [_score(text, dialect) for dialect in candidates]
+    best = max(scores)
+    return candidates[scores.index(best)]  # the first: doubled quotes before backslashes, commas before all else
+
+
+def _quote(text: str) -> str:
+    first = text.splitlines()[0]
+    single = Counter(first)["'"]
+    return "'" if '"' not in text and single >= 2 and first[0] == "'" and first.rstrip()[-1] == "'" else '"'
+
+
+def _score(text: str, dialect: Dialect) -> tuple[bool, int]:
+    """Return whether a dialect fits, and how many columns it finds."""
+    counts: set[int] = set()
+    header = 0
+    try:
+        for row in dialect.rows(text):
+            header = header or len(row)
+            if row:
+                counts.add(len(row))
+    except csv.Error:
+        return False, min(header, 1)
+    return len(counts) == 1, header
+
+
+def utf8(dialect: Dialect) -> Dialect:
+    """Return the dialect of the file's transcoded copy."""
+    return replace(dialect, encoding="utf-8")

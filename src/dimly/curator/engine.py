@@ -1,0 +1,271 @@
+"""The local engine: sorted rows in, perturbed parts out, on all cores and in bounded memory.
+
+One thread cuts the sorted stream into batches of whole people at fixed positions of the list of people; a pool perturbs
+them; whoever completes a part writes it. Nothing waits for a whole part's rows, and no position, size or order of what
+is written depends on them.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dimly.curator import kernels
+from dimly.curator.coding import CodedRows
+from dimly.curator.people import People
+from dimly.curator.perturbing import Perturber
+from dimly.curator.progress import Progress
+from dimly.curator.randomness import Keystream, WordSource
+from dimly.mechanisms.plan import Plan
+from dimly.release.layout import layout_of
+from dimly.release.sketches import published_layout
+
+_MOST_ROWS = 1 << 21
+"""Rows of a batch, unless one person has more: some 50 MB with all copies."""
+
+
+class Table(Protocol):
+    """A private table in which people and attributes are numbers."""
+
+    @property
+    def n_users(self) -> int:
+        """How many people there are."""
+
+    def users(self, start: int, stop: int) -> pa.Array:
+        """Return the published ids of people ``start`` … ``stop`` − 1."""
+
+    def rows(self) -> Iterator[CodedRows]:
+        """Return all rows in the order of people and then attributes."""
+
+
+class Parts(Protocol):
+    """Where parts of a release go. Called by several threads, for different parts and in any order."""
+
+    def write_part(self, index: int, users: pa.Array, values: NDArray[Any]) -> None:
+        """Take the people of one part, and what is published of them."""
+
+
+class Batch(NamedTuple):
+    """The rows of people ``first`` … ``stop`` − 1, in pieces of the sorted stream."""
+
+    first: int
+    stop: int
+    pieces: list[CodedRows]
+
+
+def publish_rows(
+    table: Table,
+    perturber: Callable[[], Perturber],
+    parts: Parts,
+    *,
+    plan: Plan,
+    threads: int,
+    progress: Progress,
+    words: Callable[[], WordSource] = Keystream,
+) -> None:
+    """Perturb and write every person of ``table``.
+
+    Parameters
+    ----------
+    table : Table
+    perturber : callable
+        Makes the perturber. Called in a thread while the rows are being sorted, because deriving rows of the projection
+        and proving a noise table take a while too.
+    parts : Parts
+    plan : Plan
+    threads : int
+        How many batches are perturbed or written at a time.
+    progress : Progress
+    words : callable
+        Makes a source of random words, one for each batch.
+    """
+    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="dimly") as pool:
+        making = pool.submit(perturber)
+        try:
+            if plan.projection is None and plan.n_users is not None:
+                _publish_pairs(table, making.result(), parts, words=words, progress=progress)
+            else:
+                _Run(table, parts, plan=plan, making=making, words=words).over(pool, threads, progress)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+class _Part:
+    """A part that is being filled, in any order."""
+
+    def __init__(self, users: pa.Array, plan: Plan) -> None:
+        dtype, shape = published_layout(plan, len(users))
+        self.users = users
+        self.values = np.empty(shape, dtype)
+        self.missing = len(users)
+
+
+class _Run:
+    """One pass over the rows: parts that are open, and what their threads do."""
+
+    def __init__(
+        self,
+        table: Table,
+        parts: Parts,
+        *,
+        plan: Plan,
+        making: Future[Perturber],
+        words: Callable[[], WordSource],
+    ) -> None:
+        self._table = table
+        self._making = making
+        self._parts = parts
+        self._plan = plan
+        self._layout = layout_of(plan)
+        self._words = words
+        self._open: dict[int, _Part] = {}
+        self._lock = threading.Lock()
+
+    def over(self, pool: ThreadPoolExecutor, threads: int, progress: Progress) -> None:
+        """Publish all batches; ``threads`` at a time, and few more waiting."""
+        n_users = self._table.n_users
+        waiting: set[Future[int]] = set()
+
+        def reap(most: int) -> None:
+            nonlocal waiting
+            while len(waiting) > most:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                progress.advance(sum(future.result() for future in done))
+
+        batches = cut(self._table.rows(), n_users=n_users, step=self._layout.users_per_group)
+        first = next(batches)  # after sorting
+        progress.start(n_users)
+        for batch in _with(first, batches):
+            self._open_part(batch.first)
+            waiting.add(pool.submit(self._publish, batch))
+            reap(threads + 1)
+        reap(0)
+
+    def _open_part(self, position: int) -> None:
+        index, offset = divmod(position, self._layout.users_per_part)
+        if offset == 0:
+            stop = min(position + self._layout.users_per_part, self._table.n_users)
+            part = _Part(self._table.users(position, stop), self._plan)
+            with self._lock:
+                self._open[index] = part
+
+    def _publish(self, batch: Batch) -> int:
+        """Perturb a batch, write its part if this completes it, and return how many people are done with that."""
+        index, offset = divmod(batch.first, self._layout.users_per_part)
+        part = self._open[index]
+        people = people_of_sorted(batch, resolution=self._plan.resolution)
+        published = self._making.result().perturb(people, self._words())
+        part.values[offset : offset + len(people)] = published
+        with self._lock:
+            part.missing -= len(people)
+            complete = part.missing == 0
+        if complete:
+            self._parts.write_part(index, part.users, part.values)
+            with self._lock:
+                del self._open[index]
+        return len(part.users) if complete else 0
+
+
+def _publish_pairs(
+    table: Table, perturber: Perturber, parts: Parts, *, words: Callable[[], WordSource], progress: Progress
+) -> None:
+    """Publish noisy distances: everybody with everybody, so that all rows are needed at once."""
+    n, layout = table.n_users, layout_of(perturber.plan)
+    (batch,) = cut(table.rows(), n_users=n, step=n, most_rows=None)
+    progress.start(n)
+    values = perturber.perturb(people_of_sorted(batch, resolution=perturber.plan.resolution), words())
+    at = 0
+    for index, first in enumerate(range(0, n, layout.users_per_part)):
+        stop = min(first + layout.users_per_part, n)
+        size = sum(n - 1 - i for i in range(first, stop))
+        parts.write_part(index, table.users(first, stop), values[at : at + size])
+        at += size
+        progress.advance(stop - first)
+
+
+def cut(chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int | None = _MOST_ROWS) -> Iterator[Batch]:
+    """Cut sorted rows into batches of whole people that cover everybody, in order.
+
+    Parameters
+    ----------
+    chunks : iterator of CodedRows
+    n_users : int
+        At least 1.
+    step : int
+        No batch crosses a multiple of it.
+    most_rows : int, optional
+        A batch with more rows is split between two people if it can be.
+    """
+    first = 0
+    pending: list[CodedRows] = []
+    for chunk in chunks:
+        rest = chunk
+        while len(rest.users):
+            boundary = min((first // step + 1) * step, n_users)
+            inside = int(np.searchsorted(rest.users, boundary)) if rest.users[-1] >= boundary else len(rest.users)
+            pending.append(_slice(rest, 0, inside))
+            rest = _slice(rest, inside, len(rest.users))
+            if len(rest.users):
+                yield Batch(first, boundary, pending)
+                first, pending = boundary, []
+        if most_rows is not None and sum(len(piece.users) for piece in pending) > most_rows:
+            last = int(pending[-1].users[-1])  # whose rows may go on
+            if last > first:
+                yield Batch(first, last, _before(pending, last))
+                first, pending = last, _from(pending, last)
+    while first < n_users:
+        boundary = min((first // step + 1) * step, n_users)
+        yield Batch(first, boundary, pending)
+        first, pending = boundary, []
+
+
+def people_of_sorted(batch: Batch, *, resolution: int) -> People:
+    """Return the people of a batch: repeats once, of several values of one attribute the largest."""
+    users, attributes, values = _joined(batch.pieces)
+    indptr = np.empty(batch.stop - batch.first + 1, np.int64)
+    indices = np.empty(len(users), np.int32)
+    largest = np.empty(0 if values is None else len(users), np.float64)
+    kernels.rows_of_sorted(users, attributes, values, batch.first, indptr, indices, largest)
+    size = int(indptr[-1])
+    if resolution == 1:
+        return People(indptr, indices[:size], None)
+    if values is None:
+        return People(indptr, indices[:size], np.full(size, resolution, np.int64))
+    return People(indptr, indices[:size], np.rint(largest[:size] * resolution).astype(np.int64))
+
+
+def _joined(pieces: list[CodedRows]) -> CodedRows:
+    if len(pieces) == 1:
+        return pieces[0]
+    if not pieces:
+        return CodedRows(np.empty(0, np.int32), np.empty(0, np.int32), None)
+    values = None if pieces[0].values is None else np.concatenate([piece.values for piece in pieces])
+    return CodedRows(
+        np.concatenate([piece.users for piece in pieces]),
+        np.concatenate([piece.attributes for piece in pieces]),
+        values,
+    )
+
+
+def _slice(rows: CodedRows, start: int, stop: int) -> CodedRows:
+    values = None if rows.values is None else rows.values[start:stop]
+    return CodedRows(rows.users[start:stop], rows.attributes[start:stop], values)
+
+
+def _before(pieces: list[CodedRows], user: int) -> list[CodedRows]:
+    return [_slice(piece, 0, int(np.searchsorted(piece.users, user))) for piece in pieces]
+
+
+def _from(pieces: list[CodedRows], user: int) -> list[CodedRows]:
+    rest = [_slice(piece, int(np.searchsorted(piece.users, user)), len(piece.users)) for piece in pieces]
+    return [piece for piece in rest if len(piece.users)]
+
+
+def _with(first: Batch, rest: Iterator[Batch]) -> Iterator[Batch]:
+    yield first
+    yield from rest

@@ -1,0 +1,154 @@
+"""The files that a path, a list of paths, a glob or a folder stands for, and a note of what they were when opened."""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from dimly.errors import DataError, ParameterError
+
+Format = Literal["Parquet", "CSV", "JSON lines", "DuckDB", "SQLite"]
+FilePath = str | os.PathLike[str]
+
+_FORMATS: Final[dict[str, Format]] = {
+    ".parquet": "Parquet",
+    ".pq": "Parquet",
+    ".csv": "CSV",
+    ".tsv": "CSV",
+    ".txt": "CSV",
+    ".jsonl": "JSON lines",
+    ".ndjson": "JSON lines",
+    ".json": "JSON lines",
+    ".duckdb": "DuckDB",
+    ".ddb": "DuckDB",
+    ".sqlite": "SQLite",
+    ".sqlite3": "SQLite",
+    ".db": "SQLite",  # or DuckDB: its first bytes tell
+}
+_COMPRESSED: Final = {".gz": "gzip", ".zst": "zstd"}
+_DUCKDB_MARK: Final = slice(8, 12)  # after a checksum, "DUCK"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A file as it was when it was opened."""
+
+    name: str
+    path: Path
+    state: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, file: FilePath) -> "Stamp":
+        """Note a file's size and time of change; its name is as the curator wrote it."""
+        path = Path(os.path.abspath(file))  # the working directory may change
+        try:
+            return cls(os.fspath(file), path, _state(path))
+        except OSError:
+            pass
+        raise DataError(f"{os.fspath(file)} must be a file that can be read.")
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that is no longer what it was: different passes would have read different people."""
+        try:
+            same = _state(self.path) == self.state
+        except OSError:
+            same = False
+        if not same:
+            raise DataError(f"{self.name} must not change while it is read, and it did. Publish again, from a copy.")
+
+
+def format_of(file: FilePath) -> Format:
+    """Return the format of a file by its suffix, also before ``.gz`` and ``.zst``; for ``.db`` by its first bytes."""
+    suffix = _suffix(file)
+    if suffix not in _FORMATS:
+        raise ParameterError(
+            f"{os.fspath(file)} must end in {', '.join(_FORMATS)} (CSV and JSON also .gz or .zst), "
+            f"got {suffix or 'nothing'}."
+        )
+    form = _FORMATS[suffix]
+    if suffix == ".db" and _first_bytes(file)[_DUCKDB_MARK] == b"DUCK":
+        return "DuckDB"
+    if compression_of(file) is not None and form not in {"CSV", "JSON lines"}:
+        raise ParameterError(f"{os.fspath(file)} must not be compressed as a whole. Unpack it first.")
+    return form
+
+
+def compression_of(file: FilePath) -> str | None:
+    """Return how a file is compressed, by its suffix."""
+    return _COMPRESSED.get(Path(file).suffix.lower())
+
+
+def find_files(source: FilePath | Iterable[FilePath]) -> tuple[Format, list[Stamp]]:
+    """Return the format and the files of a path, a glob, a folder, or a list of these.
+
+    Of a folder, and of the folders in it, all files count except hidden ones and those whose names begin with ``_``,
+    which engines write beside the data. Nothing else is skipped: data left out silently would be worse than an error.
+
+    Raises
+    ------
+    ParameterError
+        If there are none, or if they differ in format.
+    """
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    # By name, so that a run does not depend on the order in which a file system lists them.
+    files = list(dict.fromkeys(file for one in sources for file in _expand(one)))
+    if not files:
+        raise ParameterError("source must name at least one file, got none.")
+    formats = {format_of(file): file for file in files}
+    if len(formats) > 1:
+        found = " and ".join(f"{form} ({os.fspath(file)})" for form, file in sorted(formats.items()))
+        raise ParameterError(f"source must be files of one format, got {found}. Name those that hold the table.")
+    return next(iter(formats)), [Stamp.of(file) for file in files]
+
+
+def glob_literal(path: Path) -> str:
+    """Return a path as DuckDB takes it: it would read ``[1]`` in a name as a pattern."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in os.fspath(path))
+
+
+def _expand(source: FilePath) -> list[str]:
+    text = os.fspath(source)
+    if os.path.isdir(text):
+        return _below(text)
+    if os.path.exists(text):
+        return [text]
+    if not glob.has_magic(text):
+        raise ParameterError(f"source must be an existing file, folder or pattern, got {text}.")
+    found = sorted(glob.glob(text, recursive=True))
+    if not found:
+        raise ParameterError(f"source must match at least one file, got the pattern {text}, which matches none.")
+    return [file for one in found for file in (_below(one) if os.path.isdir(one) else [one])]
+
+
+def _below(folder: str) -> list[str]:
+    found = sorted(_walk(folder))
+    if not found:
+        raise ParameterError(f"source must be a folder with files in it, got {folder}, which holds none.")
+    return found
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        yield from (os.path.join(parent, name) for name in files if not name.startswith((".", "_")))
+
+
+def _suffix(file: FilePath) -> str:
+    path = Path(file)
+    return (path.with_suffix("") if compression_of(path) else path).suffix.lower()
+
+
+def _first_bytes(file: FilePath) -> bytes:
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(16)
+    except OSError:
+        pass
+    raise DataError(f"{os.fspath(file)} must be a file that can be read.")
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ino

@@ -1,0 +1,283 @@
+"""Writing a release: parts in any order and from any thread, then sealed, then visible all at once."""
+
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.errors import ParameterError, ReleaseError
+from dimly.mechanisms.attributes import Vocabulary
+from dimly.mechanisms.plan import Plan
+from dimly.release import parts
+from dimly.release.guarantee import Roster
+from dimly.release.layout import ATTRIBUTES, MANIFEST, PARTS_FOLDER, PROJECTION, UserType, layout_of
+from dimly.release.manifest import Manifest, Users
+from dimly.release.parts import FileRecord
+from dimly.release.staging import Staging, check_target, disk_errors
+
+_CHUNK_ENTRIES = 1 << 22  # of P at a time
+
+
+class _Part(NamedTuple):
+    """What is known of a part that was begun."""
+
+    n_users: int
+    first: Any
+    last: Any
+    after: int | None
+    """Noisy distances: how many people come after it."""
+
+
+class ReleaseWriter:
+    """Writes one release; a context manager that leaves a complete release or nothing.
+
+    Parameters
+    ----------
+    target : str or Path
+        The folder to make.
+    plan : Plan
+    user_type : {"int64", "text"}, optional
+        May be set later, before the first part.
+    overwrite : bool, default=False
+        Whether a release at the target may be replaced.
+
+    Attributes
+    ----------
+    layout : Layout
+        How many people each part takes.
+
+    Raises
+    ------
+    ParameterError
+        If the target cannot be made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dimly.privacy import Budget
+    >>> plan = Plan.of("counting+laplace", Budget(1.0), k=4, seed=bytes(32))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with ReleaseWriter(f"{folder}/example", plan, user_type="int64") as writer:
+    ...         writer.write_part(0, np.arange(3), np.zeros((3, 4), np.int16))
+    ...         manifest = writer.seal(roster="given", private=False)
+    ...         path = writer.publish()
+    ...     sorted(entry.name for entry in path.iterdir()), manifest.n_users
+    (['manifest.json', 'sketches'], 3)
+    """
+
+    def __init__(
+        self,
+        target: str | Path,
+        plan: Plan,
+        *,
+        user_type: UserType | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.layout = layout_of(plan)
+        self.user_type = user_type
+        self._records: dict[str, FileRecord] = {}
+        self._parts: dict[int, _Part] = {}
+        self._lock = threading.Lock()
+        self._sealed = False
+        self._staging = Staging(target, overwrite=overwrite)
+        with self._staging.tidy_on_error(), disk_errors(self.target):
+            (self._folder / PARTS_FOLDER).mkdir(0o755)
+
+    @property
+    def target(self) -> Path:
+        """Where the release will be; absolute."""
+        return self._staging.target
+
+    def write_part(self, index: int, users: Any, values: NDArray[Any]) -> None:
+        """Write part ``index``; in any order, from any thread, each once.
+
+        Parameters
+        ----------
+        index : int
+            The part holds the people from ``index · layout.users_per_part`` on, in the order of their ids.
+        users : ndarray or Arrow array
+            Their ids, rising.
+        values : ndarray
+            What is published of them, as :class:`~dimly.release.Sketches` lays it out. Noisy distances: their rows of
+            the upper triangle end to end, so that person p = 0 … n − 1 has n − 1 − p numbers.
+
+        Raises
+        ------
+        ReleaseError
+            If users or values do not fit.
+        DimlyError
+            If the disk is full.
+        """
+        if self._sealed or self.user_type is None:
+            raise ValueError("parts are written before sealing, and after user_type is set.")
+        column = parts.as_user_column(users, self.user_type)
+        if not 0 < len(column) <= self.layout.users_per_part:
+            raise ValueError(f"a part must hold 1…{self.layout.users_per_part} users, got {len(column)}.")
+        after = parts.users_after(self.plan, len(column), values.size)
+        with self._lock:
+            if index in self._parts:
+                raise ValueError(f"part {index} must be written once.")
+            self._parts[index] = _Part(len(column), column[0].as_py(), column[-1].as_py(), after)
+        with disk_errors(self.target):
+            record = parts.write_part(self._folder, index, column, values, self.plan)
+        with self._lock:
+            self._records[record.path] = record
+
+    def write_vocabulary(self, vocabulary: Vocabulary) -> None:
+        """Write the plan's closed list of attributes.
+
+        Raises
+        ------
+        ParameterError
+            If the plan's vocabulary is open, or another one.
+        """
+        self._check_vocabulary(ATTRIBUTES, vocabulary)
+        with disk_errors(self.target):
+            self._records[ATTRIBUTES] = parts.write_attributes(self._folder, vocabulary)
+
+    def write_projection(self, vocabulary: Vocabulary) -> None:
+        """Write the rows of P for the plan's closed list of attributes, so that readers need not derive them.
+
+        Raises
+        ------
+        ParameterError
+            If the plan has no projection, or its vocabulary is open, or another one.
+        """
+        if self.plan.projection is None:
+            raise ParameterError(f"mechanism must be one that sketches to have rows, got {self.plan.mechanism!r}.")
+        self._check_vocabulary(PROJECTION, vocabulary)
+        with disk_errors(self.target):
+            self._records[PROJECTION] = parts.write_projection(
+                self._folder, projection_chunks(self.plan, vocabulary), self.plan
+            )
+
+    def seal(
+        self, *, roster: Roster, pseudonyms: bool = False, ledger: str | None = None, private: bool = True
+    ) -> Manifest:
+        """Write the manifest, and have everything on the disk. Nothing is visible yet.
+
+        Parameters
+        ----------
+        roster : {"given", "found"}
+            Whether the list of people was given beforehand or found in the private table.
+        pseudonyms : bool, default=False
+            Whether user ids are keyed hashes.
+        ledger : str, optional
+            Name of the dataset that was charged in a ledger; None: none was.
+        private : bool, default=True
+            Whether all noise came from fresh secret keystreams.
+
+        Raises
+        ------
+        ReleaseError
+            If a part is missing or short, or users do not rise from part to part.
+        """
+        if self._sealed or self.user_type is None:
+            raise ValueError("a release is sealed once, and after user_type is set.")
+        n_users = self._count_users()
+        users = Users(type=self.user_type, roster=roster, pseudonyms=pseudonyms)
+        manifest = Manifest.of(
+            self.plan, users=users, n_users=n_users, files=self._records.values(), ledger=ledger, private=private
+        )
+        with disk_errors(self.target):
+            parts.write_synced(self._folder / MANIFEST, manifest.to_json().encode())
+        self._sealed = True
+        return manifest
+
+    def publish(self) -> Path:
+        """Make the release visible, all at once, and return where it is."""
+        if not self._sealed:
+            raise ValueError("a release must be sealed before it is published.")
+        self._staging.publish()
+        return self.target
+
+    def make_scratch(self) -> Path:
+        """Return a new folder beside the release for what is not part of it; it is removed with the staging."""
+        folder = self._folder.with_name("scratch")
+        with disk_errors(self.target):
+            folder.mkdir(0o700)
+        return folder
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the release can be seen."""
+        return self._staging.is_published
+
+    def discard(self) -> None:
+        """Remove all that was not published. A second call does nothing.
+
+        Raises
+        ------
+        OSError
+            If something cannot be removed: numbers that were drawn are left. The next run tries again.
+        """
+        self._staging.remove()
+
+    @staticmethod
+    def check_target(target: str | Path, *, overwrite: bool = False) -> None:
+        """Refuse a target that a writer would refuse, and make nothing.
+
+        Raises
+        ------
+        ParameterError
+            If the target cannot be made.
+        """
+        check_target(target, overwrite=overwrite)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._staging.__exit__(kind, error, trace)
+
+    @property
+    def _folder(self) -> Path:
+        return self._staging.path
+
+    def _check_vocabulary(self, path: str, vocabulary: Vocabulary) -> None:
+        if self.plan.vocabulary is None:
+            raise ParameterError("vocabulary must be closed by the plan to be published. Make a plan with one.")
+        self.plan.vocabulary.resolve(vocabulary)
+        if self._sealed or path in self._records:
+            raise ValueError(f"{path} must be written once, before sealing.")
+
+    def _count_users(self) -> int:
+        """Return the number of people, if the parts are those of one release."""
+        written = sorted(self._parts)
+        if not written or written != list(range(len(written))) or len(self._written) != len(written):
+            raise ReleaseError("a release must hold all its parts, from the first on, and does not.")
+        ordered = [self._parts[index] for index in written]
+        if any(part.n_users != self.layout.users_per_part for part in ordered[:-1]):
+            raise ReleaseError("every part but the last must be full, and one is not.")
+        if any(part.last >= following.first for part, following in pairwise(ordered)):
+            raise ReleaseError("users must rise from part to part, each once.")
+        n_users = done = sum(part.n_users for part in ordered)
+        for part in reversed(ordered):
+            if part.after not in (None, n_users - done):
+                raise ReleaseError("values must hold the distances to all users after each, and do not.")
+            done -= part.n_users
+        return n_users
+
+    @property
+    def _written(self) -> list[str]:
+        """Paths of the parts that are on the disk: one that failed has been begun only."""
+        with self._lock:
+            return [path for path in self._records if path.startswith(PARTS_FOLDER)]
+
+
+def projection_chunks(plan: Plan, vocabulary: Vocabulary) -> Iterator[tuple[list[str], NDArray[np.int64]]]:
+    """Return attributes and their rows of P, some at a time."""
+    if plan.projection is None:
+        return
+    step = max(1, _CHUNK_ENTRIES // plan.projection.k)
+    for start in range(0, len(vocabulary), step):
+        attributes = vocabulary[start : start + step]
+        yield attributes, plan.rows(attributes).to_dense()

@@ -1,0 +1,30 @@
+"""Command lines run in this process, as in another one but for the start."""
+
+import json
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from dimly.cli import app
+
+
+def run(*arguments: object) -> Result:
+    """Run a command line and return what it printed and its exit code."""
+    return CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, [str(argument) for argument in arguments])
+
+
+def answer(*arguments: object) -> Any:
+    """Return the JSON object that a command prints, which must be all that it prints."""
+    result = run(*arguments, "--json")
+    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    assert result.stdout.count("\n") == 1
+    return json.loads(result.stdout)
+
+
+def refusal(*arguments: object, code: int = 2) -> str:
+    """Return the one line that a refused command prints, with nothing on stdout."""
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (code, ""), result.stdout
+    assert result.stderr.endswith("\n")
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removesuffix("\n")

@@ -1,0 +1,115 @@
+import json
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+from tests.cli.lines import answer, refusal, run
+from tests.processes import in_a_fork
+
+from dimly.cli.ledger import init
+from dimly.curator.ledger import Ledger
+from dimly.curator.ledger_records import FILTER_METHODS
+from dimly.privacy import UNITS, Cost
+
+DIGEST = "ab" * 32
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a ledger with one dataset."""
+    path = tmp_path / "ledger.db"
+    assert run("ledger", "init", path, "--dataset", "visits", "--epsilon", 2).exit_code == 0
+    return path
+
+
+def left_by_a_dead_process(file: Path) -> int:
+    def work() -> bytes:
+        return str(Ledger(file).reserve("visits", Cost(0.5), plan_digest=DIGEST, recipient="ACME").id).encode()
+
+    return int(in_a_fork(work))
+
+
+def test_init_makes_a_ledger_and_adds_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    said = answer("ledger", "init", file, "--dataset", "visits", "--epsilon", 2)
+    assert said["ledger"] == str(file)
+    (visits,) = said["datasets"]
+    assert (visits["name"], visits["epsilon"], visits["delta"], visits["left"]) == ("visits", 2.0, 0.0, 2.0)
+    assert (visits["unit"], visits["method"], visits["charges"]) == ("attribute", "sum", [])
+    options = ("--delta", 1e-6, "--unit", "column", "--method", "sum")
+    (taste,) = answer("ledger", "init", file, "--dataset", "taste", "--epsilon", 1, *options)["datasets"]
+    assert (taste["delta"], taste["unit"], taste["method"]) == (1e-6, "column", "sum")
+    assert Ledger(file).datasets() == ("taste", "visits")
+
+
+def test_show_for_people(file: Path) -> None:
+    empty = run("ledger", "show", file)
+    assert (empty.exit_code, empty.stderr) == (0, "")
+    assert "a pure release of epsilon = 2\n" in empty.stdout
+    charge = left_by_a_dead_process(file)
+    shown = run("ledger", "show", file).stdout
+    for words in (
+        "epsilon = 0.5, delta = 0 by a sum",
+        "epsilon = 1.5\n",
+        "reserved (process gone)",
+        "ACME",
+        DIGEST[:12],
+    ):
+        assert words in shown
+    assert run("ledger", "forgive", file, charge, "--reason", "it was killed").stdout == f"forgiven: charge {charge}\n"
+    shown = run("ledger", "show", file).stdout
+    assert f"charge {charge}: it was killed\n" in shown
+    assert "epsilon = 2\n" in shown
+
+
+def test_nothing_left_and_appends(file: Path) -> None:
+    charge = Ledger(file).reserve("visits", Cost(2.0), plan_digest=DIGEST)
+    charge.claim_users([["7", "8"]])
+    charge.start_sampling()
+    charge.seal(release_id="cd" * 32)
+    charge.make_visible()
+    Ledger(file).reserve_append("visits", release_id="cd" * 32, plan_digest=DIGEST)
+    shown = run("ledger", "show", file).stdout
+    for words in ("nothing\n", "visible", "an append", "cdcdcdcdcdcd"):
+        assert words in shown
+
+
+def test_show_one_dataset_or_all(file: Path) -> None:
+    run("ledger", "init", file, "--dataset", "taste", "--epsilon", 1)
+    assert [status["name"] for status in answer("ledger", "show", file)["datasets"]] == ["taste", "visits"]
+    assert [status["name"] for status in answer("ledger", "show", file, "--dataset", "taste")["datasets"]] == ["taste"]
+    assert run("ledger", "show", file).stdout.count("dataset") == 2
+
+
+def test_export(file: Path) -> None:
+    left_by_a_dead_process(file)
+    whole = run("ledger", "export", file)
+    assert whole.stdout.startswith("{\n")
+    one_line = answer("ledger", "export", file)
+    without_time = [{**each, "exported_at": None} for each in (json.loads(whole.stdout), one_line)]
+    assert without_time[0] == without_time[1]
+    assert one_line["datasets"][0]["charges"][0]["recipient"] == "ACME"
+
+
+def test_forgive_as_json_and_by_force(file: Path) -> None:
+    charge = Ledger(file).reserve("visits", Cost(0.5), plan_digest=DIGEST)
+    assert "--force" in refusal("ledger", "forgive", file, charge.id, "--reason", "x", code=1)
+    said = answer("ledger", "forgive", file, charge.id, "--reason", "tests", "--force")
+    assert said == {"ledger": str(file), "forgiven": charge.id, "reason": "tests"}
+    assert charge.state == "forgiven"
+
+
+def test_refusals(file: Path, tmp_path: Path) -> None:
+    assert "must be new" in refusal("ledger", "init", file, "--dataset", "visits", "--epsilon", 1)
+    assert "dimly ledger init" in refusal("ledger", "show", tmp_path / "none.db")
+    assert "got 'other'" in refusal("ledger", "show", file, "--dataset", "other")
+    assert "got 7" in refusal("ledger", "forgive", file, 7, "--reason", "x")
+    assert "'--reason'" in refusal("ledger", "forgive", file, 7)
+    assert "'CHARGE'" in refusal("ledger", "forgive", file, "first", "--reason", "x")
+    assert "epsilon must be > 0" in refusal("ledger", "init", tmp_path / "new.db", "--dataset", "d", "--epsilon", 0)
+
+
+def test_choices_are_those_of_the_rooms() -> None:
+    hints = get_type_hints(init)
+    assert get_args(hints["unit"]) == UNITS
+    assert {each for choice in get_args(hints["method"]) for each in get_args(choice)} == set(FILTER_METHODS)

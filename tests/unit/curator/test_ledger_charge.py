@@ -1,0 +1,227 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.processes import in_a_fork
+
+from dimly.curator import ledger_people
+from dimly.curator.ledger import Charge, Ledger
+from dimly.errors import BudgetError, DataError, DimlyError
+from dimly.privacy.cost import Cost
+
+# Python 3.12 and later warn of forks where there are threads; there are none that would hold a lock here.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    ledger.add_dataset("visits", epsilon=1.0)
+    return ledger
+
+
+@pytest.fixture
+def charge(ledger: Ledger) -> Charge:
+    return ledger.reserve("visits", Cost(0.25), plan_digest="plan")
+
+
+def seal(charge: Charge) -> None:
+    charge.seal(release_id="r0")
+
+
+STEPS: list[Callable[[Charge], None]] = [Charge.start_sampling, seal, Charge.make_visible]
+
+
+def advance(charge: Charge, n_steps: int) -> Charge:
+    for step in STEPS[:n_steps]:
+        step(charge)
+    return charge
+
+
+def n_tags(ledger: Ledger) -> int:
+    with ledger._store.reading() as connection:
+        return sum(len(row["tags"]) // 8 for row in connection.execute("SELECT tags FROM people"))
+
+
+def test_a_charge_goes_from_reserved_over_sampling_to_visible_and_always_counts(ledger: Ledger, charge: Charge) -> None:
+    states = [charge.state]
+    for step in STEPS:
+        step(charge)
+        states.append(charge.state)
+        assert ledger.status("visits").left == 0.75
+    assert states == ["reserved", "sampling", "sampling", "visible"]
+    record = charge.record
+    times = [record.reserved_at, record.sampling_at, record.sealed_at, record.visible_at]
+    assert times == sorted(filter(None, times))
+    assert (record.release_id, record.ended_at) == ("r0", None)
+
+
+def test_the_id_is_known_before_the_release_is_visible(charge: Charge) -> None:
+    record = advance(charge, 2).record
+    assert (record.state, record.release_id) == ("sampling", "r0")
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "step", "text"),
+    [
+        (1, Charge.start_sampling, "must be reserved for this, and is sampling"),
+        (0, seal, "must be sampling for this, and is reserved"),
+        (3, seal, "must be sampling for this, and is visible"),
+        (0, Charge.make_visible, "must be sampling or visible or forgiven for this, and is reserved"),
+        (1, Charge.make_visible, "must be sealed before its release becomes visible"),
+        (3, Charge.give_back, "must be .* for this, and is visible"),
+        (1, lambda charge: charge.claim_users([[1]]), "must be reserved for this, and is sampling"),
+    ],
+)
+def test_steps_out_of_order_are_refused(
+    charge: Charge, n_steps: int, step: Callable[[Charge], None], text: str
+) -> None:
+    before = advance(charge, n_steps).record
+    with pytest.raises(RuntimeError, match=text):
+        step(charge)
+    assert charge.record == before
+
+
+def test_to_become_visible_twice_changes_nothing(charge: Charge) -> None:
+    before = advance(charge, 3).record
+    charge.make_visible()
+    assert charge.record == before
+
+
+@pytest.mark.parametrize("n_steps", [0, 1, 2])
+def test_a_charge_is_given_back_before_it_is_visible_with_its_people(
+    ledger: Ledger, charge: Charge, n_steps: int
+) -> None:
+    charge.claim_users([[1, 2, 3]])
+    assert n_tags(ledger) == 3
+    advance(charge, n_steps)
+    charge.give_back()
+    assert (charge.state, ledger.status("visits").left, n_tags(ledger)) == ("returned", 1.0, 0)
+    before = charge.record
+    charge.give_back()
+    assert charge.record == before
+
+
+def test_tags_that_are_given_back_do_not_linger_in_the_file(ledger: Ledger, charge: Charge) -> None:
+    charge.claim_users([[1]])
+    with ledger._store.reading() as connection:
+        tags = connection.execute("SELECT tags FROM people").fetchone()[0]
+    assert tags in ledger.path.read_bytes()
+    charge.give_back()
+    assert tags not in ledger.path.read_bytes()
+
+
+@pytest.mark.parametrize("step", [*STEPS, Charge.give_back, lambda charge: charge.claim_users([[1]])])
+def test_a_charge_belongs_to_the_process_that_made_it(charge: Charge, step: Callable[[Charge], None]) -> None:
+    def work() -> bytes:
+        with pytest.raises(RuntimeError, match="belongs to the process that reserved it"):
+            step(charge)
+        return b"refused"
+
+    assert in_a_fork(work) == b"refused"
+    assert charge.state == "reserved"
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "step"),
+    [(0, Charge.start_sampling), (1, seal), (0, lambda charge: charge.claim_users([[1]]))],
+)
+def test_nothing_goes_on_after_the_charge_was_forgiven(
+    ledger: Ledger, charge: Charge, n_steps: int, step: Callable[[Charge], None]
+) -> None:
+    advance(charge, n_steps)
+    ledger.forgive(charge.id, reason="by mistake", force=True)
+    with pytest.raises(
+        BudgetError, match=rf"charge {charge.id} must count, and was forgiven meanwhile\. Reserve again"
+    ):
+        step(charge)
+    charge.give_back()  # for whoever cleans up after the error
+    assert charge.state == "forgiven"
+
+
+def test_what_is_out_counts_even_if_it_was_forgiven_and_the_budget_spent_again(ledger: Ledger, charge: Charge) -> None:
+    charge.claim_users([[1, 2]])
+    advance(charge, 2)
+    ledger.forgive(charge.id, reason="by mistake", force=True)
+    ledger.reserve("visits", Cost(1.0), plan_digest="plan")
+    charge.make_visible()
+    status = ledger.status("visits")
+    assert (charge.state, status.spent.epsilon, status.left) == ("visible", 1.25, 0.0)
+    assert charge.record.reason == "by mistake"
+    assert n_tags(ledger) == 2
+
+
+# --- people
+
+
+def test_people_are_recorded_once(ledger: Ledger, charge: Charge) -> None:
+    charge.claim_users(iter([pa.array(["a", "b"]), ["c"], np.array(["d"])]))
+    assert (charge.record.n_users, n_tags(ledger)) == (4, 4)
+    with pytest.raises(RuntimeError, match="users are claimed once for each charge"):
+        charge.claim_users([["e"]])
+
+
+def test_nobody_is_a_claim_too(charge: Charge) -> None:
+    charge.claim_users([])
+    assert charge.record.n_users == 0
+
+
+def test_people_in_many_pieces(ledger: Ledger, charge: Charge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_people, "CHUNK", 10)
+    charge.claim_users([list(range(start, start + 7)) for start in range(0, 70, 7)])
+    with ledger._store.reading() as connection:
+        rows = connection.execute("SELECT tags FROM people ORDER BY chunk").fetchall()
+    assert [len(row["tags"]) for row in rows] == [80] * 7
+
+
+def test_a_claim_that_fails_half_way_can_be_repeated(
+    ledger: Ledger, charge: Charge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_people, "CHUNK", 2)
+    bad: list[list[Any]] = [[1, 2, 3, 4], [None]]
+    with pytest.raises(DataError, match="some have none"):
+        charge.claim_users(bad)
+    before = charge.record
+    charge.claim_users([[5, 6, 7]])
+    assert (before.n_users, charge.record.n_users, n_tags(ledger)) == (None, 3, 3)
+
+
+def test_other_writers_are_not_kept_waiting_while_people_stream_in(
+    ledger: Ledger, charge: Charge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_people, "CHUNK", 2)
+
+    def stream() -> Any:
+        for start in range(0, 6, 2):
+            yield [start, start + 1]
+            ledger.reserve("visits", Cost(0.1), plan_digest="plan")  # would wait for ever for its own process
+
+    charge.claim_users(stream())
+    assert charge.record.n_users == 6
+
+
+def test_a_charge_forgiven_while_people_stream_in_claims_nobody(ledger: Ledger, charge: Charge) -> None:
+    def stream() -> Any:
+        ledger.forgive(charge.id, reason="by mistake", force=True)
+        yield [1, 2]
+
+    with pytest.raises(BudgetError, match="was forgiven meanwhile"):
+        charge.claim_users(stream())
+    assert (charge.record.n_users, n_tags(ledger)) == (None, 0)
+
+
+def test_a_release_id_is_one_line(charge: Charge) -> None:
+    advance(charge, 1)
+    with pytest.raises(DimlyError, match="release_id must be one line"):
+        charge.seal(release_id="")
+    assert charge.record.release_id is None
+
+
+def test_a_ledger_that_is_lost_stops_everything(ledger: Ledger, charge: Charge) -> None:
+    os.unlink(ledger.path)
+    with pytest.raises(DimlyError, match="ledger must be an existing file"):
+        charge.start_sampling()
