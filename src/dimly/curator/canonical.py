@@ -40,6 +40,20 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Scan:
+    """One pass over the table: SQL that gives the first of ``texts`` that applies, or NULL."""
+
+    sql: str
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, relation: str, checks: Sequence[Check]) -> "Scan":
+        """Return a pass that makes checks of whole rows."""
+        cases = " ".join(f"WHEN bool_or({check.wrong}) THEN {number}" for number, check in enumerate(checks))
+        return cls(f"SELECT CASE {cases} END FROM {relation}", tuple(check.text for check in checks))
+
+
+@dataclass(frozen=True, slots=True)
 class RowsView:
     """A view of canonical rows; attributes with the value 0 are left out, repeats are not.
 
@@ -67,7 +81,7 @@ class RowsView:
     attribute_names: tuple[str, ...] | None
     _text: tuple[str, str]
     _database: PrivateDatabase
-    _checks: tuple[tuple[str, tuple[Check, ...]], ...]
+    _scans: tuple[Scan, ...]
 
     def attribute_text_sql(self, a: str) -> str:
         """Return SQL for the canonical text of ``a``. It is one to one: use it on distinct attributes, not on rows."""
@@ -82,12 +96,10 @@ class RowsView:
         DataError
             Saying what is wrong, never how often or where.
         """
-        for relation, checks in self._checks:
-            wrong = ", ".join(f"bool_or({check.wrong})" for check in checks)
-            (found,) = self._database.fetch(f"SELECT {wrong} FROM {relation}")
-            for check, is_wrong in zip(checks, found, strict=True):
-                if is_wrong:
-                    raise DataError(check.text)
+        for scan in self._scans:
+            ((found,),) = self._database.fetch(scan.sql)
+            if found is not None:
+                raise DataError(scan.texts[found])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +133,14 @@ class Request:
         # A cell of an odd type reads as missing, and must not be dropped as if it were.
         return checks if self.nulls == "drop" else [*checks, Check(missing, NO_USER)]
 
-    def number_checks(self, number: Reading, column: str, *, missing: str | None = None) -> list[Check]:
-        """Return the checks of a column of values; ``missing`` is SQL for where there is none, if not where it is NULL."""
+    def missing_checks(self, missing: str, column: str) -> list[Check]:
+        """Return the check of a column of values for where there is none, as the SQL ``missing`` says."""
+        return [Check(missing, MISSING_VALUE.format(repr(column)))] if self.nulls == "refuse" else []
+
+    def value_checks(self, number: Reading, column: str) -> list[Check]:
+        """Return the checks of a column of values where there is one."""
         where = f"some values of column {column!r} are"
         checks = [Check(number.wrong, f"{where} not numbers. Correct them.")] if number.wrong else []
-        if self.nulls == "refuse":
-            checks.append(Check(missing or f"({number.sql}) IS NULL", MISSING_VALUE.format(repr(column))))
         if number.is_bit:
             return checks
         if self.values == "refuse":
@@ -144,7 +158,7 @@ class Request:
     def view(
         self,
         sql: str,
-        checks: Sequence[tuple[str, Sequence[Check]]],
+        scans: Sequence[Scan],
         *,
         has_values: bool,
         people_in_rows: bool,
@@ -152,7 +166,7 @@ class Request:
         names: tuple[str, ...] | None = None,
     ) -> RowsView:
         """Return the view of canonical rows that ``sql`` selects."""
-        scans = tuple((relation, tuple(some)) for relation, some in checks if some)
+        needed = tuple(scan for scan in scans if scan.texts)
         name = self.database.create_view(sql)
         people = self.people_sql
-        return RowsView(name, self.user_type, has_values, people, people_in_rows, names, text, self.database, scans)
+        return RowsView(name, self.user_type, has_values, people, people_in_rows, names, text, self.database, needed)

@@ -219,7 +219,8 @@ def _score(text: str, dialect: Dialect) -> tuple[bool, int]:
                 counts.add(len(row))
     except csv.Error:
         return False, min(header, 1)
-    return len(counts) == 1, header
+    # With one column everything fits: a table with a line too short must not be read as one.
+    return len(counts) == 1 and header > 1, header
 
 
 def utf8(dialect: Dialect) -> Dialect:

@@ -247,11 +247,13 @@ def _perturber(plan: Plan, table: OpenTable, public: Public, resources: Resource
 
 
 def _write_public(writer: ReleaseWriter, plan: Plan, public: Public) -> None:
-    """Write what is public knowledge: the list of attributes if one was stated, and P where readers need it."""
+    """Write what is public knowledge: the plan's list of attributes, and P where readers need it."""
     vocabulary = public.vocabulary
-    if vocabulary is not None and not vocabulary.is_numbered:
+    if vocabulary is None or plan.vocabulary is None:  # a list that the plan knows nothing of only says what is left out
+        return
+    if not vocabulary.is_numbered:
         writer.write_vocabulary(vocabulary)
-    if vocabulary is not None and plan.projection is not None and plan.projection.family == "gaussian":
+    if plan.projection is not None and plan.projection.family == "gaussian":
         writer.write_projection(vocabulary)
 
 

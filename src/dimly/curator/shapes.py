@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from dimly.curator.canonical import NO_ATTRIBUTE, ODD_ATTRIBUTE, Check, Nulls, Request, RowsView, Values
+from dimly.curator.canonical import NO_ATTRIBUTE, ODD_ATTRIBUTE, Check, Nulls, Request, RowsView, Scan, Values
 from dimly.curator.column_names import listing
 from dimly.curator.database import PrivateDatabase
 from dimly.curator.readings import Reading, element_type, kind_of, quoted, read_attribute, read_number, read_user
@@ -91,14 +91,15 @@ def _long(request: Request, attribute: str, value: str | None) -> RowsView:
         number = read_number(
             quoted(value), _type_of(source, value, "value"), column=value, columns=request.listing, name="value"
         )
-        checks += request.number_checks(number, value)
+        checks += request.value_checks(number, value)
+        checks += request.missing_checks(f"({number.sql}) IS NULL", value)
         fields.append(f"{request.in_range(number.sql)} AS v")
         keep.append("v > 0")
         selected += [] if request.bits else ["v"]
     where = f" WHERE {' AND '.join(keep)}" if keep else ""
     return request.view(
         f"SELECT {', '.join(selected)} FROM (SELECT {', '.join(fields)} FROM {source.name}){where}",
-        [(source.name, checks)],
+        [Scan.of(source.name, checks)],
         has_values=len(selected) == 3,
         people_in_rows=not keep,
         text=a.text,
@@ -127,7 +128,7 @@ def _listed(request: Request, attributes: str) -> RowsView:
     where = " WHERE u IS NOT NULL AND a IS NOT NULL" if request.nulls == "drop" else ""
     return request.view(
         f"SELECT u, a FROM (SELECT u, {a.sql} AS a FROM {flat}){where}",
-        [(source.name, checks), (flat, _attribute_checks(request, a))],
+        [Scan.of(source.name, checks), Scan.of(flat, _attribute_checks(request, a))],
         has_values=False,
         people_in_rows=False,
         text=a.text,

@@ -7,20 +7,17 @@ lists takes 40 times longer).
 
 from dataclasses import dataclass, field
 
-from dimly.curator.canonical import MISSING_VALUE, SEVERAL_ROWS, Check, Request, RowsView
+from dimly.curator.canonical import SEVERAL_ROWS, Check, Request, RowsView, Scan
 from dimly.curator.readings import Reading, is_categorical, kind_of, literal, quoted, read_number
 from dimly.errors import ParameterError
-
-_CHECKED_AT_ONCE = 4096  # checks that share a scan
 
 
 @dataclass(slots=True)
 class _Columns:
-    """Columns by what they hold: SQL of the cells by name. JSON cells can be either, each by its own type."""
+    """Columns by what they hold. JSON cells can be either, each by its own type."""
 
-    numbers: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, Reading] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
-    checks: list[Check] = field(default_factory=list)
 
 
 def wide_rows(request: Request, columns: list[str]) -> RowsView:
@@ -34,25 +31,21 @@ def wide_rows(request: Request, columns: list[str]) -> RowsView:
     found = _Columns()
     for column in columns:
         _sort_in(request, column, found)
-    scans = [
-        (request.source.name, found.checks[start : start + _CHECKED_AT_ONCE])
-        for start in range(0, len(found.checks), _CHECKED_AT_ONCE)
-    ]
-    scans.insert(0, (request.source.name, request.user_checks()))
-    has_values = not request.bits
+    source, names = request.source.name, tuple(found.numbers)
+    scans = [Scan.of(source, request.user_checks()), _cell_scan(request, found)]
+    listed = f"[{', '.join(map(literal, names))}]"
     if not found.texts:
-        names = tuple(found.numbers)
-        position = _numbers_sql(request, found.numbers, "CAST(a AS INTEGER)")
-        text = (f"list_extract([{', '.join(map(literal, names))}], ", " + 1)")
-        return request.view(position, scans, has_values=has_values, people_in_rows=False, text=text, names=names)
+        sql, text = _numbers_sql(request, found.numbers, "CAST(a AS INTEGER)"), (f"list_extract({listed}, ", " + 1)")
+        return request.view(sql, scans, has_values=not request.bits, people_in_rows=False, text=text, names=names)
     parts = [_texts_sql(request, found.texts)]
-    if found.numbers:
-        names_sql = f"[{', '.join(map(literal, found.numbers))}]"
-        parts.append(_numbers_sql(request, found.numbers, f"list_extract({names_sql}, CAST(a AS INTEGER) + 1)"))
-    known = f"(SELECT {request.user.sql} AS u FROM {request.source.name})"
+    if names:
+        parts.append(_numbers_sql(request, found.numbers, f"list_extract({listed}, CAST(a AS INTEGER) + 1)"))
+    known = f"(SELECT {request.user.sql} AS u FROM {source})"
     people = f"(SELECT count(*) > 1 AS repeated FROM {known} WHERE u IS NOT NULL GROUP BY u)"
-    scans.append((people, [Check("repeated", SEVERAL_ROWS)]))
-    return request.view(" UNION ALL ".join(parts), scans, has_values=has_values, people_in_rows=False, text=("", ""))
+    scans.append(Scan.of(people, [Check("repeated", SEVERAL_ROWS)]))
+    return request.view(
+        " UNION ALL ".join(parts), scans, has_values=not request.bits, people_in_rows=False, text=("", "")
+    )
 
 
 def _sort_in(request: Request, column: str, found: _Columns) -> None:
@@ -62,36 +55,60 @@ def _sort_in(request: Request, column: str, found: _Columns) -> None:
     if kind == "JSON" and by_column:
         is_text = f"json_type({sql}) = 'VARCHAR'"
         found.texts[column] = f"CASE WHEN {is_text} THEN {sql} ->> '$' END"
-        number = read_number(f"CASE WHEN NOT ({is_text}) THEN {sql} END", "JSON", column=column, columns="")
-        found.numbers[column] = _cell(request, number)
-        found.checks += request.number_checks(number, column, missing=f"{sql} IS NULL")
+        number = f"CASE WHEN NOT ({is_text}) THEN {sql} END"
+        found.numbers[column] = read_number(number, "JSON", column=column, columns="")
     elif is_categorical(type_) and by_column:
         found.texts[column] = f"CAST({sql} AS VARCHAR)"
-        if request.nulls == "refuse":
-            found.checks.append(Check(f"{sql} IS NULL", MISSING_VALUE.format(repr(column))))
     elif is_categorical(type_) and request.source.has_types:
         raise ParameterError(
-            f'columns must hold numbers under a plan of unit "attribute", got {column!r} of type {kind}. Its values would '
-            'be attributes of their own, and a change moves two of them: plan with unit="column", which doubles the '
-            "sensitivity, or leave it out."
+            f'columns must hold numbers under a plan of unit "attribute", got {column!r} of type {kind}. Its values '
+            'would be attributes of their own, and a change moves two of them: plan with unit="column", which '
+            "doubles the sensitivity, or leave it out."
         )
     else:
-        number = read_number(sql, type_, column=column, columns=request.listing, name="columns")
-        found.numbers[column] = sql if request.bits and number.is_bit else _cell(request, number)
-        found.checks += request.number_checks(number, column)
+        found.numbers[column] = read_number(sql, type_, column=column, columns=request.listing, name="columns")
 
 
-def _cell(request: Request, number: Reading) -> str:
-    """Return a cell as it is kept or dropped: a boolean for bits, else the value."""
-    return f"({number.sql}) > 0" if request.bits else request.in_range(number.sql)
+def _cell_scan(request: Request, found: _Columns) -> Scan:
+    """Return one pass that checks all cells: the least number of a failed check in each row, then of all rows."""
+    fields: list[str] = []
+    checks: list[Check] = []
+    cases: list[str] = []
+    for position, column in enumerate(dict.fromkeys([*found.numbers, *found.texts])):
+        own: list[Check] = []
+        missing: list[str] = []
+        # Cells are read in an inner query: once, and not once for each check.
+        if column in found.numbers:
+            number, named, wrong = found.numbers[column], f'"n{position}"', f'"w{position}"'
+            fields += [f"{number.sql} AS {named}", f"{number.wrong or 'false'} AS {wrong}"]
+            own += request.value_checks(Reading(named, number.wrong and wrong, is_bit=number.is_bit), column)
+            missing.append(f"{named} IS NULL")
+        if column in found.texts:
+            fields.append(f'{found.texts[column]} AS "t{position}"')
+            missing.append(f'"t{position}" IS NULL')
+        own += request.missing_checks(" AND ".join(missing), column)
+        if own:
+            whens = " ".join(f"WHEN {check.wrong} THEN {number}" for number, check in enumerate(own, len(checks)))
+            cases.append(f"CASE {whens} END")
+            checks += own
+    sql = f"SELECT min(least({', '.join(cases)})) FROM (SELECT {', '.join(fields)} FROM {request.source.name})"
+    return Scan(sql, tuple(check.text for check in checks))
 
 
-def _numbers_sql(request: Request, cells: dict[str, str], name: str) -> str:
+def _numbers_sql(request: Request, numbers: dict[str, Reading], name: str) -> str:
+    cells = [_cell(request, number, quoted(column)) for column, number in numbers.items()]
     # Columns are numbered for the while of the query, so that no name of theirs can clash with u, a or v.
-    numbered = ", ".join(f'{sql} AS "{position}"' for position, sql in enumerate(cells.values()))
+    numbered = ", ".join(f'{sql} AS "{position}"' for position, sql in enumerate(cells))
     inner = f"(SELECT {request.user.sql} AS u, {numbered} FROM {request.source.name})"
     fields, keep = (f"u, {name} AS a", "v") if request.bits else (f"u, {name} AS a, v", "v > 0")
     return f"SELECT {fields} FROM (UNPIVOT {inner} ON * EXCLUDE (u) INTO NAME a VALUE v) WHERE {keep}{_known(request)}"
+
+
+def _cell(request: Request, number: Reading, sql: str) -> str:
+    """Return a cell as it is kept or dropped: a boolean for bits, else the value."""
+    if not request.bits:
+        return request.in_range(number.sql)
+    return sql if number.is_bit else f"({number.sql}) > 0"
 
 
 def _texts_sql(request: Request, cells: dict[str, str]) -> str:

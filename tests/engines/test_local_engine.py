@@ -1,0 +1,57 @@
+"""The local engine where it has to cut and to forget: nothing of it can be seen in what it publishes."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.engines.engine import LocalEngine
+from tests.engines.tables import SHAPES, check, plan_for, vocabulary
+from tests.engines.test_sizes import LONG, crowd, table_of
+
+from dimly.curator import engine as local
+from dimly.curator.coding import CodedRows, CodedTable
+from dimly.curator.resources import Resources
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read seven rows at a time, and let no batch have more than ten unless one person does."""
+    rows = CodedTable.rows
+
+    def in_pieces(table: CodedTable) -> Iterator[CodedRows]:
+        for some in rows(table):
+            for start in range(0, len(some.users), 7):
+                yield CodedRows(*(None if column is None else column[start : start + 7] for column in some))
+
+    monkeypatch.setattr(CodedTable, "rows", in_pieces)
+    monkeypatch.setattr(local, "cut", partial(local.cut, most_rows=10))
+
+
+@pytest.fixture
+def no_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave memory for one row of the projection."""
+    monkeypatch.setattr(Resources, "rows_memory", property(lambda _: 1))
+
+
+@pytest.mark.usefixtures("small_batches", "no_room_for_rows")
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "sign+gaussian"])
+def test_batches_end_between_people_and_rows_are_derived_again(
+    mechanism: str, threads: int, tmp_path: Path
+) -> None:
+    people = crowd(50)
+    plan = plan_for(mechanism, listed=False)
+    release = LocalEngine().publish(
+        table_of(people), plan, roster=list(people), threads=threads, out=tmp_path / "out", **LONG
+    )
+    check(release, people)
+
+
+@pytest.mark.usefixtures("small_batches", "no_room_for_rows")
+@pytest.mark.parametrize("mechanism", ["sparse+gaussian", "noisy-distances", "ternary+gaussian"])
+def test_so_are_values_and_closed_vocabularies(mechanism: str, tmp_path: Path) -> None:
+    table, options, people = SHAPES["long with values"]()
+    plan = plan_for(mechanism, values=True)
+    release = LocalEngine().publish(table, plan, vocabulary=vocabulary(), out=tmp_path / "out", **options)
+    check(release, people, vocabulary())
