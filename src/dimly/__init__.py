@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dimly.analyst import Estimate, Release, Vector
+    from dimly.analyst import Combined, Estimate, Release, Vector, combine
     from dimly.api import open_release, publish
     from dimly.errors import (
         BudgetError,
@@ -42,7 +42,7 @@ _HOME = {
         "PrivacyWarning",
         "ReleaseError",
     ),
-    "analyst": ("Estimate", "Release", "Vector"),
+    "analyst": ("Combined", "Estimate", "Release", "Vector", "combine"),
     "api": ("open_release", "publish"),
     "mechanisms": ("MECHANISMS", "Plan", "Vocabulary", "best_k"),
     "privacy": (
@@ -62,6 +62,7 @@ __all__ = [
     "MECHANISMS",
     "Budget",
     "BudgetError",
+    "Combined",
     "Composition",
     "Cost",
     "DataError",
@@ -76,6 +77,7 @@ __all__ = [
     "Vector",
     "Vocabulary",
     "best_k",
+    "combine",
     "compose",
     "delta_of",
     "epsilon_of",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.crash.scenes import Inputs, Scene, copy_release
+from tests.crash.scenes import Inputs, Scene
 
 
 @pytest.fixture(scope="session")
@@ -33,41 +33,50 @@ def scene(workshop: Path, inputs: Inputs) -> Iterator[Scene]:
         yield Scene(Path(folder), inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A release, its ledger, and how long the command took from the first sign of it to its end."""
-
-    release: Path
-    ledger: Path
-    seconds: float
-
-    def scene(self, folder: Path, inputs: Inputs) -> Scene:
-        """Return a scene in which this release was published."""
-        shutil.copyfile(self.ledger, folder / "ledger.db")
-        scene = Scene(folder, inputs)
-        copy_release(self.release, scene.target)
-        return scene
+@pytest.fixture(scope="session")
+def published(workshop: Path, inputs: Inputs) -> "Published":
+    """Publish the table, undisturbed."""
+    return _publish(workshop / "published", inputs)
 
 
 @pytest.fixture(scope="session")
-def published(workshop: Path, inputs: Inputs) -> Published:
-    """Publish the table, undisturbed."""
-    folder = workshop / "published"
+def widely_published(workshop: Path, inputs: Inputs) -> "Published":
+    """Publish the table by the wide plan, undisturbed."""
+    published = _publish(workshop / "widely", inputs, wide=True)
+    assert len(list((published.release / "sketches").iterdir())) == 2
+    return published
+
+
+@pytest.fixture
+def published_scene(workshop: Path, published: "Published", inputs: Inputs) -> Iterator[Scene]:
+    """Return a scene with a release, and its charge in the ledger."""
+    with tempfile.TemporaryDirectory(dir=workshop) as name:
+        folder = Path(name)
+        shutil.copyfile(published.ledger, folder / "ledger.db")
+        scene = Scene(folder, inputs)
+        shutil.copytree(published.release, scene.target)
+        yield scene
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A release, its id and ledger, and how long the command took from the first sign of it to its end."""
+
+    release: Path
+    id: str
+    ledger: Path
+    seconds: float
+
+
+def _publish(folder: Path, inputs: Inputs, *, wide: bool = False) -> Published:
     folder.mkdir()
     scene = Scene(folder, inputs)
-    with scene.start(out=scene.target) as run:
+    with scene.start(out=scene.target, wide=wide) as run:
         run.wait_for("staging")
         begun = time.monotonic()
         ended = run.result()
         seconds = time.monotonic() - begun
     assert ended.code == 0, ended.err
     assert scene.leftovers() == []
-    assert len(list((scene.target / "sketches").iterdir())) == 2
-    return Published(scene.target, scene.ledger, seconds)
-
-
-@pytest.fixture
-def published_scene(workshop: Path, published: Published, inputs: Inputs) -> Iterator[Scene]:
-    """Return a scene with a release, and its charge in the ledger."""
-    with tempfile.TemporaryDirectory(dir=workshop) as folder:
-        yield published.scene(Path(folder), inputs)
+    (found,) = scene.releases().values()
+    return Published(scene.target, found, scene.ledger, seconds)

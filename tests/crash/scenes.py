@@ -1,6 +1,7 @@
 """The real command in a process of its own, watched from outside and ended at a chosen moment.
 
-The table is made so that a run does all that can go wrong in it: sorting spills, and the release has two parts.
+The table is made so that a run does all that can go wrong in it: sorting spills, and by the wide plan the release
+has two parts.
 """
 
 import contextlib
@@ -17,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.plans import SEED
@@ -37,6 +37,7 @@ PERSON, ATTRIBUTE = b"zebra", b"quokka"
 
 N_PEOPLE = 9_000
 N_ROWS = 150_000
+NEWCOMERS = range(N_PEOPLE, N_PEOPLE + 3_000)
 MEMORY = "240MB"
 _LONG = 300
 _HANGS = 300
@@ -61,28 +62,34 @@ class Inputs:
 
     plan: Plan
     plan_file: Path
+    wide_plan_file: Path
+    """So many numbers a person that there are two parts."""
     table: Path
-    more_people: Path
-    """Of the same shape, with 3,000 people who are not in ``table``."""
+    newcomers: Path
+    """A table of people who are not in ``table``."""
 
     @classmethod
     def make(cls, folder: Path) -> "Inputs":
         """Write a plan and private tables."""
-        plan = Plan.of("counting+laplace", Budget(1.0), k=4096, seed=SEED)
-        plan_file = folder / "plan.json"
-        plan_file.write_text(plan.to_json(), encoding="utf-8")
-        table, more = folder / "table.parquet", folder / "more.parquet"
-        _write_table(table, first=0, n_people=N_PEOPLE, n_rows=N_ROWS)
-        _write_table(more, first=N_PEOPLE, n_people=3_000, n_rows=20_000)
-        return cls(plan, plan_file, table, more)
+        plan, wide = (Plan.of("counting+laplace", Budget(1.0), k=k, seed=SEED) for k in (64, 4096))
+        made = cls(plan, folder / "plan", folder / "wide", folder / "table.parquet", folder / "newcomers.parquet")
+        made.plan_file.write_text(plan.to_json(), encoding="utf-8")
+        made.wide_plan_file.write_text(wide.to_json(), encoding="utf-8")
+        _write_table(made.table, people=range(N_PEOPLE), n_rows=N_ROWS)
+        _write_table(made.newcomers, people=NEWCOMERS, n_rows=20_000)
+        return made
 
 
-def _write_table(path: Path, *, first: int, n_people: int, n_rows: int) -> None:
-    people = first + np.arange(n_rows) % n_people
+def person(number: int) -> str:
+    """Return an id."""
+    return f"{PERSON.decode()}-{number}"
+
+
+def _write_table(path: Path, *, people: range, n_rows: int) -> None:
+    ids = [person(people[number % len(people)]) for number in range(n_rows)]
     # Long and all different: their texts alone do not fit in memory.
     attributes = [f"{ATTRIBUTE.decode()}-{number:09d}-".ljust(_LONG, "x") for number in range(n_rows)]
-    table = pa.table({"person": [f"{PERSON.decode()}-{number}" for number in people], "page": attributes})
-    pq.write_table(table, path, row_group_size=30_000, compression="zstd")
+    pq.write_table(pa.table({"person": ids, "page": attributes}), path, row_group_size=30_000, compression="zstd")
 
 
 class Scene:
@@ -99,9 +106,10 @@ class Scene:
         if not self.ledger.exists():
             Ledger.create(self.ledger).add_dataset(DATASET, epsilon=epsilon)
 
-    def start(self, *options: object, table: Path | None = None, out: Path | None = None) -> "Run":
+    def start(self, *options: object, table: Path | None = None, out: Path | None = None, wide: bool = False) -> "Run":
         """Start publishing; ``options`` are added to the command line."""
-        line: list[object] = ["publish", table or self.inputs.table, "--plan", self.inputs.plan_file]
+        plan = self.inputs.wide_plan_file if wide else self.inputs.plan_file
+        line: list[object] = ["publish", table or self.inputs.table, "--plan", plan]
         line += ["--user", "person", "--attribute", "page", "--ledger", self.ledger, "--dataset", DATASET]
         line += ["--temp", self.temp, "--memory", MEMORY, *options]
         if out is not None:
@@ -126,14 +134,15 @@ class Scene:
         assert set(self.releases().values()) <= counting
 
     def check_left_by_kill(self) -> None:
-        """What a kill leaves is hidden or in ``--temp``, has the names that the next start looks for, and is ours alone."""
+        """What a kill leaves has the names that the next start looks for, and is readable by its owner alone."""
         for path in self.leftovers():
             assert path.name.startswith(staging.PREFIX if path.parent == self.parent else SPILL_PREFIX)
             assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
     def start_again(self) -> None:
         """Publish somebody else into the same folders: that must remove all that dead runs left there."""
-        other = Scene.ledger_beside(self)
+        other = self.ledger.with_name("other.db")
+        Ledger.create(other).add_dataset(DATASET, epsilon=1.0)
         table = pa.table({"person": [1, 2], "page": ["tea", "jam"]})
         plan = Plan.of("counting+laplace", Budget(1.0), k=4, seed=SEED)
         out = self.parent / "other"
@@ -157,11 +166,6 @@ class Scene:
         assert not _files_with(self.temp, PERSON)
         assert not _files_with(self.temp, ATTRIBUTE)
         assert not _files_with(self.parent, ATTRIBUTE)
-
-    def ledger_beside(self) -> Path:
-        path = self.ledger.with_name("other.db")
-        Ledger.create(path).add_dataset(DATASET, epsilon=1.0)
-        return path
 
 
 class Run:
@@ -189,9 +193,13 @@ class Run:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
 
-    def end(self, number: signal.Signals) -> "Ended":
-        """Send a signal, unless the process has ended, and return what came of it."""
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process has ended."""
         self._process.send_signal(number)
+
+    def end(self, number: signal.Signals) -> "Ended":
+        """Send a signal and return what came of it."""
+        self.send(number)
         return self.result()
 
     def result(self) -> "Ended":
@@ -223,7 +231,9 @@ class Run:
                 return any(scene.parent.glob(f"{staging.PREFIX}*/*/sketches/*"))
             case "visible":
                 return _inode(self._target) not in (None, inode)
-        row = ledger.execute("SELECT state, sealed_at FROM charge ORDER BY id LIMIT -1 OFFSET ?", (n_charges,)).fetchone()
+        row = ledger.execute(
+            "SELECT state, sealed_at FROM charge ORDER BY id LIMIT -1 OFFSET ?", (n_charges,)
+        ).fetchone()
         state, sealed = row or (None, None)
         return {"sampling": state == "sampling", "sealed": sealed is not None, "noted": state == "visible"}[event]
 
@@ -236,18 +246,17 @@ class Ended:
     out: str
     err: str
 
-    def check_one_line(self, code: int) -> str:
-        """Return the line of a command that failed and said nothing of the data; warnings aside."""
-        lines = [line for line in self.err.splitlines() if not line.startswith("warning: ")]
-        assert (self.code, len(lines)) == (code, 1), self.err
+    def messages(self) -> list[str]:
+        """Return the lines on stderr but for warnings, none of which may tell of the data."""
         assert PERSON.decode() not in self.err
         assert ATTRIBUTE.decode() not in self.err
+        return [line for line in self.err.splitlines() if not line.startswith("warning: ")]
+
+    def check_one_line(self, code: int) -> str:
+        """Return the only line of a command that failed with an exit code."""
+        lines = self.messages()
+        assert (self.code, len(lines), self.out) == (code, 1, ""), self.err
         return lines[0]
-
-
-def copy_release(source: Path, target: Path) -> None:
-    """Copy a release without its bytes: files are never written to, and folders are new."""
-    shutil.copytree(source, target, copy_function=os.link)
 
 
 def _environment() -> dict[str, str]:

@@ -1,12 +1,12 @@
 """``kill -9`` at any moment: a complete release or none, never uncharged, and nothing private after the next start.
 
 20 kills in the tests, ``DIMLY_KILLS`` of them in ``make torture``. Kill number i is drawn from the seed
-``DIMLY_KILL_SEED`` (0 by default) and i. Its kind and what it waits for come from a cycle of twenty: either the whole run,
-where the moment is uniform from the first sign of the run to a little after its usual end; or something that can be seen
-from outside, and then up to 10 ms more, because what must not be torn apart there takes a few milliseconds.
+``DIMLY_KILL_SEED`` (0 by default) and i. Its kind and what it waits for come from a cycle of twenty: either the whole
+run, where the moment is uniform from the first sign of the run to a little after its usual end; or something that can
+be seen from outside, and then up to 10 ms more, because what must not be torn apart there takes a few milliseconds.
 
-What is asserted holds at every moment, so that a slow or a busy machine raises no false alarm: a run that ends before it is
-killed must have published.
+What is asserted holds at every moment, so that a slow or a busy machine raises no false alarm: a run that ends before
+it is killed must have published.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import pytest
 from tests.crash.conftest import Published
-from tests.crash.scenes import DATASET, Ended, Event, Run, Scene
+from tests.crash.scenes import DATASET, NEWCOMERS, Ended, Event, Run, Scene, person
 
 import dimly
 from dimly.curator.ledger import Ledger
@@ -24,7 +24,7 @@ from dimly.errors import BudgetError
 
 KILLS = int(os.environ.get("DIMLY_KILLS", "20"))
 SEED = os.environ.get("DIMLY_KILL_SEED", "0")
-_JITTER = 0.01
+JITTER = 0.01
 _BEYOND = 1.05
 
 Kind = Literal["publish", "overwrite", "append", "update"]
@@ -64,15 +64,20 @@ class Kill(NamedTuple):
         if self.event is None:
             run.wait_for("staging", seconds=self.share * _BEYOND * usual)
         else:
-            run.wait_for(self.event, seconds=self.share * _JITTER)
+            run.wait_for(self.event, seconds=self.share * JITTER)
         ended = run.end(signal.SIGKILL)
         assert ended.code in (0, -signal.SIGKILL), ended.err
         return ended
 
 
+def share(number: int) -> float:
+    """Return at what part of the time that may pass a kill strikes, in [0, 1)."""
+    return Random(f"{SEED} {number}").random()  # noqa: S311 - to be the same again
+
+
 def kills(kind: Kind) -> "pytest.MarkDecorator":
     """Run a test once for each kill of a kind."""
-    drawn = {number: Kill(*CYCLE[number % len(CYCLE)], Random(f"{SEED} {number}").random()) for number in range(KILLS)}
+    drawn = {number: Kill(*CYCLE[number % len(CYCLE)], share(number)) for number in range(KILLS)}
     chosen = {number: kill for number, kill in drawn.items() if kill.kind == kind}
     return pytest.mark.parametrize("kill", chosen.values(), ids=[f"{n}-{kill.event}" for n, kill in chosen.items()])
 
@@ -86,9 +91,9 @@ def check_release(scene: Scene, ended: Ended) -> None:
 
 
 @kills("publish")
-def test_a_release_is_complete_or_not_there(kill: Kill, scene: Scene, published: Published) -> None:
-    with scene.start(out=scene.target) as run:
-        ended = kill.strike(run, published.seconds)
+def test_a_release_is_complete_or_not_there(kill: Kill, scene: Scene, widely_published: Published) -> None:
+    with scene.start(out=scene.target, wide=True) as run:
+        ended = kill.strike(run, widely_published.seconds)
     check_release(scene, ended)
     assert scene.target.exists() or ended.code != 0
     assert [charge.counts for charge in scene.charges()] in ([], [True])
@@ -98,13 +103,12 @@ def test_a_release_is_complete_or_not_there(kill: Kill, scene: Scene, published:
 @kills("overwrite")
 def test_the_old_release_is_there_or_the_new_one(kill: Kill, published_scene: Scene, published: Published) -> None:
     scene = published_scene
-    (old,) = scene.releases().values()
     with scene.start("--overwrite", out=scene.target) as run:
         ended = kill.strike(run, published.seconds)
     check_release(scene, ended)
     (seen,) = scene.releases().values()
     _, *new = scene.charges()
-    assert seen in {old, *(charge.release_id for charge in new)}
+    assert seen in {published.id, *(charge.release_id for charge in new)}
     assert sum(charge.counts for charge in scene.charges()) == 1 + len(new)  # the old one may have been copied
     scene.start_again()
 
@@ -114,20 +118,18 @@ def test_a_release_that_grows_is_the_old_or_the_new_one(
     kill: Kill, published_scene: Scene, published: Published
 ) -> None:
     scene = published_scene
-    (old,) = scene.releases().values()
-    more = scene.inputs.more_people
-    with scene.start("--append", scene.target, table=more) as run:
+    with scene.start("--append", scene.target, table=scene.inputs.newcomers) as run:
         ended = kill.strike(run, published.seconds)
     check_release(scene, ended)
     (seen,) = scene.releases().values()
     _, *new = scene.charges()
-    assert seen in {old, *(charge.release_id for charge in new)}
+    assert seen in {published.id, *(charge.release_id for charge in new)}
     if any(charge.n_users is not None for charge in new):  # noise may have been drawn for them, and seen
         with pytest.raises(BudgetError, match="in it already"):
             append(scene)
-        if seen == old:
+        if seen == published.id:
             Ledger(scene.ledger).forgive(new[0].id, reason="nobody saw the folder", force=new[0].release_id is not None)
-    if seen == old:
+    if seen == published.id:
         append(scene)
         (seen,) = scene.releases().values()
         assert seen == scene.charges()[-1].release_id
@@ -137,23 +139,23 @@ def test_a_release_that_grows_is_the_old_or_the_new_one(
 @kills("update")
 def test_an_update_leaves_the_old_release_alone(kill: Kill, published_scene: Scene, published: Published) -> None:
     scene = published_scene
-    (old,) = scene.releases().values()
     new = scene.parent / "updated"
     with scene.start("--update", scene.target, out=new) as run:
         ended = kill.strike(run, published.seconds)
     check_release(scene, ended)
-    assert scene.releases()[scene.target] == old
+    assert scene.releases()[scene.target] == published.id
     assert new.exists() or ended.code != 0
     scene.start_again()
 
 
 def append(scene: Scene) -> None:
-    """Add more people to the release of a scene."""
+    """Add the newcomers to the release of a scene."""
     dimly.publish(
-        scene.inputs.more_people,
+        scene.inputs.newcomers,
         scene.inputs.plan,
         user="person",
         attribute="page",
+        roster=[person(number) for number in NEWCOMERS],
         append=scene.target,
         ledger=scene.ledger,
         dataset=DATASET,

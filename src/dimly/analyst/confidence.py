@@ -43,11 +43,34 @@ class Skewness(NamedTuple):
     share: float = 1.0
     """Of the third cumulant that is left where counting blends sums in, which are symmetric."""
 
+    def third_cumulant(self, squared_distance: Floats) -> Floats:
+        """Return the third cumulant of the estimate at a squared distance."""
+        n, s = self.sides, squared_distance / self.k + self.sides * self.variance
+        return np.asarray(self.share * self.k * (n * self.sixth + 12 * n * self.fourth * s + 8 * s**3))
+
     def __call__(self, squared_distance: Floats, variance: Floats) -> Floats:
         """Return the skewness at a squared distance where the estimate has that variance."""
-        n, s = self.sides, squared_distance / self.k + self.sides * self.variance
-        third = self.share * self.k * (n * self.sixth + 12 * n * self.fourth * s + 8 * s**3)
-        return np.minimum(third / np.where(variance > 0, variance, np.inf) ** 1.5, _MOST_SKEWED)
+        return _skewness(self.third_cumulant(squared_distance), variance)
+
+
+class MixedSkewness(NamedTuple):
+    """Skewness of a weighted sum of independent estimates: third cumulants add up, each times its weight cubed."""
+
+    weights: tuple[float, ...]
+    parts: tuple[Skewness | None, ...]
+    """None: symmetric."""
+
+    def __call__(self, squared_distance: Floats, variance: Floats) -> Floats:
+        """Return the skewness at a squared distance where the sum has that variance."""
+        third = np.zeros_like(squared_distance)
+        for weight, part in zip(self.weights, self.parts, strict=True):
+            if part is not None:
+                third = third + weight**3 * part.third_cumulant(squared_distance)
+        return _skewness(third, variance)
+
+
+def _skewness(third: Floats, variance: Floats) -> Floats:
+    return np.minimum(third / np.where(variance > 0, variance, np.inf) ** 1.5, _MOST_SKEWED)
 
 
 def distance_skewness(plan: Plan, *, sides: int) -> Skewness | None:
@@ -74,7 +97,7 @@ def unified_interval(
     *,
     confidence: float = 0.95,
     largest: ArrayLike = np.inf,
-    skewness: Skewness | None = None,
+    skewness: Skewness | MixedSkewness | None = None,
 ) -> tuple[Floats, Floats]:
     """Return what is not surprising, from the smallest to the largest.
 
@@ -88,7 +111,7 @@ def unified_interval(
         In (0, 1).
     largest : array_like
         Largest truth there can be, such as the number of attributes.
-    skewness : Skewness, optional
+    skewness : Skewness or MixedSkewness, optional
         None: symmetric.
 
     Returns
@@ -132,7 +155,7 @@ class _Reach(NamedTuple):
 
 
 def _ends(
-    est: Floats, variance: Polynomial, reaches: tuple[_Reach, _Reach], skewness: Skewness | None
+    est: Floats, variance: Polynomial, reaches: tuple[_Reach, _Reach], skewness: Skewness | MixedSkewness | None
 ) -> tuple[Floats, Floats]:
     square, linear, constant = (np.asarray(part) for part in variance)
     possible = np.maximum(est, 0.0)

@@ -2,14 +2,28 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.analyst.confidence import Skewness, distance_skewness, unified_interval
+from dimly.analyst.denoising import Denoiser
 from dimly.analyst.estimate import Arrays, Estimate, choose, exactly, scalar, unknown, within_one
-from dimly.analyst.readers import Pairs, Reader, Side, reader_of
+from dimly.analyst.readers import Pairs, Reader, reader_of
+from dimly.analyst.selection import (
+    Chosen,
+    Compared,
+    Published,
+    Who,
+    Whom,
+    at_limit,
+    check_lengths,
+    chosen,
+    compared,
+    positions_of,
+    saturated,
+)
 from dimly.analyst.vector import Vector, own_steps
 from dimly.errors import ParameterError
 from dimly.mechanisms.attributes import Vocabulary
@@ -17,14 +31,10 @@ from dimly.mechanisms.error_models import Floats, Polynomial
 from dimly.mechanisms.intervals import ratio_interval
 from dimly.mechanisms.plan import Plan
 from dimly.release.guarantee import guarantee
-from dimly.release.sketches import Sketches
+from dimly.release.sketches import published_layout
 from dimly.release.stored import StoredSketches
 
 _MOST_IN_A_MATRIX = 3_000
-
-User = int | str | np.integer[Any]
-Who = User | Vector
-Whom = Who | ArrayLike
 
 
 class Release:
@@ -54,7 +64,7 @@ class Release:
     (True, True, 20)
     """
 
-    def __init__(self, sketches: Sketches | StoredSketches, *, vocabulary: Iterable[object] | None = None) -> None:
+    def __init__(self, sketches: Published, *, vocabulary: Iterable[object] | None = None) -> None:
         self._sketches = sketches
         self._attributes = vocabulary
         self._reader: Reader | None = reader_of(sketches.plan)
@@ -121,7 +131,11 @@ class Release:
         return self._distance_estimate(self._compare(a, b), confidence)
 
     def distance_matrix(self, users: ArrayLike | None = None, *, confidence: float = 0.95) -> Arrays:
-        """Return the squared distances of all pairs of a small set of users (all of them by default)."""
+        """Return the squared distances of all pairs of a small set of users (all of them by default).
+
+        Small, since four numbers of each pair are held: three thousand people make 0.3 GB. See :meth:`neighbor_graph`
+        for the near ones of everybody.
+        """
         positions = np.arange(len(self)) if users is None else self._positions(users)
         n = len(positions)
         if n > _MOST_IN_A_MATRIX:
@@ -129,11 +143,12 @@ class Release:
         if self._reader is None:
             rows, columns = np.meshgrid(positions, positions, indexing="ij")
             return self._condensed(rows, columns, confidence)
-        side = Side(self.values[positions], noisy=True, positions=positions)
+        whole = Chosen(self._sketches, positions)
+        side = whole.cut(slice(None))
         pairs = self._reader.pairs(self._reader.gram(side, side), side, side)
         same = positions[:, None] == positions[None, :]
-        lost = _saturated(side)
-        return self._distance_estimate(_Compared(side, side, pairs, same, lost[:, None] | lost), confidence)
+        lost = saturated(side)
+        return self._distance_estimate(Compared(whole, whole, pairs, same, lost[:, None] | lost), confidence)
 
     def inner_product(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the inner product of two people; for bits the number of attributes that they share."""
@@ -214,6 +229,11 @@ class Release:
         found = within_one(value, np.sqrt(variance), confidence)
         return _like_input(choose(lost, unknown(lost.shape, 1.0), found), user)
 
+    @cached_property
+    def denoiser(self) -> Denoiser:
+        """The map that shrinks noise; fitted to the whole release when it is first asked for."""
+        return Denoiser.of(self._sketches)
+
     def project(self, attributes: Iterable[object] | Mapping[Any, float]) -> Vector:
         """Return the analyst's own vector: a set of attributes, or a mapping from attributes to values in [0, 1].
 
@@ -230,7 +250,7 @@ class Release:
         if plan.vocabulary is not None and names and (self.vocabulary.codes(names) < 0).any():
             raise ParameterError("attributes must be of the plan's vocabulary. Leave out those that are not.")
         if plan.projection is None:
-            bits = np.zeros(8 * self.values.shape[1], np.uint8)
+            bits = np.zeros(8 * published_layout(plan, 1)[1][1], np.uint8)
             if names:
                 bits[self.vocabulary.codes(names)] = 1
             row: NDArray[Any] = np.packbits(bits, bitorder="little")
@@ -249,35 +269,15 @@ class Release:
     def _largest(self) -> float:
         return np.inf if self.plan.n_attributes is None else float(self.plan.n_attributes)
 
-    def _compare(self, a: Whom, b: Whom) -> "_Compared":
+    def _compare(self, a: Whom, b: Whom) -> Compared:
         self._need_reader("inner products")
         assert self._reader is not None  # noqa: S101
-        x, y = self._side(a), self._side(b)
-        if not x.noisy and y.noisy:
-            x, y = y, x
-        _check_lengths(len(x.rows), len(y.rows))
-        if isinstance(a, Vector) and isinstance(b, Vector):  # nothing to estimate
-            norms, inner = (a.squared_norm, b.squared_norm), a.inner_product(b)
-            exact = Pairs(*(np.array([float(n)]) for n in (*norms, inner, sum(norms) - 2 * inner)))
-            return _Compared(x, y, exact, np.array([False]), np.array([False]))
-        pairs = self._reader.pairs(self._reader.sums(x, y), x, y)
-        lost = np.broadcast_to(_saturated(x) | _saturated(y), pairs.inner_product.shape)
-        if x.positions is None or y.positions is None:
-            return _Compared(x, y, pairs, np.zeros(len(pairs.inner_product), np.bool_), lost)
-        same = x.positions == y.positions
-        # A person's noise is the same on both sides: the product with oneself is told by the squared norm.
-        pairs = pairs._replace(inner_product=np.where(same, pairs.squared_norm_x, pairs.inner_product))
-        return _Compared(x, y, pairs, same, lost)
+        return compared(self._reader, self._side(a), self._side(b))
 
-    def _side(self, who: Whom) -> Side:
-        if isinstance(who, Vector):
-            if who.plan != self.plan:
-                raise ParameterError("a vector must be made by project of this release: it belongs to another plan.")
-            return Side(who.row[None, :], noisy=False, squared_norm=who.squared_norm, total=who.total)
-        positions = self._positions(who)
-        return Side(self.values[positions], noisy=True, positions=positions)
+    def _side(self, who: Whom) -> Chosen:
+        return chosen(self._sketches, who)
 
-    def _distance_estimate(self, compared: "_Compared", confidence: float) -> Arrays:
+    def _distance_estimate(self, compared: Compared, confidence: float) -> Arrays:
         x, y, pairs, same, lost = compared
         if not x.noisy:  # both are the analyst's own
             return exactly(pairs.squared_distance)
@@ -293,7 +293,7 @@ class Release:
         skewness = distance_skewness(self.plan, sides=1)
         return _inverted(value, variance, confidence, largest=self._largest, skewness=skewness)
 
-    def _joint(self, pairs: Pairs, y: Side) -> Floats:
+    def _joint(self, pairs: Pairs, y: Chosen) -> Floats:
         norms = pairs.possible_norms
         inner = np.clip(pairs.inner_product, 0.0, np.sqrt(norms[0] * norms[1]))
         return self.plan.error.joint(norms, inner, one_sided=not y.noisy)
@@ -302,37 +302,20 @@ class Release:
         if isinstance(a, Vector) or isinstance(b, Vector):
             raise ParameterError("noisy distances hold pairs of published people only. Publish sketches instead.")
         rows, columns = self._positions(a), self._positions(b)
-        _check_lengths(len(rows), len(columns))
+        check_lengths(len(rows), len(columns))
         rows, columns = np.broadcast_arrays(rows, columns)
         return self._condensed(rows, columns, confidence)
 
     def _condensed(self, rows: NDArray[np.int64], columns: NDArray[np.int64], confidence: float) -> Arrays:
         """Look pairs of positions up in the upper triangle; nobody is at any distance from himself."""
-        n = len(self)
         same = rows == columns
-        low, high = np.minimum(rows, columns), np.maximum(rows, columns)
-        places = np.where(same, 0, low * (2 * n - low - 1) // 2 + (high - low - 1))
-        steps = np.zeros(same.shape, self.values.dtype)
-        steps[~same] = self.values[places[~same]]
+        steps = self._sketches.pairs(rows.reshape(-1), columns.reshape(-1)).reshape(rows.shape)
         found = _inverted(steps * self.plan.scale, self.plan.error.distance(), confidence, largest=self._largest)
-        found = choose(_at_limit(steps), unknown(same.shape, self._largest), found)
+        found = choose(at_limit(steps), unknown(same.shape, self._largest), found)
         return choose(same, exactly(np.zeros(same.shape)), found)
 
     def _positions(self, users: Any) -> NDArray[np.int64]:
-        textual = self.users.dtype.kind == "T"
-        try:
-            ids = _as_ids(users, textual=textual)
-        except (TypeError, ValueError):
-            raise ParameterError(f"users must be {'text' if textual else 'integers'}, as in this release.") from None
-        if ids.ndim != 1:
-            raise ParameterError("users must be one id or a list of ids.")
-        wanted = ids.astype(self.users.dtype)
-        places = np.searchsorted(self.users, wanted)
-        found = (places < len(self.users)) & (wanted == ids)  # a large unsigned id is none of ours
-        found[found] = self.users[places[found]] == wanted[found]
-        if not found.all():
-            raise ParameterError("users must be in this release, and some are not. `user in release` tells.")
-        return places
+        return positions_of(self._sketches, users)
 
     def _need_reader(self, what: str) -> None:
         if self._reader is None:
@@ -343,53 +326,6 @@ class Release:
             raise ParameterError(
                 f"{what} is about bits: this release holds values in steps of 1/{self.plan.resolution}."
             )
-
-
-class _Compared(NamedTuple):
-    """Both sides, the analyst's own vector second if there is one, and their estimates."""
-
-    x: Side
-    y: Side
-    pairs: Pairs
-    same: NDArray[np.bool_]
-    """Who is compared with himself."""
-    lost: NDArray[np.bool_]
-    """Whose published numbers are saturated: they say "at least", and no more."""
-
-
-def _saturated(side: Side) -> NDArray[np.bool_]:
-    """Return which rows hold a number at the limit of its type; packed bits and vectors of one's own have none."""
-    if not side.noisy or side.rows.dtype == np.uint8:
-        return np.zeros(len(side.rows), np.bool_)
-    saturated: NDArray[np.bool_] = np.any(_at_limit(side.rows), axis=1)
-    return saturated
-
-
-def _at_limit(values: NDArray[Any]) -> NDArray[np.bool_]:
-    limits = np.iinfo(values.dtype)
-    at_limit: NDArray[np.bool_] = np.logical_or(values == limits.min, values == limits.max)
-    return at_limit
-
-
-def _as_ids(users: Any, *, textual: bool) -> NDArray[Any]:
-    """Return ids as a list of integers or of text; ValueError if they are something else."""
-    given = np.asarray(users) if hasattr(users, "__array__") else users
-    kind = given.dtype.kind if isinstance(given, np.ndarray) else "O"
-    if textual:
-        if kind not in "OUT":
-            raise ValueError(kind)
-        return np.atleast_1d(np.asarray(given, dtype=np.dtypes.StringDType(coerce=False)))
-    ids = np.atleast_1d(np.array(given.tolist() if kind == "O" and isinstance(given, np.ndarray) else given))
-    if ids.size == 0:
-        return ids.astype(np.int64)
-    if ids.dtype.kind not in "iu":
-        raise ValueError(kind)
-    return ids
-
-
-def _check_lengths(n: int, m: int) -> None:
-    if n != m and 1 not in (n, m):
-        raise ParameterError(f"both sides must name equally many users, got {n} and {m}.")
 
 
 def _is_one(*given: Any) -> bool:

@@ -9,12 +9,15 @@ from typer.core import TyperGroup
 
 import dimly
 from dimly.cli import faults
+from dimly.cli.distance import distance
 from dimly.cli.inspect import inspect
 from dimly.cli.ledger import ledger
+from dimly.cli.neighbors import neighbors
 from dimly.cli.options import asks_for_debug
 from dimly.cli.output import show_own_warnings
 from dimly.cli.plan import plan
 from dimly.cli.publish import publish
+from dimly.cli.segments import segments
 from dimly.cli.verify import verify
 
 
@@ -61,11 +64,12 @@ def _front_door(
     """See how far apart people are, without seeing who they are.
 
     A curator makes a plan, publishes a table of people by it, and gives the release folder away.
-    An analyst estimates distances from it. A ledger counts what has been spent.
+    An analyst estimates distances from it, and finds neighbors and segments. A ledger counts what has been spent.
 
     $ dimly plan --mechanism counting+laplace --k 256 --epsilon 1 -o plan.json
     $ dimly publish visits.parquet --plan plan.json --user person --attribute place --out release
     $ dimly verify release
+    $ dimly neighbors release --user ada
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), nl=False)
@@ -74,6 +78,9 @@ def _front_door(
 app.command(rich_help_panel="Curator")(plan)
 app.command(rich_help_panel="Curator")(publish)
 app.add_typer(ledger, name="ledger", rich_help_panel="Curator")
+app.command(rich_help_panel="Analyst")(distance)
+app.command(rich_help_panel="Analyst")(neighbors)
+app.command(rich_help_panel="Analyst")(segments)
 app.command(rich_help_panel="Anyone")(inspect)
 app.command(rich_help_panel="Anyone")(verify)
 

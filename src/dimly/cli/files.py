@@ -8,7 +8,28 @@ from pathlib import Path
 from dimly.errors import ParameterError
 
 
+def check_output(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that cannot be written: before hours of work, not after them.
+
+    Raises
+    ------
+    ParameterError
+        If the file exists, or its folder does not.
+    """
+    if not path.parent.is_dir():
+        raise ParameterError(f"output must be in a folder that exists, got {str(path)!r}. Make the folder first.")
+    if path.is_dir():
+        raise ParameterError(f"output must be a file, got {str(path)!r}, which is a folder. Name a file in it.")
+    if not overwrite and path.exists():
+        raise _taken(path)
+
+
 def write_text(path: Path, text: str, *, overwrite: bool) -> None:
+    """Write a file in one step; see :func:`write_bytes`."""
+    write_bytes(path, text.encode(), overwrite=overwrite)
+
+
+def write_bytes(path: Path, content: bytes | memoryview, *, overwrite: bool) -> None:
     """Write a file in one step; an existing one is refused unless ``overwrite``.
 
     Raises
@@ -16,19 +37,11 @@ def write_text(path: Path, text: str, *, overwrite: bool) -> None:
     ParameterError
         If the file exists, or its folder does not.
     """
-    taken = ParameterError(
-        f"output must be a new file, got {str(path)!r}, which exists. Add --overwrite to replace it."
-    )
-    if not path.parent.is_dir():
-        raise ParameterError(f"output must be in a folder that exists, got {str(path)!r}. Make the folder first.")
-    if path.is_dir():
-        raise ParameterError(f"output must be a file, got {str(path)!r}, which is a folder. Name a file in it.")
-    if not overwrite and path.exists():
-        raise taken
+    check_output(path, overwrite=overwrite)
     draft = path.with_name(f".dimly-{secrets.token_hex(8)}")
     try:
-        with draft.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with draft.open("xb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if overwrite:
@@ -37,12 +50,16 @@ def write_text(path: Path, text: str, *, overwrite: bool) -> None:
         try:
             path.hardlink_to(draft)  # unlike a rename it fails if another process was first
         except FileExistsError:
-            raise taken from None
+            raise _taken(path) from None
         except OSError:  # no hard links on this file system
             draft.replace(path)
     finally:
         with contextlib.suppress(OSError):
             draft.unlink()
+
+
+def _taken(path: Path) -> ParameterError:
+    return ParameterError(f"output must be a new file, got {str(path)!r}, which exists. Add --overwrite to replace it.")
 
 
 def read_text(name: str, path: Path, *, hint: str) -> str:

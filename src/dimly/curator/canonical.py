@@ -151,6 +151,12 @@ class Request:
             checks.append(Check(f"({number.sql}) > 0 AND ({number.sql}) < 1", text))
         return checks
 
+    def fits(self, number: Reading) -> str:
+        """Return SQL that is true of a value that passes every check."""
+        if self.values == "refuse":
+            return f"({number.sql}) IN (0, 1)" if self.bits else f"({number.sql}) BETWEEN 0 AND 1"
+        return f"({number.sql}) NOT BETWEEN 1e-300 AND 0.9999999999999999" if self.bits else f"({number.sql}) IS NOT NULL"
+
     def in_range(self, sql: str) -> str:
         """Return a value as it counts, clamped if that was asked for."""
         return f"least(greatest({sql}, 0), 1)" if self.values == "clamp" else sql

@@ -6,7 +6,7 @@ each row, in a hash join, and never sorted along with the rows: sorting 20 milli
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +22,35 @@ from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.rows import IntArray
 from dimly.release.layout import UserType
 
-_MOST = 1 << 31  # numbers are 32-bit integers: half the bytes to sort
 _CHUNK = 1 << 17
+_ROWS = 1 << 20
 
 
 class CodedRows(NamedTuple):
-    """Some (user, attribute[, value]) rows as integers, in the order of users and then attributes."""
+    """Some (user, attribute[, value]) rows as integers, in the order of users and then attributes.
 
-    users: NDArray[np.int32]
-    attributes: NDArray[np.int32]
+    A key holds the user's number in its upper and the attribute's in its lower 32 bits: one integer sorts faster than
+    two, and is compared at once.
+    """
+
+    keys: NDArray[np.int64]
     values: NDArray[np.float64] | None
+
+    @classmethod
+    def of(cls, users: NDArray[Any], attributes: NDArray[Any], values: NDArray[np.float64] | None = None) -> Self:
+        """Return rows from numbers of users and attributes."""
+        return cls((users.astype(np.int64) << 32) | attributes.astype(np.int64), values)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def slice(self, start: int, stop: int) -> "CodedRows":
+        """Return some of the rows."""
+        return CodedRows(self.keys[start:stop], None if self.values is None else self.values[start:stop])
+
+    def rows_before(self, user: int) -> int:
+        """Return how many rows are of users with a smaller number."""
+        return int(np.searchsorted(self.keys, np.int64(user) << 32))
 
 
 class CodedTable:
@@ -81,15 +100,14 @@ class CodedTable:
         # A roster of text and a table of integers, or the other way round, meet as text.
         self._user = "CAST(r.u AS VARCHAR)" if as_text and view.user_type == "int64" else "r.u"
         self.user_type: UserType = "text" if as_text or pseudonyms else view.user_type
-        people = view.people_sql if roster is None else f"SELECT u FROM {roster.name}"
+        people = view.people_sql if roster is None else f"SELECT u FROM {roster.name}"  # each once, either way
         if as_text:
             people = f"SELECT CAST(u AS VARCHAR) AS u FROM ({people})"
-        self._found = database.create_table(f"SELECT DISTINCT u FROM ({people})")
-        self.n_users = self._count(self._found)
+        self._people = self._number_people(people, pseudonyms)
+        self.n_users = self._count(self._people)
         if self.n_users == 0:
             where = "The table has no rows" if roster is None else "The roster is empty"
             raise DataError(f"there must be at least one person to publish. {where}.")
-        self._people = self._number_people(pseudonyms)
         self._texts: str | None = None
         self._attributes = self._number_attributes()
         self._cursor = database.cursor()  # beside the stream of rows
@@ -101,22 +119,21 @@ class CodedTable:
 
     def own_ids(self) -> Iterator[pa.Array]:
         """Return everybody's own id, pseudonyms or not, in no order."""
-        for batch in self._database.stream(f"SELECT u FROM {self._found}", batch_rows=_CHUNK):
+        for batch in self._database.stream(f"SELECT u FROM {self._people}", batch_rows=_CHUNK):
             yield batch.column(0)
 
     def rows(self) -> Iterator[CodedRows]:
         """Return all rows in the order of people and then attributes, repeats included."""
         value = ", r.v AS v" if self._values else ""
         sql = f"""
-            SELECT p.code AS u, t.code AS a{value}
+            SELECT (CAST(p.code AS BIGINT) << 32) | t.code AS key{value}
             FROM {self._view.name} AS r
             JOIN {self._people} AS p ON {self._user} = p.u
             JOIN {self._attributes} AS t ON r.a = t.a
-            ORDER BY p.code, t.code
+            ORDER BY key
         """
-        for batch in self._database.stream(sql, batch_rows=1 << 20):
-            columns = [column.to_numpy() for column in batch.columns]
-            yield CodedRows(columns[0], columns[1], columns[2] if self._values else None)
+        for batch in self._database.stream(sql, batch_rows=_ROWS):
+            yield CodedRows(*(column.to_numpy() for column in batch.columns), *([] if self._values else [None]))
 
     def texts(self) -> Texts:
         """Return what the numbers of attributes stand for."""
@@ -131,23 +148,20 @@ class CodedTable:
     def _count(self, relation: str) -> int:
         return int(self._database.fetch(f"SELECT count(*) FROM {relation}")[0][0])
 
-    def _number_people(self, pseudonyms: Pseudonyms | None) -> str:
+    def _number_people(self, people: str, pseudonyms: Pseudonyms | None) -> str:
         """Return a table of own ids ``u``, published ids ``id`` and numbers ``code``."""
-        if self.n_users >= _MOST:
-            raise DataError(f"people must be fewer than {_MOST}. Publish them in several releases.")
-        named = f"SELECT u, u AS id FROM {self._found}"
+        named = f"SELECT u, u AS id FROM ({people})"
         if pseudonyms is not None:
-            pairs = self._rename(pseudonyms)
-            named = f"SELECT f.u, n.id FROM {self._found} f JOIN {pairs} n ON CAST(f.u AS VARCHAR) = n.u"
+            found = self._database.create_table(people)
+            named = f"SELECT f.u, n.id FROM {found} f JOIN {self._rename(found, pseudonyms)} n ON CAST(f.u AS VARCHAR) = n.u"
         number = "CAST(row_number() OVER (ORDER BY id) - 1 AS INTEGER)"
         return self._database.create_table(f"SELECT u, id, {number} AS code FROM ({named})")
 
-    def _rename(self, pseudonyms: Pseudonyms) -> str:
+    def _rename(self, found: str, pseudonyms: Pseudonyms) -> str:
         """Return a table of own ids, as text, and pseudonyms."""
         pairs = self._database.create_table("SELECT '' AS u, '' AS id WHERE false")
-        sql = f"SELECT CAST(u AS VARCHAR) AS u FROM {self._found}"
         with self._database.cursor() as cursor:
-            for batch in self._database.stream(sql, batch_rows=_CHUNK):
+            for batch in self._database.stream(f"SELECT CAST(u AS VARCHAR) AS u FROM {found}", batch_rows=_CHUNK):
                 names = batch.column(0).to_pylist()
                 cursor.insert(pairs, pa.table({"u": names, "id": pseudonyms.of(names)}))
         return pairs

@@ -116,6 +116,8 @@ def read_header(stamp: Stamp, options: CsvOptions) -> tuple[Dialect, tuple[str, 
     text = _decoded(sample, encoding, stamp)
     if not text.strip():
         raise DataError(f"{stamp.name} must begin with a row that names its columns, got an empty file.")
+    if "\0" in text:
+        raise DataError(f"{stamp.name} must be text, and holds zero bytes. Pass its true encoding (--encoding).")
     if not is_whole:
         text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1] or text
     dialect = _sniffed(text, options, encoding)

@@ -18,7 +18,8 @@ from typing import Any, Final, Self, TypeVar
 import duckdb
 import pyarrow as pa
 
-from dimly.errors import DataError, DimlyError, ParameterError
+from dimly.curator.database_errors import translated
+from dimly.errors import ParameterError
 from dimly.release.dead_runs import LockedFolder, locked_folder, sweep
 
 T = TypeVar("T")
@@ -26,7 +27,6 @@ Parameters = Sequence[object]
 
 SPILL_PREFIX: Final = "dimly-spill-"
 MIN_MEMORY: Final = 1 << 26
-_DISK_FULL = ("max_temp_directory_size", "No space left", "Disk quota", "not enough disk")
 _PATIENCE = 0.05  # seconds between two interrupts: one that arrives between two queries is lost
 
 # Nothing is fetched from the network, nothing in the caller's Python frames is looked at, nothing is cached, printed or
@@ -279,7 +279,7 @@ class _Session:
             if not (future.done() and future.exception() is error and isinstance(error, Exception)):
                 self._stop(future)
                 raise  # a signal's: Ctrl-C, or what its handler raised
-            failure = _translated(error, self._inputs)
+            failure = translated(error, self._inputs)
         # Outside of the handler, so that not even the context of our error holds DuckDB's text.
         raise failure
 
@@ -326,41 +326,3 @@ def _connect(memory: int, threads: int, folder: Path) -> duckdb.DuckDBPyConnecti
     connection.execute(f"SET temp_directory = '{quoted}'")
     connection.execute("SET lock_configuration = true")
     return connection
-
-
-def _translated(  # noqa: PLR0911 - a list of cases
-    error: Exception, inputs: dict[str, tuple[str, str]]
-) -> DimlyError:
-    """Return one line of our own for an error of DuckDB or Arrow, which is only looked at to see what it is about."""
-    if isinstance(error, DimlyError):
-        return error
-    text = str(error)  # batches of a stream fail as OSError, with the text alone to tell why
-    if any(sign in text for sign in _DISK_FULL):
-        return DimlyError("temp must be on a disk with room for the data: it is full. Free some space or pass another.")
-    if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or text.startswith("Out of Memory"):
-        return DimlyError("memory must be larger for this table: it ran out. Pass more memory, or fewer threads.")
-    if isinstance(error, duckdb.InterruptException) or text.startswith("INTERRUPT"):
-        return DimlyError("the query was interrupted.")
-    named = max((path for path in inputs if path in text), key=len, default=None)
-    if named is not None:
-        return _unreadable(text, *inputs[named])
-    if isinstance(error, duckdb.NotImplementedException):
-        return DataError("columns must be of types that DuckDB reads, and one is not. Turn it into text or numbers.")
-    if isinstance(error, duckdb.ConversionException) or text.startswith("Conversion Error"):
-        return DataError("the table must hold values of its columns' types. Some value cannot be converted.")
-    if isinstance(error, duckdb.IOException) or text.startswith("IO Error"):
-        return DimlyError(
-            "the files of the table, and temp, must stay readable and writable: reading or writing failed."
-        )
-    return DataError("the table must be readable. DuckDB refused it; its reason may quote the data and is not shown.")
-
-
-def _unreadable(text: str, name: str, kind: str) -> DataError:
-    if kind != "CSV":
-        return DataError(f"{name} must be a readable {kind} file. It is damaged, incomplete or of another format.")
-    if "not utf-8 encoded" in text:
-        return DataError(f"{name} must be text in UTF-8, and some of it is not. Pass its true encoding (--encoding).")
-    return DataError(
-        f"{name} must have as many fields in each line as in the first, quotes in pairs, lines below 2 MB and one kind "
-        "of line end. Correct it, or pass its delimiter, quote and escape."
-    )

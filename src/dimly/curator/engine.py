@@ -159,8 +159,8 @@ class _Run:
         index, offset = divmod(batch.first, self._layout.users_per_part)
         part = self._open[index]
         people = people_of_sorted(batch, resolution=self._plan.resolution)
-        published = self._making.result().perturb(people, self._words())
-        part.values[offset : offset + len(people)] = published
+        perturber = self._making.result()
+        perturber.perturb(people, self._words(), out=part.values[offset : offset + len(people)])
         with self._lock:
             part.missing -= len(people)
             complete = part.missing == 0
@@ -205,19 +205,20 @@ def cut(chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int 
     pending: list[CodedRows] = []
     for chunk in chunks:
         rest = chunk
-        while len(rest.users):
+        while len(rest):
             boundary = min((first // step + 1) * step, n_users)
-            inside = int(np.searchsorted(rest.users, boundary)) if rest.users[-1] >= boundary else len(rest.users)
-            pending.append(_slice(rest, 0, inside))
-            rest = _slice(rest, inside, len(rest.users))
-            if len(rest.users):
+            inside = rest.rows_before(boundary)
+            pending.append(rest.slice(0, inside))
+            rest = rest.slice(inside, len(rest))
+            if len(rest):
                 yield Batch(first, boundary, pending)
                 first, pending = boundary, []
-        if most_rows is not None and sum(len(piece.users) for piece in pending) > most_rows:
-            last = int(pending[-1].users[-1])  # whose rows may go on
+        if most_rows is not None and sum(map(len, pending)) > most_rows:
+            last = int(pending[-1].keys[-1] >> 32)  # whose rows may go on
             if last > first:
-                yield Batch(first, last, _before(pending, last))
-                first, pending = last, _from(pending, last)
+                yield Batch(first, last, [piece.slice(0, piece.rows_before(last)) for piece in pending])
+                later = [piece.slice(piece.rows_before(last), len(piece)) for piece in pending]
+                first, pending = last, [piece for piece in later if len(piece)]
     while first < n_users:
         boundary = min((first // step + 1) * step, n_users)
         yield Batch(first, boundary, pending)
@@ -226,11 +227,11 @@ def cut(chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int 
 
 def people_of_sorted(batch: Batch, *, resolution: int) -> People:
     """Return the people of a batch: repeats once, of several values of one attribute the largest."""
-    users, attributes, values = _joined(batch.pieces)
+    keys, values = _joined(batch.pieces)
     indptr = np.empty(batch.stop - batch.first + 1, np.int64)
-    indices = np.empty(len(users), np.int32)
-    largest = np.empty(0 if values is None else len(users), np.float64)
-    kernels.rows_of_sorted(users, attributes, values, batch.first, indptr, indices, largest)
+    indices = np.empty(len(keys), np.int32)
+    largest = np.empty(0 if values is None else len(keys), np.float64)
+    kernels.rows_of_sorted(keys, values, batch.first, indptr, indices, largest)
     size = int(indptr[-1])
     if resolution == 1:
         return People(indptr, indices[:size], None)
@@ -243,27 +244,9 @@ def _joined(pieces: list[CodedRows]) -> CodedRows:
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:
-        return CodedRows(np.empty(0, np.int32), np.empty(0, np.int32), None)
+        return CodedRows(np.empty(0, np.int64), None)
     values = None if pieces[0].values is None else np.concatenate([piece.values for piece in pieces])
-    return CodedRows(
-        np.concatenate([piece.users for piece in pieces]),
-        np.concatenate([piece.attributes for piece in pieces]),
-        values,
-    )
-
-
-def _slice(rows: CodedRows, start: int, stop: int) -> CodedRows:
-    values = None if rows.values is None else rows.values[start:stop]
-    return CodedRows(rows.users[start:stop], rows.attributes[start:stop], values)
-
-
-def _before(pieces: list[CodedRows], user: int) -> list[CodedRows]:
-    return [_slice(piece, 0, int(np.searchsorted(piece.users, user))) for piece in pieces]
-
-
-def _from(pieces: list[CodedRows], user: int) -> list[CodedRows]:
-    rest = [_slice(piece, int(np.searchsorted(piece.users, user)), len(piece.users)) for piece in pieces]
-    return [piece for piece in rest if len(piece.users)]
+    return CodedRows(np.concatenate([piece.keys for piece in pieces]), values)
 
 
 def _with(first: Batch, rest: Iterator[Batch]) -> Iterator[Batch]:

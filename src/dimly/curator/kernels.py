@@ -149,38 +149,36 @@ def toggle_bits(rows: NDArray[np.uint8], indptr: NDArray[np.int64], indices: NDA
 
 @njit(nogil=True, cache=True)
 def rows_of_sorted(
-    users: NDArray[np.signedinteger],
-    attributes: NDArray[np.signedinteger],
+    keys: NDArray[np.int64],
     values: NDArray[np.float64] | None,
     first_user: int,
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     largest: NDArray[np.float64],
 ) -> None:
-    """Write (user, attribute) pairs, which rise, as compressed sparse rows without repeats.
+    """Write rows, whose keys (user << 32 | attribute) rise, as compressed sparse rows without repeats.
 
-    Of several values of one attribute the largest is kept. ``indices`` and ``largest`` are as long as the pairs; what
+    Of several values of one attribute the largest is kept. ``indices`` and ``largest`` are as long as the keys; what
     lies beyond ``indptr[-1]`` is not written.
     """
     count = 0
     row = 0
     indptr[0] = 0
     last = np.int64(-1)
-    for i in range(users.size):
-        user = users[i] - first_user
-        while row < user:
-            row += 1
-            indptr[row] = count
-            last = np.int64(-1)
-        attribute = np.int64(attributes[i])
-        if attribute == last:
+    for i in range(keys.size):
+        key = keys[i]
+        if key == last:
             if values is not None:
                 largest[count - 1] = max(largest[count - 1], values[i])
             continue
-        indices[count] = attribute
+        last = key
+        user = (key >> 32) - first_user
+        while row < user:
+            row += 1
+            indptr[row] = count
+        indices[count] = key & 0xFFFFFFFF
         if values is not None:
             largest[count] = values[i]
-        last = attribute
         count += 1
     while row < indptr.size - 1:
         row += 1

@@ -73,12 +73,14 @@ CREATE TABLE people (
 );
 """
 
+_FULL: Final = "cannot grow: the disk is full. Nothing was recorded."
 _HINTS: Final = {
     sqlite3.SQLITE_BUSY: f"is locked by another process for more than {BUSY_SECONDS:g} seconds. Try again.",
     sqlite3.SQLITE_READONLY: "must be writable, and it or its folder is read-only. Change permissions, or use a copy.",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened. It and its folder must be readable and writable.",
     sqlite3.SQLITE_CORRUPT: "is damaged. Restore a backup, and add what was published since.",
-    sqlite3.SQLITE_FULL: "cannot grow: the disk is full. Nothing was recorded.",
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # of the index beside the write-ahead log
 }
 
 
@@ -172,7 +174,8 @@ class Store:
         primary = None if code is None else code & 0xFF  # the rest tells where within SQLite
         if primary == sqlite3.SQLITE_NOTADB:
             return self._not_a_ledger()
-        hint = _HINTS.get(primary or 0, f"does not answer ({getattr(error, 'sqlite_errorname', 'no SQLite code')}).")
+        unknown = f"does not answer ({getattr(error, 'sqlite_errorname', 'no SQLite code')})."
+        hint = _HINTS.get(code or 0) or _HINTS.get(primary or 0, unknown)
         return DimlyError(f"ledger {str(self.path)!r} {hint}")
 
 

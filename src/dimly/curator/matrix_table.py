@@ -57,7 +57,7 @@ class MatrixTable:
             used = slice(int(starts[first]), int(starts[stop]))
             users = np.repeat(np.arange(first, stop, dtype=np.int32), np.diff(starts[first : stop + 1]))
             values = None if self.people.values is None else self.people.values[used] / self._resolution
-            yield CodedRows(users, self.people.indices[used].astype(np.int32, copy=False), values)
+            yield CodedRows.of(users, self.people.indices[used], values)
             first = stop
 
     def texts(self) -> Texts:

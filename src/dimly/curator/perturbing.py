@@ -48,8 +48,15 @@ class Perturber:
             self._n_attributes = len(attributes)
         self._sampler = None if isinstance(plan.noise, FlipNoise) else NoiseSampler(plan.table)
 
-    def perturb(self, people: People, words: WordSource) -> NDArray[Any]:
+    def perturb(self, people: People, words: WordSource, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return what is published of ``people``, in their order, with noise from ``words``.
+
+        Parameters
+        ----------
+        people : People
+        words : WordSource
+        out : ndarray, optional
+            Where to write it; contiguous, of the shape and type below.
 
         Returns
         -------
@@ -58,16 +65,18 @@ class Perturber:
             in byte i//8 as bit i%8. Noisy distances: all pairs i < j, row after row of the upper triangle.
         """
         if self._rows is not None:
-            return self._sketches(people, words)
-        if self._sampler is None:
-            return self._flipped(people, words)
-        return self._distances(people, words)
+            return self._sketches(people, words, out)
+        published = self._flipped(people, words) if self._sampler is None else self._distances(people, words)
+        if out is not None:
+            out[...] = published
+        return published
 
-    def _sketches(self, people: People, words: WordSource) -> NDArray[Any]:
+    def _sketches(self, people: People, words: WordSource, out: NDArray[Any] | None) -> NDArray[Any]:
         assert self._rows is not None  # noqa: S101
         assert self._sampler is not None  # noqa: S101
         k = self._rows.k
-        out = np.empty((len(people), k), self.plan.dtype)
+        if out is None:
+            out = np.empty((len(people), k), self.plan.dtype)
         step = max(1, _PIECE // k)
         piece = np.empty((min(step, len(people)), k), np.int64)
         for start in range(0, len(people), step):

@@ -1,6 +1,7 @@
 """The public inputs of a release: the roster says who is in it, the vocabulary closes its attributes."""
 
 import csv as python_csv
+import glob
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -66,6 +67,8 @@ def read_roster(
     DataError
         If an id is missing, or a file cannot be read.
     """
+    if isinstance(roster, str | os.PathLike):
+        _check_there(roster, "roster")
     if isinstance(roster, str | os.PathLike) and _is_lines(roster):
         relation, column, type_ = _lines(database, Stamp.of(roster)), "u", "VARCHAR"
     else:
@@ -145,6 +148,11 @@ def _roster_column(roster: object) -> pa.ChunkedArray | pa.Array | None:
     raise ParameterError("roster must be all integers or all text. Turn every id into text.")
 
 
+def _check_there(path: FilePath, role: str) -> None:
+    if not os.path.exists(path) and not glob.has_magic(os.fspath(path)):
+        raise ParameterError(f"{role} must be an existing file, got {os.fspath(path)}.")
+
+
 def _is_lines(path: FilePath) -> bool:
     return Path(path).suffix.lower() == ".txt"
 
@@ -160,6 +168,7 @@ def _lines(database: PrivateDatabase, stamp: Stamp) -> str:
 
 
 def _file_cells(path: FilePath, attribute_column: str | None, csv: CsvOptions) -> Iterable[object]:
+    _check_there(path, "vocabulary")
     if _is_lines(path):
         text = "".join(piece.decode() for piece in transcoded(Stamp.of(path), csv.encoding or "utf-8-sig"))
         return _without_empty(text.removesuffix("\n").removesuffix("\r").replace("\r\n", "\n").split("\n"), path)

@@ -3,8 +3,12 @@
 A run that is killed cannot clean up. So every folder that must not stay carries a name that says so and an advisory
 lock (``flock``) that the kernel drops when its process ends, however it ends. Whoever can take the lock of such a
 folder knows that nobody works in it any more.
+
+A signal may strike between any two steps, also in the middle of a removal. So whatever a process has made and not
+removed is removed when it ends.
 """
 
+import atexit
 import contextlib
 import errno
 import fcntl
@@ -22,6 +26,9 @@ _RANDOM_DIGITS = 16
 # there, so that nothing is swept: dead runs stay until somebody removes them by hand.
 _NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
+_unremoved: dict[Path, int] = {}
+"""Folders that were made here, and the process that made them: a fork inherits the list but not the folders."""
+
 
 class LockedFolder:
     """A folder of mode 0700 that this process holds; a context manager that removes it. See :func:`locked_folder`."""
@@ -36,18 +43,23 @@ class LockedFolder:
         Raises
         ------
         OSError
-            If something in it cannot be removed; the next sweep tries again.
+            If something in it cannot be removed; the end of the process tries again, and the next sweep.
         """
         if self._descriptor is None:
             return
         try:
             if _is_at(self.path, self._descriptor):
                 shutil.rmtree(self.path)
+            _unremoved.pop(self.path, None)
         finally:
-            self.let_go()
+            self._unlock()
 
     def let_go(self) -> None:
         """Give up the lock and leave the folder where it is: it was renamed and is no longer ours to remove."""
+        _unremoved.pop(self.path, None)
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -77,7 +89,12 @@ def locked_folder(parent: Path, prefix: str) -> LockedFolder:
     parent = Path(os.path.abspath(parent))  # the working directory may change
     while True:
         path = parent / f"{prefix}{secrets.token_hex(_RANDOM_DIGITS // 2)}"
-        path.mkdir(0o700)
+        _unremoved[path] = os.getpid()
+        try:
+            path.mkdir(0o700)
+        except OSError:
+            del _unremoved[path]
+            raise
         # A sweep may lock and remove the folder between mkdir and our lock. It removes only what it has locked, so
         # that a folder which we have locked and which is still there is ours; any other is given up for a new one.
         try:
@@ -118,6 +135,15 @@ def sweep(parent: Path, prefix: str) -> None:
                 shutil.rmtree(path, ignore_errors=True)
         finally:
             os.close(descriptor)
+
+
+@atexit.register
+def _remove_the_rest() -> None:
+    """Remove what this process made and could not remove when it should have."""
+    for path, process in list(_unremoved.items()):
+        if process == os.getpid():
+            shutil.rmtree(path, ignore_errors=True)
+            del _unremoved[path]
 
 
 def _locked(path: Path, *, needed: bool = False) -> int | None:

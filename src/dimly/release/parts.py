@@ -8,6 +8,7 @@ that nothing in a file is for one library only.
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,8 +188,10 @@ def located(folder: Path, record: FileRecord) -> Path:
     return path
 
 
-def read_table(file: pq.ParquetFile, path: str, *, columns: list[str] | None = None) -> pa.Table:
-    """Return all that a file holds, or some columns of it, without one missing entry.
+def read_table(
+    file: pq.ParquetFile, path: str, *, columns: list[str] | None = None, group: int | None = None
+) -> pa.Table:
+    """Return all that a file holds, or some columns or one row group of it, without one missing entry.
 
     Raises
     ------
@@ -196,7 +199,8 @@ def read_table(file: pq.ParquetFile, path: str, *, columns: list[str] | None = N
         If its pages are damaged, or something is missing.
     """
     try:
-        table = file.read(columns, use_threads=False)
+        read = file.read if group is None else partial(file.read_row_group, group)
+        table = read(columns=columns, use_threads=False)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError):
         raise ReleaseError(f"{path} must be a Parquet file, and is a damaged one. Copy the release again.") from None

@@ -1,13 +1,16 @@
 """Published numbers in memory, with the plan that they were made by."""
 
+import bisect
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimly.errors import ReleaseError
 from dimly.mechanisms.plan import Plan
+from dimly.release.layout import layout_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +64,63 @@ class Sketches:
         stamp = "" if self.private else ", NOT PRIVATE"
         return f"<Sketches of {len(self)} users by {self.plan.mechanism}, plan {self.plan.digest[:12]}…{stamp}>"
 
+    @property
+    def textual(self) -> bool:
+        """Whether ids are text."""
+        return self.users.dtype.kind == "T"
+
+    @property
+    def users_per_part(self) -> int:
+        """Number of people in each piece but the last: as many as a file of such a release would hold."""
+        return layout_of(self.plan).users_per_part
+
+    @property
+    def n_parts(self) -> int:
+        """Number of pieces that :meth:`parts` gives."""
+        return layout_of(self.plan).n_parts(len(self))
+
+    def parts(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Return users and values piece by piece, as a stored release does."""
+        return map(self.read_part, range(self.n_parts))
+
+    def read_part(self, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return users and values of people from ``index · users_per_part`` on; views."""
+        start, stop = self._cut(index)
+        return self.users[start:stop], self.read_values(index)
+
+    def read_values(self, index: int) -> NDArray[Any]:
+        """Return the values alone of people from ``index · users_per_part`` on; a view."""
+        start, stop = self._cut(index)
+        if self.plan.n_users is not None:
+            start, stop = (int(row_start(len(self), np.int64(position))) for position in (start, stop))
+        return self.values[start:stop]
+
+    def locate(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the positions of ids of the release's own type; −1 where nobody has the id."""
+        places = searched(self.users, ids)
+        found = places < len(self)
+        found[found] = self.users[places[found]] == ids[found]
+        return np.where(found, places, -1)
+
+    def named(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the ids of the people at some positions."""
+        return np.asarray(self.users[positions])
+
+    def take(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the rows of the people at some positions; for noisy distances see :meth:`pairs`."""
+        return np.asarray(self.values[positions])
+
+    def pairs(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the noisy distances of pairs of positions; 0 for somebody with himself."""
+        found = np.zeros(len(rows), self.values.dtype)
+        other, low, high = ordered_pairs(rows, columns)
+        found[other] = self.values[row_start(len(self), low) + high - low - 1]
+        return found
+
+    def _cut(self, index: int) -> tuple[int, int]:
+        step = self.users_per_part
+        return index * step, min(len(self), (index + 1) * step)
+
 
 def published_layout(plan: Plan, n_users: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Return type and shape of what a plan publishes of ``n_users`` people."""
@@ -69,3 +129,27 @@ def published_layout(plan: Plan, n_users: int) -> tuple[np.dtype[Any], tuple[int
     if plan.dtype == "bit":
         return np.dtype(np.uint8), (n_users, -(-(plan.n_attributes or 0) // 8))
     return np.dtype(plan.dtype), (n_users * (n_users - 1) // 2,)
+
+
+def row_start(n_users: int, position: Any) -> Any:
+    """Return where somebody's distances to the people after him start in the upper triangle, row after row."""
+    return position * (2 * n_users - position - 1) // 2
+
+
+def ordered_pairs(
+    rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+    """Return which pairs are of two people, and their positions in order."""
+    other = rows != columns
+    return other, np.minimum(rows, columns)[other], np.maximum(rows, columns)[other]
+
+
+def searched(
+    users: NDArray[Any], wanted: NDArray[Any], *, side: Literal["left", "right"] = "left"
+) -> NDArray[np.int64]:
+    """Return where ids would stand among rising ones, as NumPy's searchsorted does."""
+    if users.dtype.kind != "T":
+        return np.searchsorted(users, wanted, side=side)
+    # NumPy up to 2.4 searches text of 16 bytes and more in the wrong memory: numpy issue 31533.
+    search = bisect.bisect_left if side == "left" else bisect.bisect_right
+    return np.fromiter((search(users, one) for one in wanted.tolist()), np.int64, len(wanted))

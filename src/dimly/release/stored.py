@@ -1,34 +1,31 @@
 """A release in a folder: opened at once at any size, read when it is asked for."""
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
 from dimly.release import parts
-from dimly.release.layout import ATTRIBUTES, PARTS_FOLDER
+from dimly.release.groups import Groups, check_rising, checked_file, for_all
+from dimly.release.layout import ATTRIBUTES
 from dimly.release.manifest import Manifest, read_manifest
-from dimly.release.sketches import published_layout
+from dimly.release.sketches import ordered_pairs, published_layout, row_start
 from dimly.release.verify import verify as verify_folder
-
-_THREADS = min(8, os.cpu_count() or 1)
 
 
 class StoredSketches:
     """What is published, in a folder. Offers what :class:`~dimly.release.Sketches` does; see :func:`open_folder`.
 
-    Users and values are read from the disk when they are first asked for, and kept; :meth:`parts` reads them piece by
-    piece, and keeps nothing.
+    All users and all values are read from the disk when they are first asked for, and kept; :meth:`parts` reads them
+    piece by piece, and keeps nothing; :meth:`locate` and :meth:`take` read the row groups of the people asked for.
 
     Attributes
     ----------
@@ -41,6 +38,7 @@ class StoredSketches:
         self.path = path
         self.manifest = manifest
         self._parts = manifest.parts
+        self._groups = Groups(path, manifest)
 
     @property
     def plan(self) -> Plan:
@@ -56,6 +54,16 @@ class StoredSketches:
     def n_parts(self) -> int:
         """Number of files that hold the people."""
         return len(self._parts)
+
+    @property
+    def users_per_part(self) -> int:
+        """Number of people in each file but the last."""
+        return self.manifest.layout.users_per_part
+
+    @property
+    def textual(self) -> bool:
+        """Whether ids are text."""
+        return self.manifest.users.type == "text"
 
     def __len__(self) -> int:
         return self.manifest.n_users
@@ -73,16 +81,15 @@ class StoredSketches:
         ReleaseError
             If the files were changed since the release was opened, or do not hold what they must.
         """
-        users = np.empty(len(self), np.int64 if self.manifest.users.type == "int64" else np.dtypes.StringDType())
-        step = self.manifest.layout.users_per_part
+        users = self._no_users(len(self))
+        step = self.users_per_part
 
         def read(index: int) -> None:
             part = parts.users_of(self._table(index, "user"))
             users[index * step : index * step + len(part)] = part
 
-        self._for_all(read)
-        if (users[1:] <= users[:-1]).any():
-            raise ReleaseError(f"{PARTS_FOLDER} must hold users in rising order, each once, and does not.")
+        for_all(read, range(self.n_parts))
+        check_rising(users)
         users.flags.writeable = False
         return users
 
@@ -96,16 +103,15 @@ class StoredSketches:
             If the files were changed since the release was opened, or do not hold what they must.
         """
         values = np.empty(published_layout(self.plan, len(self))[1], published_layout(self.plan, 0)[0])
-        step = self.manifest.layout.users_per_part
 
         def read(index: int) -> None:
-            start = index * step
-            if self.plan.n_users is not None:  # where the distances of its first person start
-                start = start * (2 * len(self) - start - 1) // 2
-            part = self._values(index, self._table(index, "sketch"))
+            start = index * self.users_per_part
+            if self.plan.n_users is not None:
+                start = row_start(len(self), start)
+            part = self.read_values(index)
             values[start : start + len(part)] = part
 
-        self._for_all(read)
+        for_all(read, range(self.n_parts))
         values.flags.writeable = False
         return values
 
@@ -126,6 +132,49 @@ class StoredSketches:
         table = self._table(index)
         return parts.users_of(table), self._values(index, table)
 
+    def read_values(self, index: int) -> NDArray[Any]:
+        """Return the values alone of part ``index``; see :meth:`read_part`."""
+        return self._values(index, self._table(index, "sketch"))
+
+    def locate(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the positions of ids of the release's own type; −1 where nobody has the id.
+
+        Reads the footers once, and the users of the row groups that an id may be in.
+
+        Raises
+        ------
+        ReleaseError
+            If a file was changed since the release was opened, or does not hold what it must.
+        """
+        return self._groups.locate(ids)
+
+    def named(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the ids of the people at some positions, read from their row groups; raises as :meth:`locate`."""
+        users = self._no_users(len(positions))
+        self._groups.gather("user", positions, users)
+        return users
+
+    def take(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the rows of the people at some positions, read from their row groups; raises as :meth:`locate`.
+
+        For noisy distances see :meth:`pairs`.
+        """
+        if "values" in self.__dict__:  # all are in memory
+            return np.asarray(self.values[positions])
+        dtype, shape = published_layout(self.plan, len(positions))
+        rows = np.empty(shape, dtype)
+        self._groups.gather("sketch", positions, rows)
+        return rows
+
+    def pairs(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the noisy distances of pairs of positions; 0 for somebody with himself. Raises as :meth:`locate`."""
+        found = np.zeros(len(rows), published_layout(self.plan, 0)[0])
+        other, low, high = ordered_pairs(rows, columns)
+        between = found[other]
+        self._groups.gather_pairs(low, high, between)
+        found[other] = between
+        return found
+
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
         """The closed list of attributes, if it was published; it is the plan's.
@@ -138,7 +187,7 @@ class StoredSketches:
         record = self.manifest.record(ATTRIBUTES)
         if record is None or self.plan.vocabulary is None:
             return None
-        with _checked_file(self.path, self.manifest, record) as file:
+        with checked_file(self.path, self.manifest, record) as file:
             column = parts.read_table(file, record.path).column("attribute")
         try:
             return self.plan.vocabulary.resolve(column.to_pylist())
@@ -147,16 +196,15 @@ class StoredSketches:
 
     def _table(self, index: int, *columns: str) -> pa.Table:
         record = self._parts[index]
-        with _checked_file(self.path, self.manifest, record) as file:
+        with checked_file(self.path, self.manifest, record) as file:
             return parts.read_table(file, record.path, columns=list(columns) or None)
 
     def _values(self, index: int, table: pa.Table) -> NDArray[Any]:
         path, rest = self._parts[index].path, self.manifest.users_after(index)
         return parts.values_of(table, self.plan, path, rest=rest)
 
-    def _for_all(self, read: Callable[[int], None]) -> None:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(read, range(self.n_parts)))
+    def _no_users(self, n: int) -> NDArray[Any]:
+        return np.empty(n, np.dtypes.StringDType() if self.textual else np.int64)
 
 
 def open_folder(path: str | Path, *, verify: bool = False) -> StoredSketches:
@@ -178,18 +226,5 @@ def open_folder(path: str | Path, *, verify: bool = False) -> StoredSketches:
     if verify:
         verify_folder(folder)
     manifest = read_manifest(folder)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for file in pool.map(lambda record: _checked_file(folder, manifest, record), manifest.files):
-            file.close()
+    for_all(lambda record: checked_file(folder, manifest, record).close(), manifest.files)
     return StoredSketches(folder, manifest)
-
-
-def _checked_file(folder: Path, manifest: Manifest, record: parts.FileRecord) -> pq.ParquetFile:
-    """Open one file of a release, and check its size and footer."""
-    file = parts.opened(parts.located(folder, record), record.path)
-    try:
-        manifest.check_footer(file, record)
-    except BaseException:
-        file.close()
-        raise
-    return file

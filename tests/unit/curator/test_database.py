@@ -107,7 +107,7 @@ def test_settings(database: PrivateDatabase) -> None:
 
 def test_variables_of_the_caller_are_not_tables(database: PrivateDatabase) -> None:
     frame = pa.table({"x": [1]})
-    with pytest.raises(DataError):
+    with pytest.raises(ParameterError, match="query must be SQL"):
         database.fetch("SELECT * FROM frame")
     assert frame.num_rows == 1
 
@@ -203,7 +203,7 @@ def test_no_text_of_duckdb_comes_through(database: PrivateDatabase, how: str) ->
         "table": lambda: database.table(sql),
         "view": lambda: database.create_view("SELECT 'SECRET'::INTEGER FROM nowhere"),
     }
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DimlyError) as caught:
         reads[how]()
     assert "SECRET" not in str(caught.value)
     assert caught.value.__context__ is None
@@ -225,6 +225,9 @@ def test_a_corrupt_file_is_named_and_nothing_else(database: PrivateDatabase, tmp
     ):
         with pytest.raises(DataError, match=r"^half.parquet must be a readable Parquet file"):
             read()
+    database.inputs["other.parquet"] = ("other.parquet", "Parquet")
+    with pytest.raises(DataError, match=r"^half.parquet \(or another of the files\) must be a readable"):
+        database.fetch(f"SELECT max(length(x)) FROM {view}")
 
 
 def test_lost_files_and_full_disks_are_not_the_datas_fault(database: PrivateDatabase, tmp_path: Path) -> None:

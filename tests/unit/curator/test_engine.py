@@ -23,22 +23,16 @@ NAMES = Vocabulary.numbered(N_ATTRIBUTES)
 
 def coded(users: list[int], attributes: list[int], values: list[float] | None = None) -> CodedRows:
     numbers = None if values is None else np.array(values)
-    return CodedRows(np.array(users, np.int32), np.array(attributes, np.int32), numbers)
+    return CodedRows.of(np.array(users, np.int64), np.array(attributes, np.int64), numbers)
 
 
 def chunks_of(rows: CodedRows, size: int) -> Iterator[CodedRows]:
-    for start in range(0, len(rows.users), size):
-        piece = slice(start, start + size)
-        yield CodedRows(rows.users[piece], rows.attributes[piece], None if rows.values is None else rows.values[piece])
+    for start in range(0, len(rows), size):
+        yield rows.slice(start, start + size)
 
 
 def flat(batches: list[Batch]) -> list[tuple[int, int]]:
-    return [
-        (int(user), int(attribute))
-        for batch in batches
-        for piece in batch.pieces
-        for user, attribute in zip(piece.users, piece.attributes, strict=True)
-    ]
+    return [(key >> 32, key & 0xFFFFFFFF) for batch in batches for piece in batch.pieces for key in piece.keys.tolist()]
 
 
 @given(
@@ -59,7 +53,7 @@ def test_batches_are_whole_people_in_order_and_never_cross_a_step(
     for batch in batches:
         assert batch.first < batch.stop
         assert batch.first // step == (batch.stop - 1) // step
-        found = [int(user) for piece in batch.pieces for user in piece.users]
+        found = [user for user, _ in flat([batch])]
         assert all(batch.first <= user < batch.stop for user in found)
         # Larger than allowed only by what one chunk added, or because one person has it all.
         assert len(found) <= most + chunk or len(set(found)) == 1

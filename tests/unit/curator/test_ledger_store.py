@@ -184,6 +184,7 @@ def test_a_damaged_ledger_is_told(store: Store) -> None:
         (sqlite3.SQLITE_READONLY, "must be writable, and it or its folder is read-only"),
         (sqlite3.SQLITE_CANTOPEN, "cannot be opened"),
         (sqlite3.SQLITE_FULL, "the disk is full. Nothing was recorded"),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, "the disk is full. Nothing was recorded"),
         (sqlite3.SQLITE_IOERR, r"does not answer \(SQLITE_X\)"),
         (None, "does not answer"),
     ],

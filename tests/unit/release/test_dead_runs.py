@@ -2,6 +2,8 @@ import fcntl
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,43 @@ def test_the_first_error_is_the_one_that_is_heard(tmp_path: Path, monkeypatch: p
         raise KeyError
     with pytest.raises(OSError, match="cannot"), locked_folder(tmp_path, PREFIX):
         pass
+
+
+def test_a_removal_that_was_interrupted_is_made_up_for_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    def end_of_a_fork() -> bytes:
+        dead_runs._remove_the_rest()
+        return b""
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupt)
+        with pytest.raises(KeyboardInterrupt), locked_folder(tmp_path, PREFIX):
+            pass
+    in_a_fork(end_of_a_fork)  # not the fork's to remove
+    assert len(left(tmp_path)) == 1
+    dead_runs._remove_the_rest()
+    assert left(tmp_path) == []
+
+
+def test_a_folder_is_known_before_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(path: Path) -> int | None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dead_runs, "_locked", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        locked_folder(tmp_path, PREFIX)
+    dead_runs._remove_the_rest()
+    assert left(tmp_path) == []
+
+
+def test_the_end_of_a_process_removes_what_it_has_left(tmp_path: Path) -> None:
+    text = "import pathlib, sys; from dimly.release.dead_runs import *; locked_folder(pathlib.Path(sys.argv[1]), 'x-')"
+    subprocess.run([sys.executable, "-c", text, str(tmp_path)], check=True)  # noqa: S603
+    assert left(tmp_path) == []
 
 
 def test_the_working_directory_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,220 @@
+"""Denoising: what many people have in common tells noise from signal, at no cost in privacy.
+
+Points are signal plus noise of known variance v. Signal lies mostly in few directions and noise in all alike, so that
+each principal direction is shrunk by what noise contributes to it: the optimal singular value shrinkage of Gavish and
+Donoho. One linear map serves everybody.
+
+Shrunk distances are biased. They rank and they cluster; the unbiased estimates of a
+:class:`~dimly.analyst.release.Release` stand beside them.
+
+References
+----------
+M. Gavish and D. Donoho, "Optimal shrinkage of singular values", IEEE Transactions on Information Theory 63 (2017).
+N. Halko, P.-G. Martinsson and J. Tropp, "Finding structure with randomness", SIAM Review 53 (2011).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from dimly.analyst.coordinates import Coordinates, Points
+from dimly.analyst.people import blocks
+from dimly.errors import ParameterError
+from dimly.mechanisms.error_models import CountingError
+from dimly.release.sketches import Sketches
+from dimly.release.stored import StoredSketches
+
+Floats = NDArray[np.float64]
+
+MOST_PEOPLE = 1 << 20
+"""Enough to fit to: a variance is then known to √(2/2²⁰) = 0.14 %, and a direction found to k/2²⁰ of its length."""
+_MOST_NUMBERS = 1 << 34  # read in one pass where directions are searched for: minutes
+_WIDEST = 4096  # dimension up to which the covariance is held (128 MB)
+_RANK = 100  # directions searched for beyond that
+_SPARE = 20  # searched for besides: the last ones of a random subspace are poor
+_PASSES = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Denoiser:
+    """A linear map from published points to denoised ones. Make one with :meth:`of`.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        Of the release.
+    mean : ndarray of float32 (dimension,)
+        The average point.
+    basis : ndarray of float32 (dimension, rank)
+        Orthonormal: the directions that are kept, strongest first.
+    gains : ndarray of float32 (rank,)
+        What each keeps of a deviation from the mean, in (0, 1).
+
+    Examples
+    --------
+    >>> from dimly.api import publish
+    >>> from dimly.mechanisms import Plan
+    >>> from dimly.privacy import Budget
+    >>> people = np.repeat(np.random.default_rng(0).random((2, 400)) < 0.3, 100, axis=0)
+    >>> release = publish(people, Plan.of("hashing+laplace", Budget(2.0), k=64))
+    >>> release.denoiser.rank  # two kinds of people differ in one direction
+    1
+    """
+
+    coordinates: Coordinates
+    mean: Points
+    basis: Points
+    gains: Points
+
+    @classmethod
+    def of(cls, sketches: Sketches | StoredSketches) -> "Denoiser":
+        """Return the denoiser of a release, by reading it once.
+
+        Of more than 2²⁰ people it reads a fixed selection of about as many. Randomized response on more than 4,096
+        attributes is read four times, and at most 100 directions are kept.
+
+        Raises
+        ------
+        ParameterError
+            For noisy distances, which place nobody anywhere, and for fewer than two people.
+        """
+        coordinates = Coordinates.of(sketches.plan)
+        found = _principal(sketches, coordinates.dimension)
+        if found.n_people < 2:  # noqa: PLR2004
+            raise ParameterError("a release must hold at least two people without saturated numbers to be denoised.")
+        gains = shrinkage(found.variances, noise_variance(coordinates), directions(coordinates) / found.n_people)
+        kept = np.flatnonzero(gains > 0)
+        # Strongest first; a vector's sign means nothing, and is fixed so that the same release gives the same map.
+        basis = found.basis[:, kept]
+        basis = basis * np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(len(kept))])
+        return cls(coordinates, *(part.astype(np.float32) for part in (found.mean, basis, gains[kept])))
+
+    @property
+    def rank(self) -> int:
+        """Number of directions that are kept; 0 where nothing rises above the noise."""
+        return len(self.gains)
+
+    @property
+    def map(self) -> Points:
+        """What :meth:`reduce` multiplies deviations from the mean by: (dimension, rank)."""
+        return self.basis * self.gains
+
+    def reduce(self, points: Points, *, noisy: bool = True) -> Points:
+        """Return denoised points in as few coordinates as they have, float32 (n, rank), centered.
+
+        Parameters
+        ----------
+        points : ndarray of float32 (n, dimension)
+            Of :class:`Coordinates`.
+        noisy : bool, default=True
+            False for a vector of one's own, which has no noise to shrink: it is projected only.
+
+        Returns
+        -------
+        ndarray of float32 (n, rank)
+            With the same distances from each other as those of :meth:`points`.
+        """
+        reduced: Points = np.ascontiguousarray((points - self.mean) @ (self.map if noisy else self.basis))
+        return reduced
+
+    def points(self, points: Points, *, noisy: bool = True) -> Points:
+        """Return denoised points in the coordinates of the given ones, float32 (n, dimension)."""
+        denoised: Points = self.reduce(points, noisy=noisy) @ self.basis.T
+        denoised += self.mean
+        return denoised
+
+
+def noise_variance(coordinates: Coordinates) -> float:
+    """Return the variance that noise has in each direction in which it can go."""
+    return coordinates.bias / directions(coordinates)
+
+
+def directions(coordinates: Coordinates) -> int:
+    """Return in how many directions points can differ: centering takes one from ``counting``."""
+    return coordinates.dimension - isinstance(coordinates.plan.error, CountingError)
+
+
+def shrinkage(variances: Floats, noise: float, ratio: float) -> Floats:
+    """Return what to keep of each principal direction, from 0 to 1.
+
+    Optimal in Frobenius norm for a low rank plus noise: y → √((y² − β − 1)² − 4β)/y above 1 + √β, else 0, for singular
+    values in units of noise, divided here by y.
+
+    Parameters
+    ----------
+    variances : ndarray
+        Along the principal directions.
+    noise : float
+        Known variance of noise in every direction.
+    ratio : float
+        β, directions over people; any positive number.
+
+    Examples
+    --------
+    >>> shrinkage(np.array([10.0, 2.0, 1.0]), 1.0, 0.01).round(3)
+    array([0.899, 0.485, 0.   ])
+    """
+    squares = variances / noise
+    above = squares > (1 + ratio**0.5) ** 2
+    inside = np.where(above, (squares - ratio - 1) ** 2 - 4 * ratio, 0.0)
+    gains: Floats = np.sqrt(np.maximum(inside, 0.0)) / np.where(above, squares, 1.0)
+    return gains
+
+
+class _Principal(NamedTuple):
+    """Principal directions of the points of a release, strongest first."""
+
+    n_people: int
+    mean: Floats
+    basis: Floats
+    variances: Floats
+
+
+def _principal(sketches: Sketches | StoredSketches, dimension: int) -> _Principal:
+    if dimension > _WIDEST:
+        return _searched(sketches, dimension)
+    n_people, total, products = 0, np.zeros(dimension), np.zeros((dimension, dimension))
+    for block in blocks(sketches, most=MOST_PEOPLE):
+        points = block.points[block.known].astype(np.float64)
+        n_people += len(points)
+        total += points.sum(axis=0)
+        products += points.T @ points
+    mean = total / max(n_people, 1)
+    covariance = products / max(n_people, 1) - np.outer(mean, mean)
+    variances, basis = scipy.linalg.eigh(covariance, overwrite_a=True)
+    return _Principal(n_people, mean, basis[:, ::-1], variances[::-1])
+
+
+def _searched(sketches: Sketches | StoredSketches, dimension: int) -> _Principal:
+    """Find the strongest directions without the covariance: a random subspace, multiplied by it a few times."""
+    width = min(_RANK + _SPARE, dimension)
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((dimension, width)))[0]
+    for _ in range(_PASSES):
+        basis = np.linalg.qr(_times_covariance(sketches, basis).products)[0]
+    last = _times_covariance(sketches, basis)
+    within = basis.T @ last.products
+    variances, turn = scipy.linalg.eigh((within + within.T) / 2)
+    kept = slice(None, -_RANK - 1, -1)
+    return _Principal(last.n_people, last.mean, (basis @ turn)[:, kept], variances[kept])
+
+
+class _Product(NamedTuple):
+    n_people: int
+    mean: Floats
+    products: Floats
+
+
+def _times_covariance(sketches: Sketches | StoredSketches, basis: Floats) -> _Product:
+    dimension = len(basis)
+    n_people, total, products = 0, np.zeros(dimension), np.zeros(basis.shape)
+    single = basis.astype(np.float32)
+    for block in blocks(sketches, most=min(MOST_PEOPLE, _MOST_NUMBERS // dimension)):
+        points = block.points[block.known]
+        n_people += len(points)
+        total += points.sum(axis=0, dtype=np.float64)
+        products += points.T @ (points @ single)
+    mean = total / max(n_people, 1)
+    return _Product(n_people, mean, products / max(n_people, 1) - np.outer(mean, mean @ basis))

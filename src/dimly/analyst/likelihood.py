@@ -1,0 +1,211 @@
+"""Squared distances of pairs by maximum likelihood, for sketches with one entry for each attribute, on bits.
+
+The unbiased estimate adds up squares, of which most are noise where k is large. The likelihood knows which published
+numbers noise alone would hardly make. Its estimates are not negative, and so too large on average next to zero.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.analyst import likelihood_kernels as kernels
+from dimly.analyst.confidence import _reaches
+from dimly.analyst.estimate import Arrays, Estimate
+from dimly.analyst.likelihood_tables import MOST_BITS, Grid, Nodes, grid_of
+from dimly.analyst.readers import Pairs
+from dimly.analyst.selection import Compared, pieces
+from dimly.errors import ParameterError
+from dimly.mechanisms.error_models import Floats
+from dimly.mechanisms.plan import Plan
+
+Method = Literal["unbiased", "likelihood"]
+
+_PIECE = 1 << 14  # pairs at a time
+_ROUNDS = 8  # most pairs need three
+
+
+def check_method(method: str, plan: Plan) -> None:
+    """Refuse a method that there is not, or not for this plan.
+
+    Raises
+    ------
+    ParameterError
+        If so.
+    """
+    if method not in get_args(Method):
+        raise ParameterError(f"method must be 'unbiased' or 'likelihood', got {method!r}.")
+    if method == "likelihood":
+        grid_of(plan, None)
+
+
+def most_likely(compared: Compared, *, plan: Plan, confidence: float, largest: float) -> Arrays:
+    """Return the most likely squared distances of pairs of which one side at least is noisy.
+
+    Parameters
+    ----------
+    compared : Compared
+        Both sides and their unbiased estimates, from which the search begins.
+    plan : Plan
+        Of counting or hashing, on bits.
+    confidence : float
+        In (0, 1).
+    largest : float
+        Largest squared distance there can be.
+
+    Returns
+    -------
+    Estimate
+        In [0, largest]. The interval is by profile likelihood: the squared distances at which the most likely numbers
+        of attributes are not too much less likely than those of the estimate. How much is too much, next to zero,
+        follows Feldman and Cousins (1998), as for unbiased estimates.
+
+    Raises
+    ------
+    ParameterError
+        If the plan has no likelihood here.
+    """
+    x, y, pairs, _, lost = compared
+    assert plan.projection is not None  # noqa: S101
+    k = plan.projection.k
+    total = None if y.noisy else y.total / k
+    search = _Search(grid_of(plan, total), 0.0 if total is None else total, largest / k, _cut(confidence))
+    found = np.empty((4, len(lost)))
+    start = 0
+    for side_x, side_y in pieces(x, y):
+        rows_x, rows_y = side_x.rows, side_y.rows.astype(side_x.rows.dtype, copy=False)
+        n = max(len(rows_x), len(rows_y))
+        for first in range(0, n, _PIECE):
+            piece = slice(first, min(n, first + _PIECE))
+            whole = slice(start + piece.start, start + piece.stop)
+            cut = tuple(rows if len(rows) == 1 else rows[piece] for rows in (rows_x, rows_y))
+            found[:, whole] = search.all_of(*cut, _first_rates(pairs, whole, k), ~lost[whole])
+        start += n
+    value, stderr, low, high = found * k
+    return Estimate(value, stderr, low, high)
+
+
+class _Cut(NamedTuple):
+    """How many standard errors from the truth an estimate may lie: a table over the truth in standard errors."""
+
+    at: Floats
+    cuts: Floats
+
+
+def _cut(confidence: float) -> _Cut:
+    lower, _ = _reaches(confidence)
+    return _Cut(lower.estimates - lower.reaches, lower.reaches)
+
+
+def _first_rates(pairs: Pairs, piece: slice, k: int) -> Floats:
+    """Return the rates by moments: of attributes that only the first has, only the second, and both."""
+    norms = [np.maximum(norm[piece], 0.0) for norm in (pairs.squared_norm_x, pairs.squared_norm_y)]
+    shared = np.clip(pairs.inner_product[piece], 0.0, np.minimum(*norms))
+    return np.stack([norms[0] - shared, norms[1] - shared, shared], axis=1) / k
+
+
+class _Search(NamedTuple):
+    grid: Grid
+    total: float
+    """Of one's own vector, over k; 0 where there is none, and then not used."""
+    most: float
+    cut: _Cut
+
+    def all_of(self, x: NDArray[Any], y: NDArray[Any], rates: Floats, known: NDArray[np.bool_]) -> Floats:
+        """Return value, standard error and both ends of each pair, over k; NaN where nothing is known."""
+        n = len(rates)
+        x = np.broadcast_to(x, (n, x.shape[1])) if len(x) != n else x
+        found = np.full((4, n), np.nan)
+        bits = np.maximum(_bits(x), _bits(y))
+        for size in np.unique(bits[known]):
+            chosen = np.flatnonzero(known & (bits == size))
+            # As wide as noise needs, but no table of its own for a pair with smaller numbers.
+            width = max(int(size), self.grid.least_bits)
+            shift = max(0, width - MOST_BITS)
+            some = _Some(x[chosen], y if len(y) == 1 else y[chosen], width - shift, shift)
+            found[:, chosen] = self._some_of(some, rates[chosen])
+        return found
+
+    def _some_of(self, some: "_Some", rates: Floats) -> Floats:
+        n = len(rates)
+        points, scores, heights = rates.copy(), np.empty((n, 4)), np.empty(n)
+        errors = np.empty(n)
+
+        def climb(chosen: NDArray[np.int64], slots: NDArray[np.int64], nodes: Nodes) -> None:
+            kernels.climb(
+                chosen, slots, nodes.rates, nodes.information, nodes.free, scores, self.total, points, heights
+            )
+            errors[chosen] = np.sqrt(nodes.spreads[slots])
+
+        self._settle(some, points, scores, climb)
+        values = np.minimum(points[:, 0] + points[:, 1], self.most)
+        ends = [self._end(some, points.copy(), scores.copy(), heights, values, sign) for sign in (-1, 1)]
+        return np.stack([values, errors, np.minimum(ends[0], values), np.maximum(ends[1], values)])
+
+    def _end(
+        self, some: "_Some", points: Floats, scores: Floats, heights: Floats, middles: Floats, sign: int
+    ) -> Floats:
+        ends = middles.copy()
+
+        def descend(chosen: NDArray[np.int64], slots: NDArray[np.int64], nodes: Nodes) -> None:
+            kernels.descend(
+                chosen,
+                slots,
+                nodes.rates,
+                nodes.information,
+                nodes.bound,
+                nodes.variances,
+                nodes.spreads,
+                scores,
+                self.total,
+                heights,
+                middles,
+                *self.cut,
+                sign,
+                self.most,
+                points,
+                ends,
+            )
+
+        self._settle(some, points, scores, descend)
+        return ends
+
+    def _settle(
+        self,
+        some: "_Some",
+        points: Floats,
+        scores: Floats,
+        move: Callable[[NDArray[np.int64], NDArray[np.int64], Nodes], None],
+    ) -> None:
+        """Move points, each as its nearest node tells, until none leaves its node or returns to the one before."""
+        active = np.arange(len(points))
+        here = np.full((len(points), 3), -1)
+        before = here.copy()
+        for _ in range(_ROUNDS):
+            nearest = self.grid.nearest(points[active])
+            moved = (nearest != here[active]).any(axis=1) & (nearest != before[active]).any(axis=1)
+            active, nearest = active[moved], nearest[moved]
+            if not len(active):
+                return
+            before[active], here[active] = here[active], nearest
+            for part, slots, nodes in self.grid.visit(nearest, bits=some.bits, shift=some.shift):
+                chosen = active[part]
+                kernels.score(some.x, some.y, chosen, slots, nodes.tables, some.bits, some.shift, scores)
+                move(chosen, slots, nodes)
+
+
+class _Some(NamedTuple):
+    """Rows of pairs for which tables of one size serve."""
+
+    x: NDArray[Any]
+    y: NDArray[Any]
+    bits: int
+    shift: int
+
+
+def _bits(rows: NDArray[Any]) -> NDArray[np.int64]:
+    """Return how many bits hold every number of a row, its sign included."""
+    largest = np.empty(len(rows), np.int64)
+    kernels.largest_of(rows, largest)
+    return np.frexp(largest.astype(np.float64))[1].astype(np.int64) + 1

@@ -1,0 +1,203 @@
+"""Numba kernels of likelihood estimates: score pairs against tables, and climb what the scores tell.
+
+Kernels check nothing; :mod:`dimly.analyst.likelihood` does. Points are rates: numbers of attributes that only the
+first has, that only the second has, and that both have, over k.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+
+_LEAST = -1e-12  # what rounding makes of zero
+_STEPS = 12
+_DOUBLINGS = 8
+
+
+@njit(nogil=True, cache=True)
+def largest_of(rows: Integers, out: NDArray[np.int64]) -> None:
+    """Write the largest of v and −1 − v over each row."""
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        most = np.int64(0)
+        for j in range(rows.shape[1]):
+            value = np.int64(row[j])
+            most = max(most, value, -1 - value)
+        out[i] = most
+
+
+@njit(nogil=True, cache=True)
+def score(
+    x: Integers,
+    y: Integers,
+    pairs: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    tables: NDArray[np.float32],
+    bits: int,
+    shift: int,
+    out: Floats,
+) -> None:
+    """Write the log-likelihood and its three derivatives, at the node of each of ``pairs``.
+
+    A table has 4 numbers for each of 2^bits × 2^bits cells, one of which is 2^shift published steps wide.
+    """
+    half = np.int64(1) << (bits - 1)
+    k = x.shape[1]
+    for n in range(pairs.shape[0]):
+        i = pairs[n]
+        a = x[i]
+        b = y[i if y.shape[0] > 1 else 0]
+        table = tables[slots[n]]
+        s0 = s1 = s2 = s3 = np.float64(0.0)
+        for j in range(k):
+            cell = (((np.int64(a[j]) >> shift) + half) << bits) + (np.int64(b[j]) >> shift) + half
+            s0 += table[cell, 0]
+            s1 += table[cell, 1]
+            s2 += table[cell, 2]
+            s3 += table[cell, 3]
+        out[i, 0] = s0
+        out[i, 1] = s1
+        out[i, 2] = s2
+        out[i, 3] = s3
+
+
+@njit(nogil=True, cache=True)
+def _highest(
+    maps: Floats,
+    node: Floats,
+    information: Floats,
+    scores: Floats,
+    distance: float,
+    total: float,
+    pull: Floats,
+    point: Floats,
+    out: Floats,
+) -> float:
+    """Write the highest possible point of the parabola at a node, and return its height.
+
+    ``maps`` has one linear map for each set of rates that may be zero: to the highest point where these are zero, from
+    (pull, distance, total), where ``pull`` is scores + information·node. Where none needs to be zero that is the point.
+    ``point`` is room for three numbers.
+    """
+    best = -np.inf
+    for zeros in range(8):
+        least = np.inf
+        for r in range(3):
+            point[r] = maps[zeros, r, 3] * distance + maps[zeros, r, 4] * total
+            for c in range(3):
+                point[r] += maps[zeros, r, c] * pull[c]
+            least = min(least, point[r])
+        if not least >= _LEAST:  # NaN: these cannot all be zero
+            continue
+        height = scores[0]
+        for r in range(3):
+            step = point[r] - node[r]
+            height += scores[1 + r] * step
+            for c in range(3):
+                height -= information[r, c] * step * (point[c] - node[c]) / 2
+        if height > best:
+            best = height
+            for r in range(3):
+                out[r] = max(point[r], 0.0)
+        if zeros == 0:
+            break
+    return best
+
+
+@njit(nogil=True, cache=True)
+def _pull(node: Floats, information: Floats, scores: Floats, out: Floats) -> None:
+    for r in range(3):
+        out[r] = scores[1 + r]
+        for c in range(3):
+            out[r] += information[r, c] * node[c]
+
+
+@njit(nogil=True, cache=True)
+def climb(
+    pairs: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    nodes: Floats,
+    information: Floats,
+    maps: Floats,
+    scores: Floats,
+    total: float,
+    points: Floats,
+    heights: Floats,
+) -> None:
+    """Write where the likelihood of each of ``pairs`` is highest, seen from its node, and how high."""
+    pull, point = np.empty(3), np.empty(3)
+    for n in range(pairs.shape[0]):
+        i, t = pairs[n], slots[n]
+        _pull(nodes[t], information[t], scores[i], pull)
+        heights[i] = _highest(maps[t], nodes[t], information[t], scores[i], 0.0, total, pull, point, points[i])
+
+
+@njit(nogil=True, cache=True)
+def descend(
+    pairs: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    nodes: Floats,
+    information: Floats,
+    maps: Floats,
+    variances: Floats,
+    spreads: Floats,
+    scores: Floats,
+    total: float,
+    heights: Floats,
+    middles: Floats,
+    cut_at: Floats,
+    cuts: Floats,
+    sign: int,
+    most: float,
+    points: Floats,
+    ends: Floats,
+) -> None:
+    """Write the end of each interval below (sign = −1) or above the estimate, seen from a node.
+
+    There twice the loss of log-likelihood, the other rates being free, is the squared cut. The cut, tabulated over the
+    distance in standard errors, is for a variance ``spreads``; the parabola is of variance ``variances``.
+    """
+    pull, point = np.empty(3), np.empty(3)
+    for n in range(pairs.shape[0]):
+        i, t = pairs[n], slots[n]
+        _pull(nodes[t], information[t], scores[i], pull)
+        deviation = np.sqrt(spreads[t])
+        factor = deviation / np.sqrt(variances[t])
+        # Between near, which is inside the interval, and far, which is not; gaps are the losses' roots beyond the cut.
+        near, near_gap = middles[i], -factor * cuts[-1]
+        far, far_gap = near, near_gap
+        step = 2.0 * deviation
+        for _ in range(_DOUBLINGS):
+            far = 0.0 if sign < 0 else min(middles[i] + step, most)
+            loss = heights[i] - _highest(
+                maps[t], nodes[t], information[t], scores[i], far, total, pull, point, points[i]
+            )
+            far_gap = np.sqrt(max(2 * loss, 0.0)) - factor * np.interp(far / deviation, cut_at, cuts)
+            if far_gap > 0 or sign < 0 or far >= most:
+                break
+            near, near_gap = far, far_gap
+            step *= 2
+        end = far
+        if far_gap > 0:
+            for _ in range(_STEPS):
+                end = (near * far_gap - far * near_gap) / (far_gap - near_gap)
+                loss = heights[i] - _highest(
+                    maps[t], nodes[t], information[t], scores[i], end, total, pull, point, points[i]
+                )
+                gap = np.sqrt(max(2 * loss, 0.0)) - factor * np.interp(end / deviation, cut_at, cuts)
+                if abs(gap) < 0.01 * factor:
+                    break
+                # Regula falsi after Anderson and Björck: the end that stays counts less.
+                if gap > 0:
+                    shrink = 1 - gap / far_gap
+                    near_gap *= shrink if shrink > 0 else 0.5
+                    far, far_gap = end, gap
+                else:
+                    shrink = 1 - gap / near_gap
+                    far_gap *= shrink if shrink > 0 else 0.5
+                    near, near_gap = end, gap
+        ends[i] = end

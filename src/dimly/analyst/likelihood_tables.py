@@ -1,0 +1,268 @@
+"""Likelihoods of pairs of published numbers as tables, one for each node of a grid of rates.
+
+Of the attributes of two people a·k are only the first's, b·k only the second's and c·k both's. A bucket of a sketch
+with one entry for each attribute holds Poisson numbers A, B, C of them (differences of two for ``hashing``, whose
+entries have signs), and the published numbers are A + C and B + C, each plus noise: given C they are independent.
+A rate's derivative of a Poisson law is a difference of the law with itself, moved by one.
+"""
+
+import threading
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+
+from dimly.errors import ParameterError
+from dimly.mechanisms.discrete_laplace import DiscreteLaplace
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.rounded_gaussian import RoundedGaussian
+from dimly.mechanisms.tables import TOTAL, symmetric
+
+Floats = NDArray[np.float64]
+
+FAMILIES = ("counting", "hashing")
+MOST_BITS = 8
+"""Tables have at most 2⁸ cells a side: beyond, cells are wider than one published step."""
+_LEAST_PROBABILITY = 1e-250
+_STEEPEST = 1e6
+_MEMORY = 1 << 27  # bytes of tables of one size that are kept
+# Parabolas at nodes this far apart miss the log-likelihood by about 0.01; see Grid.
+_DENSITY = 6.35
+_RISING = np.array([1.0, 1.0, 0.0])  # the squared distance over k is a + b
+
+
+class Nodes(NamedTuple):
+    """What kernels need of some nodes, by slots."""
+
+    tables: NDArray[np.float32]
+    """Log-likelihood and derivatives of every cell."""
+    rates: Floats
+    information: Floats
+    """Fisher's, of k buckets."""
+    free: Floats
+    """Maps to the highest point of the parabola: see ``_highest``."""
+    bound: Floats
+    """The same for a given distance."""
+    variances: Floats
+    """Of the squared distance over k, in the Poisson model."""
+    spreads: Floats
+    """The same given the numbers of attributes: these do not vary, buckets do."""
+
+    @classmethod
+    def empty(cls, capacity: int, bits: int) -> "Nodes":
+        """Return room for some nodes."""
+        return cls(
+            np.empty((capacity, 1 << (2 * bits), 4), np.float32),
+            *(np.empty((capacity, *shape)) for shape in ((3,), (3, 3), (8, 3, 5), (8, 3, 5), (), ())),
+        )
+
+
+class Grid:
+    """Nodes near any rates, with a table for each that is asked for.
+
+    The standard error of a rate t is about √((A + t + 2t²)/k). Nodes lie √(A + t + 2t²)/√k′ apart with k′ = 6.35·k^⅔, so
+    that what a parabola leaves out, of third order, stays the same at every k.
+
+    Parameters
+    ----------
+    plan : Plan
+    total : float or None
+        Number of attributes of the second side over k if it is the analyst's own, which carries no noise.
+    """
+
+    def __init__(self, plan: Plan, total: float | None) -> None:
+        assert plan.projection is not None  # noqa: S101
+        self._signed = plan.projection.family == "hashing"
+        self._k = plan.projection.k
+        self._law = noise_law(plan)
+        self._total = total
+        self._kept: dict[tuple[int, int], tuple[dict[tuple[int, ...], int], Nodes]] = {}
+        self._lock = threading.Lock()
+        self.least_bits = max(4, int(np.ceil(np.log2(1 + _quantile(self._law)))) + 1)
+        self._axis = self._spaced()
+
+    def visit(
+        self, keys: NDArray[np.int64], *, bits: int, shift: int
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Nodes]]:
+        """Go through nodes by their coordinates: which of those given, their slots, and the nodes."""
+        unique, inverse = np.unique(keys, axis=0, return_inverse=True)
+        inverse = inverse.reshape(-1)
+        order = np.argsort(inverse, kind="stable")
+        starts = np.searchsorted(inverse[order], np.arange(len(unique) + 1))
+        capacity = max(1, _MEMORY // (16 << (2 * bits)))
+        for first in range(0, len(unique), capacity):
+            part = unique[first : first + capacity]
+            slots, nodes = self._slots([tuple(key) for key in part.tolist()], bits, shift, capacity)
+            chosen = order[starts[first] : starts[first + len(part)]]
+            yield chosen, slots[inverse[chosen] - first], nodes
+
+    def nearest(self, rates: Floats) -> NDArray[np.int64]:
+        """Return the coordinates of the nodes nearest to ``rates``."""
+        keys = np.rint(np.interp(rates, self._axis, np.arange(len(self._axis)))).astype(np.int64)
+        if self._total is not None:  # b follows from c
+            keys[:, 1] = 0
+        return keys
+
+    def _slots(
+        self, keys: list[tuple[int, ...]], bits: int, shift: int, capacity: int
+    ) -> tuple[NDArray[np.int64], Nodes]:
+        with self._lock:
+            known, nodes = self._kept.get((bits, shift), ({}, Nodes.empty(0, bits)))
+            missing = [key for key in keys if key not in known]
+            room = len(nodes.rates)
+            if len(known) + len(missing) > max(room, 0):
+                if len(known) + len(missing) > capacity:  # begin anew; whoever is at work keeps the old ones
+                    known, missing, room = {}, keys, 0
+                larger = Nodes.empty(min(capacity, max(2 * room, len(known) + len(missing), 32)), bits)
+                for new, old in zip(larger, nodes, strict=True):
+                    new[: len(known)] = old[: len(known)]
+                nodes = larger
+                known = dict(known)
+            for key in missing:
+                self._fill(nodes, len(known), key, bits, shift)
+                known[key] = len(known)
+            self._kept[bits, shift] = known, nodes
+            return np.array([known[key] for key in keys], np.int64), nodes
+
+    def _fill(self, nodes: Nodes, slot: int, key: tuple[int, ...], bits: int, shift: int) -> None:
+        a, b, c = (float(self._axis[i]) for i in key)
+        if self._total is not None:
+            c = min(c, self._total)
+            b = self._total - c
+        probability, derivatives = self._law_of_pairs(a, b, c, bits, shift)
+        scores = np.clip(derivatives / probability, -_STEEPEST, _STEEPEST).reshape(3, -1)
+        information = self._k * (scores * probability.reshape(-1)) @ scores.T
+        nodes.tables[slot, :, 0] = np.log(probability).reshape(-1)
+        nodes.tables[slot, :, 1:] = scores.T
+        nodes.rates[slot] = a, b, c
+        nodes.information[slot] = information
+        own = self._total is not None
+        nodes.free[slot] = _maps(information, own=own, bound=False)
+        nodes.bound[slot] = _maps(information, own=own, bound=True)
+        variance = float(_RISING @ nodes.free[slot, 0, :, :3] @ _RISING)
+        # Given the numbers of attributes A, B, C are multinomial; of one's own attributes each is shared or not.
+        varies = a + (b * c / (b + c) if b + c > 0 else 0.0) if own else a + b
+        nodes.variances[slot] = variance
+        nodes.spreads[slot] = max(variance - varies / self._k, 1e-3 * variance)
+
+    def _law_of_pairs(self, a: float, b: float, c: float, bits: int, shift: int) -> tuple[Floats, Floats]:
+        """Return probabilities of cells, and their derivatives by a, b and c."""
+        half = 1 << (bits - 1 + shift)
+        reach = 2 * half + 16  # of what both share
+        far = half + reach
+        noisy = _window(self._law, 2 * far)
+        # Rows: the laws of A + noise, B + noise and C, and their derivatives.
+        first, second = self._with_derivative(a, noisy, far), self._with_derivative(b, noisy, far)
+        if self._total is not None:
+            second = self._with_derivative(b, _window(np.ones(1), 2 * far), far)
+        shared = self._with_derivative(c, _window(np.ones(1), 2 * reach), reach)
+        values = np.arange(-half, half)[:, None] - np.arange(-reach, reach + 1) + far
+        width = 1 << shift
+        given_first = first[:, values].reshape(2, -1, width, 2 * reach + 1).sum(axis=2)
+        given_second = second[:, values].reshape(2, -1, width, 2 * reach + 1).sum(axis=2)
+        weighted = given_first[0] * shared[0]
+        probability = weighted @ given_second[0].T
+        by_first = (given_first[1] * shared[0]) @ given_second[0].T
+        by_second = weighted @ given_second[1].T
+        by_shared = (given_first[0] * shared[1]) @ given_second[0].T
+        return np.maximum(probability, _LEAST_PROBABILITY), np.stack([by_first, by_second, by_shared])
+
+    def _with_derivative(self, rate: float, law: Floats, far: int) -> Floats:
+        """Return the law of a Poisson number plus noise on −far … far, and its derivative by the rate."""
+        if self._signed:
+            ahead = _poisson(rate / 2, 2 * far)
+            signal = np.convolve(ahead, ahead[::-1])
+        else:
+            signal = np.concatenate([np.zeros(2 * far), _poisson(rate, 2 * far)])
+        # Both are on −2·far … 2·far; the middle of their convolution is 0.
+        total = np.convolve(signal, law)[3 * far - 1 : 5 * far + 2]
+        moved = (total[:-2] + total[2:]) / 2 if self._signed else total[:-2]
+        return np.stack([total[1:-1], moved - total[1:-1]])
+
+    def _spaced(self) -> Floats:
+        """Return the values that a node's rates can have, rising from zero."""
+        self._axis = np.zeros(1)
+        _, _, nodes = next(self.visit(np.zeros((1, 3), np.int64), bits=self.least_bits, shift=0))
+        self._kept.clear()
+        spread = self._k / nodes.information[0].diagonal()[[0, 2]].max()
+        density = np.sqrt(_DENSITY) * self._k ** (1 / 3)
+        axis = [0.0]
+        while axis[-1] < 1 << 16:
+            axis.append(axis[-1] + np.sqrt(spread + axis[-1] + 2 * axis[-1] ** 2) / density)
+        return np.array(axis)
+
+
+@lru_cache(maxsize=16)
+def grid_of(plan: Plan, total: float | None) -> Grid:
+    """Return the grid of a plan, with what it has computed so far.
+
+    Raises
+    ------
+    ParameterError
+        If the plan has no likelihood here.
+    """
+    family = plan.projection and plan.projection.family
+    if family not in FAMILIES or plan.resolution != 1:
+        got = plan.mechanism if plan.resolution == 1 else f"{plan.mechanism} on values"
+        raise ParameterError(
+            f"method must be 'unbiased' for {got}: 'likelihood' is for counting and hashing, on bits. "
+            "Leave method out."
+        )
+    return Grid(plan, total)
+
+
+def noise_law(plan: Plan) -> Floats:
+    """Return the probabilities of a plan's noise, symmetric around the middle."""
+    table = plan.table
+    if isinstance(table, DiscreteLaplace):  # what is sampled differs by less than 1e-9 of each probability
+        rate = float(table.rate)
+        cells = np.arange(int(50 / rate) + 2)
+        half = np.tanh(rate / 2) * np.exp(-rate * cells)
+        return np.concatenate([half[:0:-1], half])
+    assert isinstance(table, RoundedGaussian)  # noqa: S101
+    return np.array([weight / TOTAL for weight in symmetric(table.half)])
+
+
+def _quantile(law: Floats) -> int:
+    """Return what the noise exceeds once in 100,000 draws."""
+    middle = len(law) // 2
+    return int(np.searchsorted(-np.cumsum(law[middle:][::-1])[::-1], -1e-5))
+
+
+def _window(law: Floats, reach: int) -> Floats:
+    """Return a symmetric law on −reach … reach."""
+    beyond = len(law) // 2 - reach
+    return law[beyond : len(law) - beyond] if beyond >= 0 else np.pad(law, -beyond)
+
+
+def _poisson(rate: float, most: int) -> Floats:
+    counts = np.arange(most + 1)
+    law: Floats = np.exp(xlogy(counts, rate) - rate - gammaln(counts + 1))
+    return law
+
+
+def _maps(information: Floats, *, own: bool, bound: bool) -> Floats:
+    """Return the linear maps to the highest point of a parabola, for each set of rates that are zero.
+
+    With Lagrange's multipliers: information·θ + Eᵀν = pull and Eθ = e, where E holds a + b = distance if that is given,
+    b + c = total for a vector of one's own, and the zeros.
+    """
+    maps = np.full((8, 3, 5), np.nan)
+    given = [row for row, holds in ((_RISING, bound), (np.array([0.0, 1.0, 1.0]), own)) if holds]
+    scale = information.diagonal().max()
+    for zeros in range(8):
+        rows = np.array([*given, *(np.eye(3)[i] for i in range(3) if zeros >> i & 1)]).reshape(-1, 3)
+        if len(rows) > 3 or np.linalg.matrix_rank(rows) < len(rows):
+            continue
+        system = np.block([[information / scale, rows.T], [rows, np.zeros((len(rows), len(rows)))]])
+        inverse = np.linalg.inv(system)[:3]
+        maps[zeros, :, :3] = inverse[:, :3] / scale
+        maps[zeros, :, 3:] = 0.0
+        if bound:
+            maps[zeros, :, 3] = inverse[:, 3]
+        if own:
+            maps[zeros, :, 4] = inverse[:, 3 + bound]
+    return maps

@@ -1,0 +1,167 @@
+"""Numba kernels of neighbor search: sums over rows, keys of pairs, and the nearest found so far.
+
+Kernels check nothing; :mod:`dimly.analyst.spaces` and :mod:`dimly.analyst.neighbor_graph` do. They run on one core
+without holding the interpreter's lock, so that callers can use a pool of threads.
+"""
+# ruff: noqa: PLR0917  (Numba takes no keywords)
+# mypy: disallow-untyped-decorators=False
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Rows = NDArray[Any]
+Floats = NDArray[np.float64]
+Keys = NDArray[np.float32]
+Words = NDArray[np.uint64]
+Positions = NDArray[np.int64]
+
+# Sums of integers are exact in doubles, in any order: allowing one lets the compiler use wide instructions.
+_ANY_ORDER = {"reassoc", "contract", "nsz"}
+_CHUNK = 64
+
+
+@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def sums_with_one(rows: Rows, one: Floats, low: int, high: int, out: Floats) -> None:
+    """Write Σx, Σx² and Σxy of each row with one; NaN where a number of the row is at a limit of its type."""
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        total, squares, products, lost = 0.0, 0.0, 0.0, 0
+        for j in range(row.shape[0]):
+            value = np.float64(row[j])
+            total += value
+            squares += value * value
+            products += value * one[j]
+            lost += (row[j] == low) | (row[j] == high)
+        out[i, 0] = total
+        out[i, 1] = squares
+        out[i, 2] = products if lost == 0 else np.nan
+
+
+@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def sums_of_pairs(rows: Rows, first: Positions, second: Positions, out: Floats) -> None:
+    """Write Σx, Σy, Σx², Σy² and Σxy of pairs of rows."""
+    for i in range(first.shape[0]):
+        x, y = rows[first[i]], rows[second[i]]
+        total_x, total_y, squares_x, squares_y, products = 0.0, 0.0, 0.0, 0.0, 0.0
+        for j in range(x.shape[0]):
+            a, b = np.float64(x[j]), np.float64(y[j])
+            total_x += a
+            total_y += b
+            squares_x += a * a
+            squares_y += b * b
+            products += a * b
+        out[i, 0] = total_x
+        out[i, 1] = total_y
+        out[i, 2] = squares_x
+        out[i, 3] = squares_y
+        out[i, 4] = products
+
+
+@njit(nogil=True, cache=True)
+def products_of_pairs(rows: Rows, first: Positions, second: Positions, distances: bool, out: Floats) -> None:
+    """Write the inner products or squared distances of pairs of rows, each summed in the order of its coordinates."""
+    for i in range(first.shape[0]):
+        x, y = rows[first[i]], rows[second[i]]
+        total = 0.0
+        for j in range(x.shape[0]):
+            a, b = np.float64(x[j]), np.float64(y[j])
+            total += (a - b) * (a - b) if distances else a * b
+        out[i] = total
+
+
+@njit(nogil=True, cache=True)
+def _population(word: np.uint64) -> np.uint64:
+    # The compiler knows this pattern, and makes the machine's own instruction of it.
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@njit(nogil=True, cache=True)
+def differing_bits(x: Words, y: Words, out: Rows) -> None:
+    """Write in how many bits each row of x differs from each of y."""
+    for i in range(x.shape[0]):
+        for j in range(y.shape[0]):
+            count = np.uint64(0)
+            for word in range(x.shape[1]):
+                count += _population(x[i, word] ^ y[j, word])
+            out[i, j] = count
+
+
+@njit(nogil=True, cache=True)
+def differing_bits_of_pairs(words: Words, first: Positions, second: Positions, out: Floats) -> None:
+    """Write in how many bits pairs of rows differ."""
+    for i in range(first.shape[0]):
+        count = np.uint64(0)
+        for word in range(words.shape[1]):
+            count += _population(words[first[i], word] ^ words[second[i], word])
+        out[i] = count
+
+
+@njit(nogil=True, cache=True)
+def distances_of(products: Keys, squares_x: Keys, squares_y: Keys) -> None:
+    """Turn inner products into squared distances, in place."""
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            products[i, j] = squares_x[i] + squares_y[j] - np.float32(2.0) * products[i, j]
+
+
+@njit(nogil=True, cache=True)
+def negative_jaccard_of(products: Keys, norms_x: Keys, norms_y: Keys, floor: np.float32) -> None:
+    """Turn inner products into keys that rise as Jaccard similarity falls, in place; see ``spaces.jaccard_keys``."""
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            shared = products[i, j]
+            either = max(norms_x[i] + norms_y[j] - shared, max(norms_x[i], norms_y[j]), floor)
+            products[i, j] = -shared / either
+
+
+@njit(nogil=True, cache=True)
+def _insert(keys: Keys, names: Positions, key: np.float32, name: int) -> None:
+    """Put somebody among the nearest, in order of key and then of name; the last one falls off."""
+    place = keys.shape[0] - 1
+    if key > keys[place] or (key == keys[place] and name >= names[place]):
+        return
+    while place > 0 and (keys[place - 1] > key or (keys[place - 1] == key and names[place - 1] > name)):
+        keys[place] = keys[place - 1]
+        names[place] = names[place - 1]
+        place -= 1
+    keys[place] = key
+    names[place] = name
+
+
+@njit(nogil=True, cache=True)
+def offer(tile: Keys, row: int, column: int, keys: Keys, names: Positions) -> None:
+    """Offer the people of a tile to each other: those from ``row`` on, and those from ``column`` on.
+
+    ``tile`` holds the keys of their pairs; on the diagonal (row = column) its upper triangle counts.
+    """
+    last = keys.shape[1] - 1
+    n_rows, n_columns = tile.shape
+    worst = keys[column : column + n_columns, last].copy()
+    for i in range(n_rows):
+        mine = keys[row + i]
+        limit = mine[last]
+        for start in range(i + 1 if row == column else 0, n_columns, _CHUNK):
+            stop = min(start + _CHUNK, n_columns)
+            # Almost always nobody of the chunk is near enough, and this loop has no branches.
+            hits = 0
+            for j in range(start, stop):
+                hits += (tile[i, j] <= limit) | (tile[i, j] <= worst[j])
+            if hits == 0:
+                continue
+            for j in range(start, stop):
+                key = tile[i, j]
+                if key <= limit:
+                    _insert(mine, names[row + i], key, column + j)
+                    limit = mine[last]
+                if key <= worst[j]:
+                    _insert(keys[column + j], names[column + j], key, row + i)
+                    worst[j] = keys[column + j, last]
+        if row == column:  # both are the same people
+            for j in range(i + 1, n_columns):
+                worst[j] = keys[column + j, last]

@@ -1,0 +1,196 @@
+"""How much structure a release shows beyond what independent attributes would: parallel analysis after Horn.
+
+Everybody's taste differs, so that far more than the noise is left in every direction, and rank above the noise proves
+nothing. The question is whether attributes go together. Where each coordinate holds attributes of its own (``counting``,
+``hashing`` and ``sparse`` with one block, randomized response), independent attributes make independent coordinates, and
+shuffling every coordinate among people shows what chance does. The other families mix attributes: there the worst case
+of independent attributes is simulated.
+
+Active people have more of everything. That alone is no structure: the direction of the average person is left
+out, coordinates are shuffled among people who lie equally far along it, and each person counts alike.
+
+References
+----------
+J. Horn, "A rationale and test for the number of factors in factor analysis", Psychometrika 30 (1965).
+I. Johnstone, "On the distribution of the largest eigenvalue in principal components analysis", Annals of Statistics
+29 (2001).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from dimly.analyst.coordinates import Coordinates, Points
+from dimly.analyst.people import coordinates_of, sample
+from dimly.errors import ParameterError
+from dimly.mechanisms.plan import Plan
+from dimly.release.sketches import Sketches
+from dimly.release.stored import StoredSketches
+
+Floats = NDArray[np.float64]
+
+FALSE_ALARMS = 0.001
+"""How often independent attributes are taken for structure."""
+_DEVIATIONS = 4.0  # above the average of chance, for that rate: docs/denoising.md shows the calibration
+_SHUFFLES = 12
+_STRATUM = 64  # people who are taken to be equally active
+_WORK = 1 << 32  # multiplications to find one covariance by
+_FEWEST, _MOST = 2048, 1 << 15  # people looked at, if there are as many
+_WIDEST = 2048  # coordinates looked at; more are added up, at random signs
+_COMPONENTS = 100  # counted at most
+_FEWEST_PEOPLE = 20
+_MOST_MIXED = 1 << 14  # attributes simulated where they are mixed
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What attributes that go together add to a release.
+
+    Attributes
+    ----------
+    components : int
+        Directions in which people differ more than chance explains; 0: none. At most 100 are counted.
+    share : float
+        Part of people's variance, noise taken off, that these directions hold beyond chance; from 0 to 1.
+    strongest : float
+        Variance along the strongest direction; 1 is the average direction.
+    threshold : float
+        What independent attributes exceed once in a thousand releases.
+    """
+
+    components: int
+    share: float
+    strongest: float
+    threshold: float
+
+    @property
+    def words(self) -> str:
+        """The finding in a sentence."""
+        if self.components == 0:
+            return "no structure beyond what independent attributes would show"
+        several = f"{self.components} components" if self.components > 1 else "1 component"
+        return (
+            f"{several} beyond what independent attributes would show, with {self.share:.0%} of the variance that is "
+            f"not noise; the strongest is {self.strongest / self.threshold:.1f} times the threshold"
+        )
+
+
+def structure_of(sketches: Sketches | StoredSketches) -> Structure:
+    """Return how much structure a release shows, with a false-alarm rate of 0.001.
+
+    Looks at some thousands of people at most, evenly spaced. The same release gives the same answer.
+
+    Raises
+    ------
+    ParameterError
+        For noisy distances, which place nobody anywhere, and for fewer than 20 people.
+    """
+    plan = sketches.plan
+    width = min(Coordinates.of(plan).dimension, _WIDEST)
+    n_people = min(max(_WORK // width**2, _FEWEST), _MOST)
+    table = _Table.of(sample(sketches, n_people, coordinates_of(plan, widest=_WIDEST)), plan)
+    found = _variances(table.people)
+    by_chance = np.array([_variances(table.by_chance(np.random.default_rng(seed)))[0] for seed in range(_SHUFFLES)])
+    # A few shuffles tell the average well and the spread badly: it is not taken to be below theory's.
+    spread = max(float(by_chance.std(ddof=1)), _spread(*table.people.shape))
+    threshold = float(by_chance.mean() + _DEVIATIONS * spread)
+    above = found[found > threshold]
+    share = float((above - by_chance.mean()).sum() / max(table.signal, 1e-9))
+    return Structure(len(above), min(max(share, 0.0), 1.0), float(found[0]), threshold)
+
+
+def shuffled(people: Points, generator: np.random.Generator) -> Points:
+    """Return people of independent coordinates, as active as the given ones.
+
+    Each coordinate is shuffled among those who lie equally far along the average person, in strata of 64.
+    """
+    order = np.argsort(people @ people.mean(axis=0), kind="stable")
+    made = people[order]
+    whole = max(len(people) // _STRATUM - 1, 0) * _STRATUM  # the last stratum takes the rest
+    strata = made[:whole].reshape(-1, _STRATUM, people.shape[1])
+    generator.permuted(strata, axis=1, out=strata)
+    generator.permuted(made[whole:], axis=0, out=made[whole:])
+    return made
+
+
+def unmixed(plan: Plan) -> bool:
+    """Return whether each coordinate of a release holds attributes of its own."""
+    part = plan.projection
+    return part is None or part.matrix.record.entries(part.k, blocks=part.blocks) == 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """People ready for comparison: coordinates of variance 1, without activity, each of the same length."""
+
+    people: Points
+    signal: float
+    """Sum of their variances, noise taken off."""
+    by_chance: Callable[[np.random.Generator], Points]
+
+    @classmethod
+    def of(cls, people: Points, plan: Plan) -> "_Table":
+        if len(people) < _FEWEST_PEOPLE:
+            raise ParameterError(f"structure needs at least {_FEWEST_PEOPLE} people without saturated numbers.")
+        coordinates = Coordinates.of(plan)
+        noise = coordinates.bias / people.shape[1]
+        if unmixed(plan):
+            # A coordinate that never varies says nothing: it is left at 0.
+            spread = people.std(axis=0, dtype=np.float64)
+            scaled = people / np.where(spread > 0, spread, 1.0).astype(np.float32)
+            signal = float((1 - np.minimum(noise / np.maximum(spread**2, 1e-9), 1.0))[spread > 0].sum())
+            return cls(_leveled(scaled), signal, lambda generator: _leveled(shuffled(scaled, generator)))
+        variance = float(people.var(axis=0, dtype=np.float64).mean())
+        scaled = people / np.float32(variance**0.5)
+        excess = max(variance - noise, 0.0)
+        n, k = people.shape
+
+        def mixed(generator: np.random.Generator) -> Points:
+            return _leveled(_worst_case(n, k, excess / variance, 0.25 / variance, generator))
+
+        return cls(_leveled(scaled), k * excess / variance, mixed)
+
+
+def _worst_case(n: int, k: int, signal: float, largest: float, generator: np.random.Generator) -> Points:
+    """Return people of independent attributes that make the strongest directions: as few as can be, each at odds 1.
+
+    An attribute in [0, 1] has variance 1/4 at most (``largest``, in units of a coordinate's variance) and goes in one
+    direction of its own, of length 1.
+    """
+    made: Points = generator.standard_normal((n, k), np.float32) * np.float32(max(1 - signal, 0.0) ** 0.5)
+    if signal > 0:
+        m = int(min(max(k * signal / largest, 1.0), _MOST_MIXED))
+        rows = generator.standard_normal((m, k), np.float32)
+        rows *= np.sqrt(np.float32(k * signal / m)) / np.linalg.norm(rows, axis=1, keepdims=True)
+        made += (2 * generator.integers(2, size=(n, m), dtype=np.int8) - 1).astype(np.float32) @ rows
+    return made
+
+
+def _leveled(people: Points) -> Points:
+    """Center, leave the direction of the average person out, and give everybody the same length."""
+    mean = people.mean(axis=0, dtype=np.float64).astype(np.float32)
+    length = float(np.linalg.norm(mean))
+    leveled: Points = people - mean
+    if length > 0:
+        along = mean / np.float32(length)
+        leveled -= np.outer(leveled @ along, along)
+    lengths = np.linalg.norm(leveled, axis=1, keepdims=True)
+    leveled *= np.float32(people.shape[1] ** 0.5) / np.where(lengths > 0, lengths, 1.0)
+    return leveled
+
+
+def _variances(people: Points) -> Floats:
+    """Return the largest variances of any direction, falling."""
+    n, k = people.shape
+    products = (people.T @ people if k <= n else people @ people.T).astype(np.float64) / n
+    count = min(_COMPONENTS, len(products) - 1)
+    found: Floats = scipy.linalg.eigvalsh(products, subset_by_index=[len(products) - count, len(products) - 1])
+    return found[::-1]
+
+
+def _spread(n: int, k: int) -> float:
+    """Return the standard deviation of the largest variance of independent coordinates: Tracy and Widom's law."""
+    return float(1.268 * (n**0.5 + k**0.5) * (n**-0.5 + k**-0.5) ** (1 / 3) / n)

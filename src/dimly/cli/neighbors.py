@@ -1,0 +1,62 @@
+"""``dimly neighbors``: who is most like somebody, or like a list of attributes."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from dimly.cli.options import AsJson, Debug
+from dimly.cli.output import print_json, print_table
+from dimly.cli.progress import ProgressBar
+from dimly.cli.questions import PARTS, ReleaseFolder, estimate_facts, interval_text, number_text, open_to_ask
+from dimly.errors import ParameterError
+
+
+def neighbors(
+    release: ReleaseFolder,
+    *,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="Whose neighbors.", show_default=False)] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Instead of a person: whoever is nearest to having just these attributes; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", metavar="N", help="How many.")] = 10,
+    metric: Annotated[
+        Literal["euclidean", "cosine", "jaccard"],
+        typer.Option(help="Nearest by squared distance, or most alike by cosine or by Jaccard similarity."),
+    ] = "euclidean",
+    no_denoise: Annotated[
+        bool, typer.Option("--no-denoise", help="Rank by the published numbers as they are; mostly worse.")
+    ] = False,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Find the people nearest to somebody, or to a list of attributes, with an estimate of how near each is.
+
+    They are ranked after denoising, which orders better; the estimate beside each one is the unbiased one.
+
+    $ dimly neighbors release --user ada -n 5
+    """
+    if (user is None) == (attribute is None):
+        got = "neither" if user is None else "both"
+        raise ParameterError(f"whose neighbors must be told by --user or by --attribute, got {got}.")
+    from dimly.analyst import Estimate
+
+    asked = open_to_ask(release)
+    who = asked.user(user) if user is not None else asked.release.project(attribute or [])
+    with ProgressBar() as bar:
+        bar.phase("searching")
+        found = asked.release.neighbors(who, n=n, metric=metric, denoise=not no_denoise, progress=bar.reach)
+    estimates = [
+        Estimate(*map(float, parts)) for parts in zip(*(getattr(found.estimates, part) for part in PARTS), strict=True)
+    ]
+    people = list(zip(found.users.tolist(), estimates, strict=True))
+    if as_json:
+        print_json({"neighbors": [{"user": one, **estimate_facts(estimate)} for one, estimate in people]})
+        return
+    what = "squared distance" if metric == "euclidean" else metric
+    rows = [(one, number_text(e.value), number_text(e.stderr), interval_text(e)) for one, e in people]
+    print_table(["user", what, "standard error", "95 % interval"], rows, numbers=[what, "standard error"])
