@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := pins.txt
 export PIP_BUILD_CONSTRAINT := pins.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint bench bench-quick setup pins clean
+.PHONY: help demo test torture lint bench bench-quick setup pins clean
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -18,6 +18,9 @@ demo: .venv/core ## publish made-up people: errors beside their predictions
 
 test: .venv/dev  ## all tests, doctests included
 	$(BIN)/python -m pytest -n auto src tests
+
+torture: .venv/dev ## kill 200 publications at random moments, interrupt 100 (20 and 10 in make test)
+	DIMLY_KILLS=200 $(BIN)/python -m pytest -n auto tests/crash/test_kill.py tests/crash/test_signals.py
 
 lint: .venv/dev  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .

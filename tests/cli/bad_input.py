@@ -126,6 +126,11 @@ def _mixed(folder: Path) -> Path:
     return folder / "data"
 
 
+def _short_key(folder: Path) -> Path:
+    written("key", MARK)(folder).chmod(0o600)
+    return GOOD(folder)
+
+
 GOOD = parquet()
 LINES = f"person,page,share\n{ADA},{TEA},1\n{BOB},{JAM},1\n"
 
@@ -164,16 +169,16 @@ CASES: Final[dict[str, Case]] = {
     "a wide column of lists": Case(
         parquet(page=[[TEA], [JAM]]), {"user": "person", "columns": "all"}, ("columns must be", "'page'", COLUMNS)
     ),
-    "two shapes": Case(
-        GOOD, LONG | {"columns": ["share"]}, ("must be given, got attribute and columns", COLUMNS)
-    ),
+    "two shapes": Case(GOOD, LONG | {"columns": ["share"]}, ("must be given, got attribute and columns", COLUMNS)),
     "no shape": Case(GOOD, {"user": "person"}, ("must be given, got none", COLUMNS)),
     "value of a list": Case(
         parquet(page=[[TEA], [JAM]]),
         {"user": "person", "attributes": "page", "value": "share"},
         ("value must come with attribute",),
     ),
-    "one column twice": Case(GOOD, LONG | {"attribute": "person"}, ("attribute must be a column of its own", "'person'")),
+    "one column twice": Case(
+        GOOD, LONG | {"attribute": "person"}, ("attribute must be a column of its own", "'person'")
+    ),
     "text in a wide table": Case(
         GOOD, {"user": "person", "columns": "all"}, ("'page'", 'unit="column"', "doubles the sensitivity")
     ),
@@ -257,7 +262,10 @@ CASES: Final[dict[str, Case]] = {
         written("t.csv", LINES + f"{MARK},{MARK},1,{MARK}\n"), LONG, ("t.csv must have as many fields",), 1
     ),
     "CSV that gets ragged": Case(
-        written("t.csv", LINES + f"{ADA},{TEA},1\n" * 30_000 + f"{MARK},{MARK}\n"), LONG, ("t.csv must have as many",), 1
+        written("t.csv", LINES + f"{ADA},{TEA},1\n" * 30_000 + f"{MARK},{MARK}\n"),
+        LONG,
+        ("t.csv must have as many",),
+        1,
     ),
     "CSV with a quote left open": Case(written("t.csv", LINES + f'{ADA},"{MARK},1\n'), LONG, ("t.csv",), 1),
     "CSV that is not UTF-8": Case(
@@ -279,7 +287,9 @@ CASES: Final[dict[str, Case]] = {
     "broken JSON": Case(
         written("t.jsonl", json.dumps({"person": ADA, "page": TEA}) + f'\n{{"person": "{MARK}'), LONG, ("t.jsonl",), 1
     ),
-    "JSON that is no object": Case(written("t.jsonl", f'["{MARK}"]\n'), LONG, ("t.jsonl must hold one JSON object",), 1),
+    "JSON that is no object": Case(
+        written("t.jsonl", f'["{MARK}"]\n'), LONG, ("t.jsonl must hold one JSON object",), 1
+    ),
     "no SQLite": Case(written("t.sqlite", LINES), LONG, ("t.sqlite must be a readable SQLite file",), 1),
     "no DuckDB": Case(written("t.duckdb", LINES), LONG, ("t.duckdb must be a readable DuckDB file",), 1),
     "SQLite with a cell of another type": Case(
@@ -308,7 +318,9 @@ CASES: Final[dict[str, Case]] = {
     "roster with a gap": Case(
         also(GOOD, "roster.csv", f"person,x\n{ADA},1\n,1\n"), LONG | {"roster": Path("roster.csv")}, ("roster must",), 1
     ),
-    "no vocabulary": Case(GOOD, LONG | {"vocabulary": Path("none.txt")}, ("vocabulary must be an existing file",), 2, CLOSED),
+    "no vocabulary": Case(
+        GOOD, LONG | {"vocabulary": Path("none.txt")}, ("vocabulary must be an existing file",), 2, CLOSED
+    ),
     "vocabulary not given": Case(GOOD, LONG, ("vocabulary must be given",), 2, CLOSED),
     "another vocabulary": Case(
         also(GOOD, "v.txt", f"{TEA}\n{JAM}\n"), LONG | {"vocabulary": Path("v.txt")}, ("digest differs",), 2, CLOSED
@@ -317,9 +329,14 @@ CASES: Final[dict[str, Case]] = {
         also(GOOD, "v.txt", "tea\ntea\n"), LONG | {"vocabulary": Path("v.txt")}, ("must differ", "'tea'"), 2, CLOSED
     ),
     "no key": Case(GOOD, LONG | {"pseudonyms": Path("none")}, ("pseudonyms must be a file",)),
-    "short key": Case(also(GOOD, "key", MARK), LONG | {"pseudonyms": Path("key")}, ("key",)),
+    "open key": Case(
+        also(GOOD, "key", MARK * 9), LONG | {"pseudonyms": Path("key")}, ("key must be closed to others",)
+    ),
+    "short key": Case(_short_key, LONG | {"pseudonyms": Path("key")}, ("must be at least 32 random bytes",)),
     # Plans
-    "plan of nonsense": Case(GOOD, LONG, ("plan field 'budget': epsilon",), 2, _edited(budget={"epsilon": -1, "delta": 0})),
+    "plan of nonsense": Case(
+        GOOD, LONG, ("plan field 'budget': epsilon",), 2, _edited(budget={"epsilon": -1, "delta": 0})
+    ),
     "plan with less noise": Case(GOOD, LONG, ("plan field 'noise",), 2, _edited(noise={"law": "discrete-laplace"})),
     "plan with an unknown field": Case(GOOD, LONG, ("plan field 'extra'",), 2, _edited(extra=1)),
     "plan of another version": Case(GOOD, LONG, ("plan field 'format'",), 2, _edited(format=2)),
@@ -333,5 +350,7 @@ CASES: Final[dict[str, Case]] = {
     # Ledgers
     "no ledger": Case(GOOD, LONG | {"ledger": Path("none.db")}, ("none.db",)),
     "no such dataset": Case(GOOD, LONG | {"dataset": "taste"}, ("taste",)),
-    "over budget": Case(GOOD, LONG | {"dataset": "small"}, ("dataset 'small' must stay within epsilon 0.5", "still fits"), 1),
-}  # fmt: skip
+    "over budget": Case(
+        GOOD, LONG | {"dataset": "small"}, ("dataset 'small' must stay within epsilon 0.5", "still fits"), 1
+    ),
+}

@@ -4,7 +4,7 @@ import pytest
 from tests.engines.engine import ENGINES, Engine
 
 
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
+@pytest.fixture(params=list(ENGINES.values()), ids=list(ENGINES))
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Return an engine."""
     found: Engine = request.param

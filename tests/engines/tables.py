@@ -18,8 +18,21 @@ Holdings = Mapping[Any, Mapping[str, float]]
 """Who has what: value by attribute by user."""
 
 RESOLUTION: Final = 4
-ATTRIBUTES: Final = ("tea", "jam", "42", "007", "thé", "x,y", 'a "b"', "back\\slash", "u", "select", "Tea time", "é;\t|")
-USERS: Final = tuple(f"{i:03d}" for i in range(20)) + ("zoë", 'quo"te', "com,ma", "semi;colon", "back\\", "O'Neil")
+ATTRIBUTES: Final = (
+    "tea",
+    "jam",
+    "42",
+    "007",
+    "thé",
+    "x,y",
+    'a "b"',
+    "back\\slash",
+    "u",
+    "select",
+    "Tea time",
+    "é;\t|",
+)
+USERS: Final = (*(f"{i:03d}" for i in range(20)), "zoë", 'quo"te', "com,ma", "semi;colon", "back\\", "O'Neil")
 COLUMNS: Final = {"color": ("red", "blue", "é, or none"), "size": ("1", "2"), "user id?": ("=", "a=b")}
 K: Final = 32
 
@@ -79,7 +92,7 @@ def _wide_bits() -> Shaped:
 
 def _wide_values() -> Shaped:
     values = {**holdings(values=True), "has nothing": {}}
-    rows = [(who, *(float(held.get(what, 0)) for what in ATTRIBUTES)) for who, held in values.items()]
+    rows: list[Any] = [(who, *(float(held.get(what, 0)) for what in ATTRIBUTES)) for who, held in values.items()]
     less = [(who, *(value / 2 for value in row)) for who, *row in rows[::2]]
     chosen = ATTRIBUTES[:-1]
     held = {who: {what: value for what, value in held.items() if what in chosen} for who, held in values.items()}
@@ -89,9 +102,7 @@ def _wide_values() -> Shaped:
 
 def _wide_text() -> Shaped:
     generator = np.random.default_rng(2)
-    rows = [
-        (who, *(texts[generator.integers(len(texts))] for texts in COLUMNS.values()), "left out") for who in USERS
-    ]
+    rows = [(who, *(texts[generator.integers(len(texts))] for texts in COLUMNS.values()), "left out") for who in USERS]
     names = list(COLUMNS)
     held = {who: {f"{name}={text}": 1.0 for name, text in zip(names, row, strict=False)} for who, *row in rows}
     return Shaped(_table(_shuffled(rows), ("person", *names, "more")), {"user": "person", "columns": names}, held)

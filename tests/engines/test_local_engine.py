@@ -5,13 +5,21 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.engines.engine import LocalEngine
+from tests.engines.engine import LocalEngine, silence
 from tests.engines.tables import SHAPES, check, plan_for, vocabulary
 from tests.engines.test_sizes import LONG, crowd, table_of
+from tests.folders import small_parts
 
+from dimly.analyst.release import Release
 from dimly.curator import engine as local
 from dimly.curator.coding import CodedRows, CodedTable
+from dimly.curator.opening import Reading, open_table
+from dimly.curator.progress import Silence
+from dimly.curator.publishing_tables import Public, publish_in_memory
 from dimly.curator.resources import Resources
+from dimly.mechanisms.attributes import Vocabulary
+
+__all__ = ["small_parts"]  # a fixture
 
 
 @pytest.fixture
@@ -21,8 +29,8 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def in_pieces(table: CodedTable) -> Iterator[CodedRows]:
         for some in rows(table):
-            for start in range(0, len(some.users), 7):
-                yield CodedRows(*(None if column is None else column[start : start + 7] for column in some))
+            for start in range(0, len(some), 7):
+                yield some.slice(start, start + 7)
 
     monkeypatch.setattr(CodedTable, "rows", in_pieces)
     monkeypatch.setattr(local, "cut", partial(local.cut, most_rows=10))
@@ -37,9 +45,7 @@ def no_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_batches", "no_room_for_rows")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "sign+gaussian"])
-def test_batches_end_between_people_and_rows_are_derived_again(
-    mechanism: str, threads: int, tmp_path: Path
-) -> None:
+def test_batches_end_between_people_and_rows_are_derived_again(mechanism: str, threads: int, tmp_path: Path) -> None:
     people = crowd(50)
     plan = plan_for(mechanism, listed=False)
     release = LocalEngine().publish(
@@ -55,3 +61,20 @@ def test_so_are_values_and_closed_vocabularies(mechanism: str, tmp_path: Path) -
     plan = plan_for(mechanism, values=True)
     release = LocalEngine().publish(table, plan, vocabulary=vocabulary(), out=tmp_path / "out", **options)
     check(release, people, vocabulary())
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("mechanism", ["sparse+laplace", "gaussian+gaussian", "randomized-response", "noisy-distances"])
+def test_in_memory_it_is_the_same(mechanism: str, tmp_path: Path) -> None:
+    table, options, people = SHAPES["list"]()
+    plan = plan_for(mechanism)
+    limits, listed = Resources.of(), Vocabulary.listed(vocabulary())
+    sketches = publish_in_memory(
+        lambda: open_table(Reading(table, **options), plan, vocabulary=listed, resources=limits, progress=Silence()),
+        plan,
+        public=Public("found", listed),
+        resources=limits,
+        progress=Silence(),
+        words=lambda: silence(plan),
+    )
+    check(Release(sketches, vocabulary=listed), people, vocabulary())

@@ -1,6 +1,7 @@
 """Small and large: one person, a million attributes, people at the borders of files."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from dimly.privacy import Budget
 __all__ = ["small_parts"]  # a fixture
 
 OPEN = plan_for("hashing+laplace", listed=False)
-LONG = {"user": "person", "attribute": "page"}
+LONG: dict[str, Any] = {"user": "person", "attribute": "page"}
 MILLION = 1_000_000
 
 
@@ -84,17 +85,13 @@ def test_more_dimensions_than_attributes(engine: Engine, mechanism: str, tmp_pat
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("n", [8, 37, 40])
 @pytest.mark.parametrize("mechanism", ["sparse+laplace", "randomized-response", "noisy-distances"])
-def test_people_at_the_borders_of_files(
-    engine: Engine, mechanism: str, n: int, threads: int, tmp_path: Path
-) -> None:
+def test_people_at_the_borders_of_files(engine: Engine, mechanism: str, n: int, threads: int, tmp_path: Path) -> None:
     people = crowd(n)
     names = [str(i) for i in range(100)]
     k = {"k": 32, "blocks": 4} if mechanism.startswith("sparse") else {}
     k |= {"n_users": 40} if mechanism == "noisy-distances" else {}
     plan = Plan.of(mechanism, Budget(1.0, 1e-6), n_attributes=100, seed=SEED if "k" in k else None, **k)  # type: ignore[arg-type]
-    release = engine.publish(
-        table_of(people), plan, roster=list(people), threads=threads, out=tmp_path / "out", **LONG
-    )
+    release = engine.publish(table_of(people), plan, roster=list(people), threads=threads, out=tmp_path / "out", **LONG)
     check(release, people, names)
     parts = sorted((tmp_path / "out" / "sketches").iterdir())
     assert [path.name for path in parts] == [f"part-{i:06d}.parquet" for i in range(-(-n // 8))]
@@ -103,6 +100,14 @@ def test_people_at_the_borders_of_files(
     for path in parts:
         footer = pq.read_metadata(path)
         assert {footer.row_group(i).num_rows for i in range(footer.num_row_groups)} == {1}
+
+
+def test_large_sums_saturate(engine: Engine, tmp_path: Path) -> None:
+    plan = Plan.of("counting+laplace", Budget(1.0), k=2, seed=SEED)
+    rows = pa.table({"person": ["ada"] * 80_000 + ["bob"], "page": np.append(np.arange(80_000), 7)})
+    release = engine.publish(rows, plan, out=tmp_path / "out", **LONG)
+    assert release.values[0].tolist() == [2**15 - 1] * 2
+    assert release.values[1].tolist() == plan.rows(["7"]).to_dense()[0].tolist()
 
 
 def test_columns_by_the_thousand(engine: Engine, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from tests.engines.tables import ATTRIBUTES, RESOLUTION, SHAPES, USERS, check, h
 
 from dimly.mechanisms import MECHANISMS
 
-# Not every mechanism with every source and shape: they are dealt out in turn, so that every source and every shape meets
-# most of them. Eleven is no divisor of the number of sources or shapes.
+# Not every mechanism with every source and shape: they are dealt out in turn, so that every source and every shape
+# meets most of them. Eleven is no divisor of the number of sources or shapes.
 DEALT: Final = (
     "counting+laplace",
     "hashing+gaussian",

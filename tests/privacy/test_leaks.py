@@ -47,7 +47,7 @@ NEIGHBORS: Final[dict[str, list[Row]]] = {
     "a repeat": [*ROWS, ROWS[5]],
 }
 PLANS: Final = ["counting+laplace", "gaussian+gaussian", "randomized-response", "noisy-distances"]
-LONG: Final = {"user": "person", "attribute": "page"}
+LONG: Final[dict[str, Any]] = {"user": "person", "attribute": "page"}
 
 every_plan = pytest.mark.parametrize("mechanism", PLANS)
 every_neighbor = pytest.mark.parametrize("neighbor", NEIGHBORS.values(), ids=NEIGHBORS.keys())
@@ -165,7 +165,12 @@ def test_neighbors_differ_in_noisy_numbers_only(mechanism: str, neighbor: list[R
     assert names[0] == names[1]
     assert len(names[0]) > 4  # several parts
     assert (told.told, told.done) == (told_too.told, told_too.done)
-    assert (one.n_users, one.bytes, one.warnings, one.ledger) == (other.n_users, other.bytes, other.warnings, other.ledger)
+    assert (one.n_users, one.bytes, one.warnings, one.ledger) == (
+        other.n_users,
+        other.bytes,
+        other.warnings,
+        other.ledger,
+    )
     assert account(tmp_path / "1") == account(tmp_path / "2")
     for release in releases:
         assert all(b"SECRET" not in path.read_bytes() for path in release.rglob("*") if path.is_file())
@@ -212,9 +217,7 @@ def test_so_do_tables_of_every_shape(mechanism: str, cell: str, tmp_path: Path) 
     if plan.vocabulary is not None:
         given["vocabulary"] = list(vocabulary(categories=shape == "wide text"))
     cells = table.column(column).to_pylist()
-    place = next(
-        i for i, old in enumerate(cells) if (FREE not in old if content is None else old != content)
-    )
+    place = next(i for i, old in enumerate(cells) if (FREE not in old if content is None else old != content))
     cells[place] = [*cells[place], FREE] if content is None else content
     neighbor = table.set_column(table.column_names.index(column), column, pa.array(cells))
     found = []
@@ -236,7 +239,11 @@ def test_order_and_layout_of_the_source_change_nothing_at_all(mechanism: str, tm
     table = table_of(ROWS)
     shuffled = table.take(np.random.default_rng(9).permutation(len(ROWS)))
     annotated = shuffled.replace_schema_metadata({"author": "SECRET"})
-    sources: dict[str, Any] = {"in order": table, "shuffled": shuffled, "backwards": table.take(np.arange(len(ROWS))[::-1])}
+    sources: dict[str, Any] = {
+        "in order": table,
+        "shuffled": shuffled,
+        "backwards": table.take(np.arange(len(ROWS))[::-1]),
+    }
     sources["small groups"] = tmp_path / "small.parquet"
     pq.write_table(annotated, sources["small groups"], row_group_size=3, compression="gzip")
     sources["two files"] = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
@@ -247,9 +254,7 @@ def test_order_and_layout_of_the_source_change_nothing_at_all(mechanism: str, tm
     found = {}
     for i, (name, source) in enumerate(sources.items()):
         out = tmp_path / f"out {i}"
-        publish_table(
-            source, plan, out=out, words=lambda: Recorded(4), threads=1 + i % 3, **LONG, **public(plan)
-        )
+        publish_table(source, plan, out=out, words=lambda: Recorded(4), threads=1 + i % 3, **LONG, **public(plan))
         found[name] = files_of(out)
     for name, files in found.items():
         assert files == found["in order"], name

@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pyarrow as pa
 import pytest
-from tests.cli.bad_input import CASES, GOOD, LONG, MARKS, Case
+from tests.cli.bad_input import BITS, CASES, GOOD, LONG, MARK, MARKS, Case
 from tests.cli.lines import run
 from tests.cli.test_publish_bad_input import command_line, ledger_at
 
@@ -38,7 +42,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 def check_quiet(*texts: str | bytes) -> None:
     for text in texts:
         for mark in MARKS:
-            assert (mark.encode() if isinstance(text, bytes) else mark) not in text
+            assert mark.encode() not in (text if isinstance(text, bytes) else text.encode())
 
 
 def ledger_bytes(folder: Path) -> list[bytes]:
@@ -51,20 +55,71 @@ def test_errors_and_logs(case: Case, tmp_path: Path, caplog: pytest.LogCaptureFi
     ledger_at(tmp_path / "ledger.db")
     (tmp_path / "temp").mkdir()
     source = case.make(tmp_path)
-    options: dict[str, Any] = {"out": Path("out"), "ledger": Path("ledger.db"), "dataset": "visits", "temp": Path("temp")}
+    options: dict[str, Any] = {
+        "out": Path("out"),
+        "ledger": Path("ledger.db"),
+        "dataset": "visits",
+        "temp": Path("temp"),
+    }
     options = {
         name: tmp_path / option if isinstance(option, Path) else option
         for name, option in {**options, **case.options}.items()
     }
-    with warnings.catch_warnings(record=True) as warned, pytest.raises(DimlyError) as caught:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        publish_table(source, case.plan, **options)
+        with pytest.raises(DimlyError) as caught:
+            publish_table(source, case.plan, **options)
     for error in chain(caught.value):
         check_quiet(str(error), repr(error), repr(error.args), *getattr(error, "__notes__", []))
     check_quiet("".join(traceback.format_exception(caught.value)))
     check_quiet(caplog.text, *(repr(record.__dict__) for record in caplog.records))
     check_quiet(*(str(warning.message) for warning in warned))
     check_quiet(*ledger_bytes(tmp_path))
+
+
+def breaking_off() -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch({"person": [MARK], "page": [MARK]})
+    raise ValueError(f"{MARK} cannot be read")
+
+
+class Odd:
+    def __repr__(self) -> str:
+        return MARK
+
+
+SCHEMA = pa.schema({"person": pa.string(), "page": pa.string()})
+IN_PYTHON: dict[str, tuple[Any, dict[str, Any]]] = {
+    "cells of several types": (pd.DataFrame({"person": [MARK, 1], "page": ["tea", "tea"]}), LONG),
+    "cells of a type of its own": (pd.DataFrame({"person": [Odd(), Odd()], "page": ["tea", "tea"]}), LONG),
+    "a null in pandas": (pd.DataFrame({"person": [MARK, None], "page": ["tea", "tea"]}), LONG),
+    "a null in polars": (pl.DataFrame({"person": [MARK, None], "page": ["tea", "tea"]}), LONG),
+    "a stream that breaks off": (pa.RecordBatchReader.from_batches(SCHEMA, breaking_off()), LONG),
+    "integers that are too large": (pd.DataFrame({"person": [2**70, 3141592], "page": ["tea", MARK]}), LONG),
+    "values of a matrix": (np.array([[3141592.0, 0.0]]), {}),
+    "NaN in a matrix": (np.array([[np.nan, 0.3141592]]), {}),
+    "a matrix of text": (np.array([[MARK, "1"]]), {}),
+    "a matrix of objects": (np.array([[Odd(), 1]], object), {}),
+    "repeated users of a matrix": (np.eye(2), {"users": [MARK, MARK]}),
+    "odd users of a matrix": (np.eye(2), {"users": [0.3141592, 2.718281828]}),
+    "users that are missing": (np.eye(2), {"users": [MARK, None]}),
+    "a dict": ({"person": [MARK], "page": [MARK]}, LONG),
+    "an object": (Odd(), LONG),
+    "a roster with a gap": (pa.table({"person": [MARK], "page": [MARK]}), {**LONG, "roster": [MARK, None]}),
+    "a roster of two types": (pa.table({"person": [MARK], "page": [MARK]}), {**LONG, "roster": [MARK, 3141592]}),
+    "a roster of floats": (pa.table({"person": [MARK], "page": [MARK]}), {**LONG, "roster": [0.3141592]}),
+}
+
+
+@pytest.mark.parametrize("name", IN_PYTHON)
+def test_tables_of_python(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    source, options = IN_PYTHON[name]
+    with pytest.raises(DimlyError) as caught:
+        publish_table(source, BITS, out=tmp_path / "out", **options)
+    for error in chain(caught.value):
+        check_quiet(str(error), repr(error), repr(error.args))
+    check_quiet("".join(traceback.format_exception(caught.value)), caplog.text)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -97,10 +152,13 @@ def test_python_prints_nothing_at_exit_either(tmp_path: Path) -> None:
 def test_the_check_would_notice() -> None:
     with pytest.raises(AssertionError):
         check_quiet("some SECRET text")
-    try:
+
+    def fail() -> None:
         try:
             raise ValueError("inner")
         except ValueError:
             raise DimlyError("outer") from None
-    except DimlyError as error:
-        assert [str(one) for one in chain(error)] == ["outer", "inner"]
+
+    with pytest.raises(DimlyError) as caught:
+        fail()
+    assert [str(one) for one in chain(caught.value)] == ["outer", "inner"]

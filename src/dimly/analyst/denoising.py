@@ -83,7 +83,7 @@ class Denoiser:
         """
         coordinates = Coordinates.of(sketches.plan)
         found = _principal(sketches, coordinates.dimension)
-        if found.n_people < 2:  # noqa: PLR2004
+        if found.n_people < 2:
             raise ParameterError("a release must hold at least two people without saturated numbers to be denoised.")
         gains = shrinkage(found.variances, noise_variance(coordinates), directions(coordinates) / found.n_people)
         kept = np.flatnonzero(gains > 0)

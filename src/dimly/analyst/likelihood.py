@@ -9,15 +9,16 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from dimly.analyst import likelihood_kernels as kernels
-from dimly.analyst.confidence import _reaches
 from dimly.analyst.estimate import Arrays, Estimate
 from dimly.analyst.likelihood_tables import MOST_BITS, Grid, Nodes, grid_of
 from dimly.analyst.readers import Pairs
 from dimly.analyst.selection import Compared, pieces
 from dimly.errors import ParameterError
 from dimly.mechanisms.error_models import Floats
+from dimly.mechanisms.intervals import normal_quantile
 from dimly.mechanisms.plan import Plan
 
 Method = Literal["unbiased", "likelihood"]
@@ -58,8 +59,7 @@ def most_likely(compared: Compared, *, plan: Plan, confidence: float, largest: f
     -------
     Estimate
         In [0, largest]. The interval is by profile likelihood: the squared distances at which the most likely numbers
-        of attributes are not too much less likely than those of the estimate. How much is too much, next to zero,
-        follows Feldman and Cousins (1998), as for unbiased estimates.
+        of attributes are not too much less likely than those of the estimate.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def most_likely(compared: Compared, *, plan: Plan, confidence: float, largest: f
     assert plan.projection is not None  # noqa: S101
     k = plan.projection.k
     total = None if y.noisy else y.total / k
-    search = _Search(grid_of(plan, total), 0.0 if total is None else total, largest / k, _cut(confidence))
+    search = _Search(grid_of(plan, total), 0.0 if total is None else total, largest / k, _Cut.of(confidence))
     found = np.empty((4, len(lost)))
     start = 0
     for side_x, side_y in pieces(x, y):
@@ -87,15 +87,26 @@ def most_likely(compared: Compared, *, plan: Plan, confidence: float, largest: f
 
 
 class _Cut(NamedTuple):
-    """How many standard errors from the truth an estimate may lie: a table over the truth in standard errors."""
+    """How many standard errors from the truth an estimate may lie.
 
-    at: Floats
-    cuts: Floats
+    Where both have the same attributes two rates are zero, and twice the loss is, with the probability that one or both
+    of them are estimated above zero, chi-squared with one or two degrees of freedom. One is with one half.
+    """
 
+    usual: float
+    both: Floats
+    at_zero: Floats
 
-def _cut(confidence: float) -> _Cut:
-    lower, _ = _reaches(confidence)
-    return _Cut(lower.estimates - lower.reaches, lower.reaches)
+    @classmethod
+    def of(cls, confidence: float) -> "_Cut":
+        usual = normal_quantile(confidence)
+        both = np.linspace(0.0, 0.5, 129)
+        low, high = np.full_like(both, usual), np.full_like(both, usual + 2.0)
+        for _ in range(50):
+            middle = (low + high) / 2
+            enough = ndtr(-middle) + both * np.exp(-(middle**2) / 2) <= 1 - confidence
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return cls(usual, both, high)
 
 
 def _first_rates(pairs: Pairs, piece: slice, k: int) -> Floats:
@@ -161,7 +172,8 @@ class _Search(NamedTuple):
                 self.total,
                 heights,
                 middles,
-                *self.cut,
+                self.cut.usual,
+                np.interp(nodes.both, self.cut.both, self.cut.at_zero),
                 sign,
                 self.most,
                 points,
@@ -180,11 +192,11 @@ class _Search(NamedTuple):
     ) -> None:
         """Move points, each as its nearest node tells, until none leaves its node or returns to the one before."""
         active = np.arange(len(points))
-        here = np.full((len(points), 3), -1)
+        here = np.full(len(points), -1)
         before = here.copy()
         for _ in range(_ROUNDS):
             nearest = self.grid.nearest(points[active])
-            moved = (nearest != here[active]).any(axis=1) & (nearest != before[active]).any(axis=1)
+            moved = (nearest != here[active]) & (nearest != before[active])
             active, nearest = active[moved], nearest[moved]
             if not len(active):
                 return

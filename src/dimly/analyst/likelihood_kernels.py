@@ -149,8 +149,8 @@ def descend(
     total: float,
     heights: Floats,
     middles: Floats,
-    cut_at: Floats,
-    cuts: Floats,
+    cut: float,
+    cuts_at_zero: Floats,
     sign: int,
     most: float,
     points: Floats,
@@ -158,17 +158,17 @@ def descend(
 ) -> None:
     """Write the end of each interval below (sign = −1) or above the estimate, seen from a node.
 
-    There twice the loss of log-likelihood, the other rates being free, is the squared cut. The cut, tabulated over the
-    distance in standard errors, is for a variance ``spreads``; the parabola is of variance ``variances``.
+    There twice the loss of log-likelihood, the other rates being free, is the squared cut. The cut is in standard
+    errors of variance ``spreads``; the parabola is of variance ``variances``.
     """
     pull, point = np.empty(3), np.empty(3)
     for n in range(pairs.shape[0]):
         i, t = pairs[n], slots[n]
         _pull(nodes[t], information[t], scores[i], pull)
         deviation = np.sqrt(spreads[t])
-        factor = deviation / np.sqrt(variances[t])
-        # Between near, which is inside the interval, and far, which is not; gaps are the losses' roots beyond the cut.
-        near, near_gap = middles[i], -factor * cuts[-1]
+        reach = cut * deviation / np.sqrt(variances[t])
+        # Between near, which is inside the interval, and far, which is not; gaps are what losses' roots exceed reach by.
+        near, near_gap = middles[i], -reach
         far, far_gap = near, near_gap
         step = 2.0 * deviation
         for _ in range(_DOUBLINGS):
@@ -176,11 +176,13 @@ def descend(
             loss = heights[i] - _highest(
                 maps[t], nodes[t], information[t], scores[i], far, total, pull, point, points[i]
             )
-            far_gap = np.sqrt(max(2 * loss, 0.0)) - factor * np.interp(far / deviation, cut_at, cuts)
-            if far_gap > 0 or sign < 0 or far >= most:
+            far_gap = np.sqrt(max(2 * loss, 0.0)) - reach
+            if sign < 0 or far_gap > 0 or far >= most:
                 break
             near, near_gap = far, far_gap
             step *= 2
+        if sign < 0 and far_gap <= reach * (cuts_at_zero[t] / cut - 1):
+            far_gap = 0.0  # zero itself is not excluded
         end = far
         if far_gap > 0:
             for _ in range(_STEPS):
@@ -188,8 +190,8 @@ def descend(
                 loss = heights[i] - _highest(
                     maps[t], nodes[t], information[t], scores[i], end, total, pull, point, points[i]
                 )
-                gap = np.sqrt(max(2 * loss, 0.0)) - factor * np.interp(end / deviation, cut_at, cuts)
-                if abs(gap) < 0.01 * factor:
+                gap = np.sqrt(max(2 * loss, 0.0)) - reach
+                if abs(gap) < 0.01 * reach:
                     break
                 # Regula falsi after Anderson and Björck: the end that stays counts less.
                 if gap > 0:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dimly.analyst.confidence import Skewness, distance_skewness, unified_interval
 from dimly.analyst.denoising import Denoiser
 from dimly.analyst.estimate import Arrays, Estimate, choose, exactly, scalar, unknown, within_one
+from dimly.analyst.neighbors import Neighbors, Progress, nearest_to
 from dimly.analyst.readers import Pairs, Reader, reader_of
 from dimly.analyst.selection import (
     Chosen,
@@ -24,6 +25,7 @@ from dimly.analyst.selection import (
     positions_of,
     saturated,
 )
+from dimly.analyst.spaces import Metric
 from dimly.analyst.vector import Vector, own_steps
 from dimly.errors import ParameterError
 from dimly.mechanisms.attributes import Vocabulary
@@ -234,6 +236,41 @@ class Release:
         """The map that shrinks noise; fitted to the whole release when it is first asked for."""
         return Denoiser.of(self._sketches)
 
+    def neighbors(
+        self,
+        who: Who,
+        n: int = 10,
+        *,
+        metric: Metric = "euclidean",
+        denoise: bool = True,
+        progress: Progress | None = None,
+    ) -> Neighbors:
+        """Return the n nearest people of a user, who is not among them, or of a vector of one's own.
+
+        Reads the release once, in parts.
+
+        Parameters
+        ----------
+        who : user or Vector
+        n : int, default=10
+            From 1 to the number of other people.
+        metric : {"euclidean", "cosine", "jaccard"}
+            Jaccard for bits only.
+        denoise : bool, default=True
+            Rank by denoised points, which finds more of the true neighbors; else by the points as they are published,
+            as a search on exported points does. Noisy distances are never denoised.
+        progress : callable, optional
+            Told of (people done, people in all).
+
+        Raises
+        ------
+        ParameterError
+            If n or the metric cannot be, or the user is not in the release.
+        ReleaseError
+            If a file was changed since the release was opened, or does not hold what it must.
+        """
+        return nearest_to(self, who, n, metric=metric, denoise=denoise, progress=progress)
+
     def project(self, attributes: Iterable[object] | Mapping[Any, float]) -> Vector:
         """Return the analyst's own vector: a set of attributes, or a mapping from attributes to values in [0, 1].
 
@@ -301,7 +338,9 @@ class Release:
     def _published_distances(self, a: Whom, b: Whom, confidence: float) -> Arrays:
         if isinstance(a, Vector) or isinstance(b, Vector):
             raise ParameterError("noisy distances hold pairs of published people only. Publish sketches instead.")
-        rows, columns = self._positions(a), self._positions(b)
+        rows, columns = (side.positions for side in (self._side(a), self._side(b)))
+        assert rows is not None  # noqa: S101
+        assert columns is not None  # noqa: S101
         check_lengths(len(rows), len(columns))
         rows, columns = np.broadcast_arrays(rows, columns)
         return self._condensed(rows, columns, confidence)

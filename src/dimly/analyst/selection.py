@@ -31,6 +31,11 @@ class Chosen:
     """Of the people in the release, None for one's own vector."""
     vector: Vector | None = None
 
+    @property
+    def ndim(self) -> int:
+        """One, as of a list of users: answers about them are arrays."""
+        return 1
+
     def __len__(self) -> int:
         return 1 if self.positions is None else len(self.positions)
 

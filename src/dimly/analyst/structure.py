@@ -18,6 +18,7 @@ I. Johnstone, "On the distribution of the largest eigenvalue in principal compon
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -39,7 +40,7 @@ _SHUFFLES = 12
 _STRATUM = 64  # people who are taken to be equally active
 _WORK = 1 << 32  # multiplications to find one covariance by
 _FEWEST, _MOST = 2048, 1 << 15  # people looked at, if there are as many
-_WIDEST = 2048  # coordinates looked at; more are added up, at random signs
+_WIDEST = 1024  # coordinates looked at; more are added up, at random signs
 _COMPONENTS = 100  # counted at most
 _FEWEST_PEOPLE = 20
 _MOST_MIXED = 1 << 14  # attributes simulated where they are mixed
@@ -93,13 +94,13 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
     n_people = min(max(_WORK // width**2, _FEWEST), _MOST)
     table = _Table.of(sample(sketches, n_people, coordinates_of(plan, widest=_WIDEST)), plan)
     found = _variances(table.people)
-    by_chance = np.array([_variances(table.by_chance(np.random.default_rng(seed)))[0] for seed in range(_SHUFFLES)])
-    # A few shuffles tell the average well and the spread badly: it is not taken to be below theory's.
-    spread = max(float(by_chance.std(ddof=1)), _spread(*table.people.shape))
-    threshold = float(by_chance.mean() + _DEVIATIONS * spread)
-    above = found[found > threshold]
-    share = float((above - by_chance.mean()).sum() / max(table.signal, 1e-9))
-    return Structure(len(above), min(max(share, 0.0), 1.0), float(found[0]), threshold)
+    chance = _Chance.of(table)
+    above = found > chance.thresholds
+    # Horn's count: up to the first direction that is no stronger than chance's of the same place.
+    n_components = len(above) if above.all() else int(above.argmin())
+    beyond = (found - chance.averages)[:n_components].sum()
+    share = float(beyond / max(table.signal, 1e-9))
+    return Structure(n_components, min(max(share, 0.0), 1.0), float(found[0]), float(chance.thresholds[0]))
 
 
 def shuffled(people: Points, generator: np.random.Generator) -> Points:
@@ -135,23 +136,52 @@ class _Table:
     def of(cls, people: Points, plan: Plan) -> "_Table":
         if len(people) < _FEWEST_PEOPLE:
             raise ParameterError(f"structure needs at least {_FEWEST_PEOPLE} people without saturated numbers.")
-        coordinates = Coordinates.of(plan)
-        noise = coordinates.bias / people.shape[1]
+        noise = Coordinates.of(plan).bias / people.shape[1]
+        mean, spread = people.mean(axis=0, dtype=np.float64), people.std(axis=0, dtype=np.float64)
         if unmixed(plan):
             # A coordinate that never varies says nothing: it is left at 0.
-            spread = people.std(axis=0, dtype=np.float64)
-            scaled = people / np.where(spread > 0, spread, 1.0).astype(np.float32)
-            signal = float((1 - np.minimum(noise / np.maximum(spread**2, 1e-9), 1.0))[spread > 0].sum())
-            return cls(_leveled(scaled), signal, lambda generator: _leveled(shuffled(scaled, generator)))
-        variance = float(people.var(axis=0, dtype=np.float64).mean())
-        scaled = people / np.float32(variance**0.5)
-        excess = max(variance - noise, 0.0)
+            units = np.where(spread > 0, spread, 1.0)
+            signal = float((1 - np.minimum(noise / units**2, 1.0))[spread > 0].sum())
+            scaled = people / units.astype(np.float32)
+            activity = _activity(mean, units, powers=3)
+            return cls(_leveled(scaled, activity), signal, lambda draws: _leveled(shuffled(scaled, draws), activity))
         n, k = people.shape
+        unit = max(float((spread**2).mean()), noise) ** 0.5
+        activity = _activity(mean, np.full(k, unit), powers=1)
+        signal = 1 - noise / unit**2
 
-        def mixed(generator: np.random.Generator) -> Points:
-            return _leveled(_worst_case(n, k, excess / variance, 0.25 / variance, generator))
+        def mixed(draws: np.random.Generator) -> Points:
+            return _leveled(_worst_case(n, k, signal, 0.25 / unit**2, draws), activity)
 
-        return cls(_leveled(scaled), k * excess / variance, mixed)
+        return cls(_leveled(people / np.float32(unit), activity), k * signal, mixed)
+
+
+def _activity(mean: Floats, units: Floats, *, powers: int) -> Points:
+    """Return an orthonormal basis of the directions in which people move when they are more active.
+
+    Twice as active, and a rare attribute is twice as likely: along the mean m. A common one is not: at odds that grow
+    with activity it moves by m(1 − m), and so on. Attributes so common dominate their coordinate, up to its sign, so
+    that m, m|m| and m³ span these curves wherever they bend.
+    """
+    curves = np.stack([np.sign(mean) * np.abs(mean) ** power / units for power in range(1, powers + 1)], axis=1)
+    basis, lengths, _ = np.linalg.svd(curves, full_matrices=False)
+    kept: Points = basis[:, lengths > 1e-6 * max(float(lengths[0]), 1e-12)].astype(np.float32)
+    return kept
+
+
+class _Chance(NamedTuple):
+    """The largest variances of independent attributes: their averages, and what they seldom exceed."""
+
+    averages: Floats
+    thresholds: Floats
+
+    @classmethod
+    def of(cls, table: _Table) -> "_Chance":
+        drawn = np.array([_variances(table.by_chance(np.random.default_rng(seed))) for seed in range(_SHUFFLES)])
+        averages = drawn.mean(axis=0)
+        # A few shuffles tell averages well and spreads badly: these are not taken to be below theory's.
+        spreads = np.maximum(drawn.std(axis=0, ddof=1), _spread(*table.people.shape))
+        return cls(averages, averages + _DEVIATIONS * spreads)
 
 
 def _worst_case(n: int, k: int, signal: float, largest: float, generator: np.random.Generator) -> Points:
@@ -169,14 +199,10 @@ def _worst_case(n: int, k: int, signal: float, largest: float, generator: np.ran
     return made
 
 
-def _leveled(people: Points) -> Points:
-    """Center, leave the direction of the average person out, and give everybody the same length."""
-    mean = people.mean(axis=0, dtype=np.float64).astype(np.float32)
-    length = float(np.linalg.norm(mean))
-    leveled: Points = people - mean
-    if length > 0:
-        along = mean / np.float32(length)
-        leveled -= np.outer(leveled @ along, along)
+def _leveled(people: Points, activity: Points) -> Points:
+    """Center, leave the directions of activity out, and give everybody the same length."""
+    leveled: Points = people - people.mean(axis=0, dtype=np.float64).astype(np.float32)
+    leveled -= (leveled @ activity) @ activity.T
     lengths = np.linalg.norm(leveled, axis=1, keepdims=True)
     leveled *= np.float32(people.shape[1] ** 0.5) / np.where(lengths > 0, lengths, 1.0)
     return leveled

@@ -40,6 +40,6 @@ def distance(
         {
             "squared distance": number_text(found.value),
             "standard error": number_text(found.stderr),
-            f"{confidence:.4g} interval": interval_text(found),
+            f"{100 * confidence:.4g} % interval": interval_text(found),
         }
     )

@@ -167,7 +167,7 @@ def publish(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where private data is spilled, encrypted, while it is sorted; the system's by default.",
+            help="Where private data is spilled, not encrypted, while it is sorted; the system's by default.",
             rich_help_panel=_ENGINE,
         ),
     ] = None,

@@ -1,6 +1,11 @@
-"""Made-up people with tastes: heavy-tailed weights and popularity like real tables, and known groups."""
+"""Made-up people with tastes: heavy-tailed weights and popularity like real tables, and known groups.
 
+``python -m dimly.lab.population visits.csv`` writes some as a long table, to try the command line with.
+"""
+
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse
@@ -23,6 +28,14 @@ class Population:
         weights = self.weights
         shared: NDArray[np.int64] = np.asarray(self.table[a].multiply(self.table[b]).sum(axis=1), np.int64)
         return weights[a] + weights[b] - 2 * shared
+
+    def write_csv(self, path: Path) -> None:
+        """Write a long table: one row for each person and place that they visited, in the order of people."""
+        rows, columns = self.table.nonzero()
+        lines = (f"{person},place {place}\n" for person, place in zip(rows.tolist(), columns.tolist(), strict=True))
+        with path.open("w", encoding="utf-8") as file:
+            file.write("person,place\n")
+            file.writelines(lines)
 
     @property
     def weights(self) -> NDArray[np.int64]:
@@ -84,3 +97,9 @@ def make_population(
     ones = np.ones(int(indptr[-1]), np.int8)
     table = scipy.sparse.csr_array((ones, np.concatenate(rows), indptr), shape=(n_users, n_attributes))
     return Population(table, groups)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m dimly.lab.population FILE.csv")
+    make_population(2_000, 5_000).write_csv(Path(sys.argv[1]))

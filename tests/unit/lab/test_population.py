@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -41,3 +45,13 @@ def test_people_of_one_taste_are_nearer_unless_there_is_none() -> None:
 def test_impossible_people_are_refused(changes: dict[str, float], text: str) -> None:
     with pytest.raises(ParameterError, match=f"{text} must be"):
         make_population(10, 100, **({"mean_weight": 10} | changes))  # type: ignore[arg-type]
+
+
+def test_people_as_a_table_and_as_a_command(tmp_path: Path) -> None:
+    people = make_population(20, 40, mean_weight=5, n_groups=2)
+    people.write_csv(tmp_path / "visits.csv")
+    header, *rows = (tmp_path / "visits.csv").read_text().splitlines()
+    assert header == "person,place"
+    expected = [f"{i},place {j}" for i, row in enumerate(people.table.toarray()) for j in np.flatnonzero(row)]
+    assert rows == expected
+    assert subprocess.run([sys.executable, "-m", "dimly.lab.population"], check=False, capture_output=True).returncode

@@ -1,0 +1,306 @@
+"""How people are compared when near ones are searched: a key for each pair, the smaller the nearer.
+
+Keys only rank. In terms of points p (:class:`~dimly.analyst.coordinates.Coordinates`), as published or denoised, and of
+unbiased squared norms N, which the publication of points would not give:
+
+- euclidean: ‖p(x) − p(y)‖², as any search on exported points has it;
+- cosine: −c/√(N(x)·N(y)), where c = ⟨p(x), p(y)⟩ and N is at least its own standard error at zero. A person
+  of whom hardly anything is known would else be the most similar to all;
+- jaccard: −c/max(N(x) + N(y) − c, N(x), N(y)), for no union is smaller than a set; at least that standard error too.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.analyst import neighbor_kernels as kernels
+from dimly.analyst.coordinates import Points
+from dimly.analyst.denoising import Denoiser
+from dimly.analyst.readers import BitReader, Pairs, Side, SketchReader, Sums
+from dimly.analyst.vector import Vector
+from dimly.mechanisms.error_models import CountingError, FlippedBitsError, Floats
+
+Metric = Literal["euclidean", "cosine", "jaccard"]
+Rows = NDArray[Any]
+Positions = NDArray[np.int64]
+
+
+class Space(Protocol):
+    """What is kept of people, and the keys of pairs of them. People with saturated numbers are for the caller."""
+
+    def rows(self, published: Rows) -> Rows:
+        """Return what is kept of published rows."""
+
+    def own(self, vector: Vector) -> Rows:
+        """Return what is kept of a vector of one's own: one row."""
+
+    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:
+        """Return the keys of one row, of ``own`` if that is given, with many."""
+
+    def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
+        """Return the keys of pairs of rows."""
+
+    def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
+        """Return about the keys of all rows of x with all of y, up to a factor for each metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class SketchSpace:
+    """Sketches as they are published, in integer arithmetic: no copy of them is made, and ties are ties."""
+
+    reader: SketchReader
+    metric: Metric
+    floor: float
+
+    def rows(self, published: Rows) -> Rows:
+        """Return the published rows."""
+        return published
+
+    def own(self, vector: Vector) -> Rows:
+        """Return the vector's row."""
+        return vector.row[None, :]
+
+    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:
+        """Return the keys of one row with many."""
+        y = one[0].astype(np.float64)
+        found = self._sums(many, y)
+        sums = Sums(found[:, 0], y.sum(), found[:, 1], (y**2).sum(), found[:, 2])
+        return self._keys(sums, Side(one, noisy=own is None, squared_norm=None if own is None else own.squared_norm))
+
+    def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
+        """Return the keys of pairs of rows."""
+        sums = np.empty((5, len(first))).T
+        kernels.sums_of_pairs(rows, first, second, sums)
+        return self._keys(Sums(*sums.T), Side(rows, noisy=True))
+
+    def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
+        """Return about the keys of all rows of x with all of y."""
+        a, b = (rows.astype(np.float32) for rows in (x, y))
+        if isinstance(self.reader.error, CountingError):
+            a -= a.mean(axis=1, keepdims=True)
+            b -= b.mean(axis=1, keepdims=True)
+        if self.metric == "euclidean":
+            return _distance_tile(a, b)
+        # One factor more makes an inner product in steps that of two people.
+        gain = self.reader.k / (self.reader.k - 1) if isinstance(self.reader.error, CountingError) else 1.0
+        a *= np.float32(gain * self.reader.scale**2)
+        return _similarity_tile(self, a, b, sketch_norms(self.reader, x), sketch_norms(self.reader, y))
+
+    def _sums(self, rows: Rows, one: Floats) -> Floats:
+        sums = np.empty((len(rows), 3))
+        kernels.sums_with_one(rows, one, sums)
+        return sums
+
+    def _keys(self, sums: Sums, y: Side) -> Floats:
+        if self.metric == "euclidean":
+            squares = sums.xx + sums.yy - 2 * sums.xy
+            if isinstance(self.reader.error, CountingError):  # times k, to stay with integers
+                squares = self.reader.k * squares - (sums.x - sums.y) ** 2
+            return squares
+        return _similarity_keys(self.reader.pairs(sums, y._replace(noisy=True, squared_norm=None), y), self)
+
+
+@dataclass(frozen=True, slots=True)
+class BitSpace:
+    """Packed bits of randomized response, in words of 64, by the number of bits that differ."""
+
+    reader: BitReader
+    metric: Metric
+    floor: float
+
+    def rows(self, published: Rows) -> Rows:
+        """Return packed bits in words."""
+        width = published.shape[1]
+        padded = np.zeros((len(published), -(-width // 8) * 8), np.uint8)
+        padded[:, :width] = published
+        return padded.view(np.uint64)
+
+    def own(self, vector: Vector) -> Rows:
+        """Return the vector's bits in words."""
+        return self.rows(vector.row[None, :])
+
+    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:
+        """Return the keys of one row with many."""
+        differ = np.empty((1, len(many)))
+        kernels.differing_bits(one, many, differ)
+        return self._keys(differ[0], many, one, noisy=own is None)
+
+    def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
+        """Return the keys of pairs of rows."""
+        differ = np.empty(len(first))
+        kernels.differing_bits_of_pairs(rows, first, second, differ)
+        if self.metric == "euclidean":
+            return differ
+        ones = _ones(rows)
+        return self._similarities(differ, ones[first], ones[second], noisy=True)
+
+    def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
+        """Return the keys of all rows of x with all of y."""
+        differ = np.empty((len(x), len(y)), np.float32)
+        kernels.differing_bits(x, y, differ)
+        if self.metric == "euclidean":
+            return differ
+        return self._similarities(differ, _ones(x)[:, None], _ones(y)[None, :], noisy=True).astype(np.float32)
+
+    def _keys(self, differ: Floats, many: Rows, one: Rows, *, noisy: bool) -> Floats:
+        if self.metric == "euclidean":
+            return differ
+        return self._similarities(differ, _ones(many), _ones(one), noisy=noisy)
+
+    def _similarities(self, differ: Rows, ones_x: Floats, ones_y: Floats, *, noisy: bool) -> Floats:
+        both = (ones_x + ones_y - differ) / 2
+        x, y = Side(differ, noisy=True), Side(differ, noisy=noisy)
+        return _similarity_keys(self.reader.pairs(Sums(ones_x, ones_y, ones_x, ones_y, both), x, y), self)
+
+
+@dataclass(frozen=True, slots=True)
+class DenoisedSpace:
+    """Denoised points, in the few directions that are kept.
+
+    For inner products a row also holds its origin: denoised points are m + z·Bᵀ with the columns of B orthonormal, so
+    that ⟨x, y⟩ = ⟨z(x) + mB, z(y) + mB⟩ + ‖m‖² − ‖mB‖²; and at its end N.
+    """
+
+    raw: SketchSpace | BitSpace
+    denoiser: Denoiser
+    matrix: Points
+    """From published numbers straight to reduced ones, which are then shifted: one product and no copies."""
+    shift: Points
+
+    @classmethod
+    def of(cls, raw: SketchSpace | BitSpace, denoiser: Denoiser) -> "DenoisedSpace":
+        """Return the space of a release's denoiser."""
+        kept = denoiser.map.astype(np.float64)
+        error, mean = denoiser.coordinates.plan.error, denoiser.mean.astype(np.float64)
+        if isinstance(error, FlippedBitsError):  # points are (bit − p)/(1 − 2p)
+            matrix, mean = kept / (1 - 2 * error.flip), mean + error.flip / (1 - 2 * error.flip)
+        elif isinstance(error, CountingError):  # points are centered, and so is what they are multiplied by
+            k = denoiser.coordinates.dimension
+            matrix = denoiser.coordinates.plan.scale * (k / (k - 1)) ** 0.5 * (kept - kept.mean(axis=0))
+        else:
+            matrix = denoiser.coordinates.plan.scale * kept
+        return cls(raw, denoiser, matrix.astype(np.float32), (-mean @ kept).astype(np.float32))
+
+    @property
+    def metric(self) -> Metric:
+        """What is ranked by."""
+        return self.raw.metric
+
+    @property
+    def floor(self) -> float:
+        """Least squared norm to divide by."""
+        return self.raw.floor
+
+    def rows(self, published: Rows) -> Rows:
+        """Return denoised points."""
+        numbers = published
+        if isinstance(self.raw, BitSpace):
+            numbers = np.unpackbits(published, axis=1, count=len(self.matrix), bitorder="little")
+        reduced: Points = numbers.astype(np.float32) @ self.matrix
+        reduced += self.shift
+        if self.metric == "euclidean":
+            return reduced
+        return self._with_origin(reduced, norms_of(self.raw.reader, published))
+
+    def own(self, vector: Vector) -> Rows:
+        """Return the projected point of the vector."""
+        reduced = self.denoiser.reduce(self.denoiser.coordinates.own(vector)[None, :], noisy=False)
+        if self.metric == "euclidean":
+            return reduced
+        return self._with_origin(reduced, np.array([vector.squared_norm]))
+
+    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:  # noqa: ARG002  (its row says all)
+        """Return the keys of one row with many."""
+        found = np.empty(len(many))
+        if self.metric == "euclidean":
+            kernels.products_with_one(many, one[0], True, found)
+            return found
+        kernels.products_with_one(many[:, :-1], one[0, :-1], False, found)
+        return _similarity_keys(Pairs(*(rows[:, -1].astype(np.float64) for rows in (many, one)), found, found), self)
+
+    def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
+        """Return the keys of pairs of rows."""
+        found = np.empty(len(first))
+        if self.metric == "euclidean":
+            kernels.products_of_pairs(rows, first, second, True, found)
+            return found
+        kernels.products_of_pairs(rows[:, :-1], first, second, False, found)
+        norms = rows[:, -1].astype(np.float64)
+        return _similarity_keys(Pairs(norms[first], norms[second], found, found), self)
+
+    def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
+        """Return about the keys of all rows of x with all of y."""
+        if self.metric == "euclidean":
+            return _distance_tile(x, y)
+        return _similarity_tile(self, x[:, :-1], y[:, :-1], x[:, -1], y[:, -1])
+
+    def _with_origin(self, reduced: Points, norms: Floats) -> Points:
+        mean = self.denoiser.mean.astype(np.float64)
+        inside = mean @ self.denoiser.basis
+        outside = np.sqrt(max(0.0, float(mean @ mean - inside @ inside)))
+        rows: Points = np.empty((len(reduced), self.denoiser.rank + 2), np.float32)
+        rows[:, :-2] = reduced + inside
+        rows[:, -2] = outside
+        rows[:, -1] = norms
+        return rows
+
+
+def norms_of(reader: SketchReader | BitReader, published: Rows) -> Floats:
+    """Return unbiased squared norms of published rows."""
+    if isinstance(reader, SketchReader):
+        return sketch_norms(reader, published)
+    nobody = Side(np.zeros((1, published.shape[1]), np.uint8), noisy=False)
+    x = Side(published, noisy=True)
+    return reader.pairs(reader.sums(x, nobody), x, nobody).squared_norm_x
+
+
+def sketch_norms(reader: SketchReader, rows: Rows) -> Floats:
+    """Return unbiased squared norms of sketches."""
+    sums = np.empty((len(rows), 3))
+    kernels.sums_with_one(rows, np.zeros(rows.shape[1]), sums)
+    zero = np.zeros(())
+    x = Side(rows, noisy=True)
+    return reader.pairs(Sums(sums[:, 0], zero, sums[:, 1], zero, zero), x, x._replace(noisy=False)).squared_norm_x
+
+
+class _Floored(Protocol):
+    @property
+    def metric(self) -> Metric: ...
+
+    @property
+    def floor(self) -> float: ...
+
+
+def _similarity_keys(pairs: Pairs, space: _Floored) -> Floats:
+    x, y, shared = pairs.squared_norm_x, pairs.squared_norm_y, pairs.inner_product
+    if space.metric == "cosine":
+        divisor = np.sqrt(np.maximum(x, space.floor) * np.maximum(y, space.floor))
+    else:
+        divisor = np.maximum(np.maximum(x + y - shared, np.maximum(x, y)), space.floor)
+    keys: Floats = -shared / divisor
+    return keys
+
+
+def _distance_tile(a: Points, b: Points) -> NDArray[np.float32]:
+    tile: NDArray[np.float32] = a @ b.T
+    kernels.distances_of(tile, np.einsum("nk,nk->n", a, a), np.einsum("nk,nk->n", b, b))
+    return tile
+
+
+def _similarity_tile(space: _Floored, a: Points, b: Points, norms_a: Rows, norms_b: Rows) -> NDArray[np.float32]:
+    floor = space.floor
+    if space.metric == "cosine":
+        weights = ((1 / np.sqrt(np.maximum(norms, floor))).astype(np.float32) for norms in (norms_a, norms_b))
+        a, b = (rows * weight[:, None] for rows, weight in zip((-a, b), weights, strict=True))
+        similar: NDArray[np.float32] = a @ b.T
+        return similar
+    tile: NDArray[np.float32] = a @ b.T
+    kernels.negative_jaccard_of(tile, norms_a.astype(np.float32), norms_b.astype(np.float32), np.float32(floor))
+    return tile
+
+
+def _ones(words: Rows) -> Floats:
+    counts: Floats = np.bitwise_count(words).sum(axis=1, dtype=np.float64)
+    return counts
