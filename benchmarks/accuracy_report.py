@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.accuracy import EPSILONS, MECHANISMS, SILENT, Cell, load
+from benchmarks.accuracy import EPSILONS, GRID, MECHANISMS, SILENT, Cell, load
 from dimly.lab.demo import PAPER
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
@@ -128,7 +128,7 @@ def draw(cells: Sequence[Cell], measure: str) -> Any:
         axis.set_xlabel("ε (odds of one attribute change by at most $e^ε$)", fontsize=9)
     figure.supylabel(MEASURES[measure].axis, fontsize=9)
     figure.legend(handles=_legend(measure), loc="lower center", ncols=3, fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0.01, 0.17 / rows + 0.02, 1, 1))
+    figure.tight_layout(rect=(0.01, 0.13 / rows, 1, 1))
     return figure
 
 
@@ -166,7 +166,7 @@ def _legend(measure: str) -> list[Any]:
     if measure != "error":
         handles.append(Line2D([], [], color="#555555", label="denoised"))
         handles.append(Line2D([], [], color="#555555", linestyle="--", marker="o", mfc="white", label="not denoised"))
-    handles.append(Line2D([], [], color="#777777", linestyle=":", label="projection without noise"))
+    handles.append(Line2D([], [], color="#777777", linestyle=":", label=f"projection alone, no noise, k ≤ {max(GRID)}"))
     if measure == "agreement":
         handles.append(Line2D([], [], color="#777777", linestyle="-.", label="raw data"))
     return handles

@@ -33,7 +33,7 @@ def test_help_loads_nothing_heavy() -> None:
 def test_the_front_door_shows_all_commands(arguments: list[str]) -> None:
     result = run(*arguments)
     assert result.exit_code == 0
-    for name in ("plan", "publish", "ledger", "inspect", "verify"):
+    for name in ("plan", "publish", "ledger", "distance", "neighbors", "segments", "inspect", "verify"):
         assert name in result.stdout
 
 

@@ -13,8 +13,9 @@ M. Gavish and D. Donoho, "Optimal shrinkage of singular values", IEEE Transactio
 N. Halko, P.-G. Martinsson and J. Tropp, "Finding structure with randomness", SIAM Review 53 (2011).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from dimly.analyst.coordinates import Coordinates, Points
 from dimly.analyst.people import blocks
+from dimly.analyst.structure import Structure
 from dimly.errors import ParameterError
 from dimly.mechanisms.error_models import CountingError
 from dimly.release.sketches import Sketches
@@ -36,6 +38,7 @@ _WIDEST = 4096  # dimension up to which the covariance is held (128 MB)
 _RANK = 100  # directions searched for beyond that
 _SPARE = 20  # searched for besides: the last ones of a random subspace are poor
 _PASSES = 3
+_MOST_BYTES = 2 << 30  # of denoised points in memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,9 +88,18 @@ class Denoiser:
         found = _principal(sketches, coordinates.dimension)
         if found.n_people < 2:
             raise ParameterError("a release must hold at least two people without saturated numbers to be denoised.")
+        return cls._keeping(found, coordinates)
+
+    @classmethod
+    def of_points(cls, points: Points, coordinates: Coordinates) -> "Denoiser":
+        """Return the denoiser that a release of these points would have; at least two, in few coordinates."""
+        return cls._keeping(_decomposed([points], coordinates.dimension), coordinates)
+
+    @classmethod
+    def _keeping(cls, found: "_Principal", coordinates: Coordinates) -> "Denoiser":
         gains = shrinkage(found.variances, noise_variance(coordinates), directions(coordinates) / found.n_people)
         kept = np.flatnonzero(gains > 0)
-        # Strongest first; a vector's sign means nothing, and is fixed so that the same release gives the same map.
+        # A direction's sign means nothing, and is fixed so that the same release gives the same map.
         basis = found.basis[:, kept]
         basis = basis * np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(len(kept))])
         return cls(coordinates, *(part.astype(np.float32) for part in (found.mean, basis, gains[kept])))
@@ -125,6 +137,50 @@ class Denoiser:
         denoised: Points = self.reduce(points, noisy=noisy) @ self.basis.T
         denoised += self.mean
         return denoised
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Denoised:
+    """Everybody's denoised point. Distances of these are biased: to rank and to cluster by.
+
+    Attributes
+    ----------
+    users : ndarray
+        Ids, in the order of the release.
+    points : ndarray of float32 (users, dimension)
+        NaN for those with a saturated number, of whom nothing is known.
+    rank : int
+        Number of directions in which these points differ.
+    structure : Structure
+        How much of that is more than chance.
+    """
+
+    users: NDArray[Any]
+    points: Points
+    rank: int
+    structure: Structure
+
+
+def denoised(sketches: Sketches | StoredSketches, denoiser: Denoiser, structure: Structure) -> Denoised:
+    """Return everybody's denoised point.
+
+    Raises
+    ------
+    ParameterError
+        If they would take more than 2 GB.
+    """
+    shape = len(sketches), denoiser.coordinates.dimension
+    if 4 * shape[0] * shape[1] > _MOST_BYTES:
+        raise ParameterError(
+            f"denoised points must take at most {_MOST_BYTES >> 30} GB, got {shape[0]} people in {shape[1]} "
+            "coordinates. Read the release in parts and use release.denoiser.reduce on each."
+        )
+    points = np.empty(shape, np.float32)
+    for block in blocks(sketches):
+        made = denoiser.points(block.points)
+        made[~block.known] = np.nan
+        points[block.start : block.start + len(made)] = made
+    return Denoised(sketches.users, points, denoiser.rank, structure)
 
 
 def noise_variance(coordinates: Coordinates) -> float:
@@ -176,9 +232,14 @@ class _Principal(NamedTuple):
 def _principal(sketches: Sketches | StoredSketches, dimension: int) -> _Principal:
     if dimension > _WIDEST:
         return _searched(sketches, dimension)
+    everybody = blocks(sketches, most=MOST_PEOPLE)
+    return _decomposed((block.points[block.known] for block in everybody), dimension)
+
+
+def _decomposed(batches: Iterable[Points], dimension: int) -> _Principal:
     n_people, total, products = 0, np.zeros(dimension), np.zeros((dimension, dimension))
-    for block in blocks(sketches, most=MOST_PEOPLE):
-        points = block.points[block.known].astype(np.float64)
+    for batch in batches:
+        points = batch.astype(np.float64)
         n_people += len(points)
         total += points.sum(axis=0)
         products += points.T @ points

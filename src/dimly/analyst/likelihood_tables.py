@@ -25,7 +25,9 @@ Floats = NDArray[np.float64]
 
 FAMILIES = ("counting", "hashing")
 MOST_BITS = 8
-"""Tables have at most 2⁸ cells a side: beyond, cells are wider than one published step."""
+"""Tables have at most 2⁸ cells a side."""
+_MOST_NOISE = 64  # once in 100,000 draws: with more, tables take milliseconds each
+_NEVER = 1e-30
 _LEAST_PROBABILITY = 1e-250
 _STEEPEST = 1e6
 _MEMORY = 1 << 27  # bytes of tables of one size that are kept
@@ -65,8 +67,9 @@ class Nodes(NamedTuple):
 class Grid:
     """Nodes near any rates, with a table for each that is asked for.
 
-    The standard error of a rate t is about √((A + t + 2t²)/k). Nodes lie √(A + t + 2t²)/√k′ apart with k′ = 1.5·k^⅔, so
-    that what a parabola leaves out, of third order, stays the same at every k.
+    The standard error of a rate t, the others known, is about √((A + t)/k), of which a count's mean tells, or
+    √((A + t + 2t²)/k), where signs leave its variance only. Nodes lie as far apart with k′ = 1.5·k^⅔ in the place of k,
+    so that what a parabola leaves out, of third order, stays the same at every k.
 
     Parameters
     ----------
@@ -81,13 +84,13 @@ class Grid:
         self._k = plan.projection.k
         self._law = noise_law(plan)
         self._total = total
-        self._kept: dict[tuple[int, int], tuple[dict[int, int], Nodes]] = {}
+        self._kept: dict[int, tuple[dict[int, int], Nodes]] = {}
         self._lock = threading.Lock()
         self.least_bits = max(4, int(np.ceil(np.log2(1 + _quantile(self._law)))) + 1)
         self._axis = self._spaced()
 
     def visit(
-        self, keys: NDArray[np.int64], *, bits: int, shift: int
+        self, keys: NDArray[np.int64], *, bits: int
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Nodes]]:
         """Go through nodes by their numbers: which of those given, their slots, and the nodes."""
         unique, inverse = np.unique(keys, return_inverse=True)
@@ -96,45 +99,48 @@ class Grid:
         capacity = max(1, _MEMORY // (16 << (2 * bits)))
         for first in range(0, len(unique), capacity):
             part = unique[first : first + capacity]
-            slots, nodes = self._slots(part.tolist(), bits, shift, capacity)
+            slots, nodes = self._slots(part.tolist(), bits, capacity)
             chosen = order[starts[first] : starts[first + len(part)]]
             yield chosen, slots[inverse[chosen] - first], nodes
 
-    def nearest(self, rates: Floats) -> NDArray[np.int64]:
-        """Return the numbers of the nodes nearest to ``rates``."""
+    def nearest(self, rates: Floats, *, bits: int) -> NDArray[np.int64]:
+        """Return the numbers of the nodes nearest to ``rates``, for tables of 2^bits numbers a side."""
         size = len(self._axis)
-        places = np.rint(np.interp(rates, self._axis, np.arange(size))).astype(np.int64)
-        b = places[:, 1] if self._total is None else 0  # else it follows from c
-        keys: NDArray[np.int64] = (places[:, 0] * size + b) * size + places[:, 2]
+        # Beyond that the tables would hold next to nothing of the law.
+        most = 4.0 ** (bits - 2) if self._signed else 2.0 ** (bits - 1)
+        a, b, c = np.rint(np.interp(np.minimum(rates, most).T, self._axis, np.arange(size))).astype(np.int64)
+        if self._total is not None:  # b and c tell each other, the smaller one better
+            smaller = rates[:, 1] <= rates[:, 2]
+            b, c = np.where(smaller, b, c), smaller.astype(np.int64)
+        keys: NDArray[np.int64] = (a * size + b) * size + c
         return keys
 
-    def _slots(
-        self, keys: list[int], bits: int, shift: int, capacity: int
-    ) -> tuple[NDArray[np.int64], Nodes]:
+    def _slots(self, keys: list[int], bits: int, capacity: int) -> tuple[NDArray[np.int64], Nodes]:
         with self._lock:
-            known, nodes = self._kept.get((bits, shift), ({}, Nodes.empty(0, bits)))
+            known, nodes = self._kept.get(bits, ({}, Nodes.empty(0, bits)))
             missing = [key for key in keys if key not in known]
             room = len(nodes.rates)
-            if len(known) + len(missing) > max(room, 0):
+            if len(known) + len(missing) > room:
                 if len(known) + len(missing) > capacity:  # begin anew; whoever is at work keeps the old ones
                     known, missing, room = {}, keys, 0
                 larger = Nodes.empty(min(capacity, max(2 * room, len(known) + len(missing), 32)), bits)
-                for new, old in zip(larger, nodes, strict=True):
-                    new[: len(known)] = old[: len(known)]
+                for part in Nodes._fields:
+                    getattr(larger, part)[: len(known)] = getattr(nodes, part)[: len(known)]
                 nodes = larger
                 known = dict(known)
             for key in missing:
-                self._fill(nodes, len(known), key, bits, shift)
+                self._fill(nodes, len(known), key, bits)
                 known[key] = len(known)
-            self._kept[bits, shift] = known, nodes
+            self._kept[bits] = known, nodes
             return np.array([known[key] for key in keys], np.int64), nodes
 
-    def _fill(self, nodes: Nodes, slot: int, key: int, bits: int, shift: int) -> None:
-        a, b, c = (float(self._axis[i]) for i in np.unravel_index(key, (len(self._axis),) * 3))
+    def _fill(self, nodes: Nodes, slot: int, key: int, bits: int) -> None:
+        places = np.unravel_index(key, (len(self._axis),) * 3)
+        a, b, c = (float(self._axis[i]) for i in places)
         if self._total is not None:
-            c = min(c, self._total)
-            b = self._total - c
-        probability, derivatives = self._law_of_pairs(a, b, c, bits, shift)
+            smaller = min(b, self._total)
+            b, c = (smaller, self._total - smaller) if places[2] else (self._total - smaller, smaller)
+        probability, derivatives = self._law_of_pairs(a, b, c, bits)
         scores = np.clip(derivatives / probability, -_STEEPEST, _STEEPEST).reshape(3, -1)
         information = self._k * (scores * probability.reshape(-1)) @ scores.T
         nodes.tables[slot, :, 0] = np.log(probability).reshape(-1)
@@ -144,18 +150,22 @@ class Grid:
         own = self._total is not None
         nodes.free[slot] = _maps(information, own=own, bound=False)
         nodes.bound[slot] = _maps(information, own=own, bound=True)
+        if self._total == 0:  # then b = 0 is part of the model
+            for maps in (nodes.free[slot], nodes.bound[slot]):
+                maps[0] = maps[2]
         covariance = nodes.free[slot, 0, :, :3]
         variance = float(_RISING @ covariance @ _RISING)
         # Given the numbers of attributes A, B, C are multinomial; of one's own attributes each is shared or not.
         varies = a + (b * c / (b + c) if b + c > 0 else 0.0) if own else a + b
-        correlation = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
+        deviations = np.sqrt(covariance[0, 0] * covariance[1, 1])
+        correlation = covariance[0, 1] / deviations if deviations > 0 else -1.0
         nodes.both[slot] = 0.25 + np.arcsin(np.clip(correlation, -1.0, 1.0)) / (2 * np.pi)
         nodes.variances[slot] = variance
         nodes.spreads[slot] = max(variance - varies / self._k, 1e-3 * variance)
 
-    def _law_of_pairs(self, a: float, b: float, c: float, bits: int, shift: int) -> tuple[Floats, Floats]:
+    def _law_of_pairs(self, a: float, b: float, c: float, bits: int) -> tuple[Floats, Floats]:
         """Return probabilities of cells, and their derivatives by a, b and c."""
-        half = 1 << (bits - 1 + shift)
+        half = 1 << (bits - 1)
         reach = 2 * half + 16  # of what both share
         far = half + reach
         noisy = _window(self._law, 2 * far)
@@ -164,10 +174,10 @@ class Grid:
         if self._total is not None:
             second = self._with_derivative(b, _window(np.ones(1), 2 * far), far)
         shared = self._with_derivative(c, _window(np.ones(1), 2 * reach), reach)
-        values = np.arange(-half, half)[:, None] - np.arange(-reach, reach + 1) + far
-        width = 1 << shift
-        given_first = first[:, values].reshape(2, -1, width, 2 * reach + 1).sum(axis=2)
-        given_second = second[:, values].reshape(2, -1, width, 2 * reach + 1).sum(axis=2)
+        likely = np.flatnonzero(np.abs(shared).max(axis=0) > _NEVER)
+        shared = shared[:, likely]
+        values = np.arange(-half, half)[:, None] - (likely - reach) + far
+        given_first, given_second = first[:, values], second[:, values]
         weighted = given_first[0] * shared[0]
         probability = weighted @ given_second[0].T
         by_first = (given_first[1] * shared[0]) @ given_second[0].T
@@ -190,17 +200,18 @@ class Grid:
     def _spaced(self) -> Floats:
         """Return the values that a node's rates can have, rising from zero."""
         self._axis = np.zeros(1)
-        _, _, nodes = next(self.visit(np.zeros(1, np.int64), bits=self.least_bits, shift=0))
+        _, _, nodes = next(self.visit(np.zeros(1, np.int64), bits=self.least_bits))
         self._kept.clear()
         spread = self._k / nodes.information[0].diagonal()[[0, 2]].max()
-        density = np.sqrt(_DENSITY) * self._k ** (1 / 3)
+        density = np.sqrt(_DENSITY) * max(self._k, 64) ** (1 / 3)
         axis = [0.0]
         while axis[-1] < 1 << 16:
-            axis.append(axis[-1] + np.sqrt(spread + axis[-1] + 2 * axis[-1] ** 2) / density)
+            square = 2 * axis[-1] ** 2 if self._signed else 0.0
+            axis.append(axis[-1] + np.sqrt(spread + axis[-1] + square) / density)
         return np.array(axis)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def grid_of(plan: Plan, total: float | None) -> Grid:
     """Return the grid of a plan, with what it has computed so far.
 
@@ -213,8 +224,11 @@ def grid_of(plan: Plan, total: float | None) -> Grid:
     if family not in FAMILIES or plan.resolution != 1:
         got = plan.mechanism if plan.resolution == 1 else f"{plan.mechanism} on values"
         raise ParameterError(
-            f"method must be 'unbiased' for {got}: 'likelihood' is for counting and hashing, on bits. "
-            "Leave method out."
+            f"method must be 'unbiased' for {got}: 'likelihood' is for counting and hashing, on bits. Leave method out."
+        )
+    if _quantile(noise_law(plan)) >= _MOST_NOISE:
+        raise ParameterError(
+            "method must be 'unbiased' where there is so much noise: the likelihood gains little. Leave method out."
         )
     return Grid(plan, total)
 
@@ -252,22 +266,38 @@ def _poisson(rate: float, most: int) -> Floats:
 def _maps(information: Floats, *, own: bool, bound: bool) -> Floats:
     """Return the linear maps to the highest point of a parabola, for each set of rates that are zero.
 
-    With Lagrange's multipliers: information·θ + Eᵀν = pull and Eθ = e, where E holds a + b = distance if that is given,
-    b + c = total for a vector of one's own, and the zeros.
+    With Lagrange's multipliers: information·θ + Eᵀν = pull and Eθ = e; NaN where E has no solution.
     """
-    maps = np.full((8, 3, 5), np.nan)
-    given = [row for row, holds in ((_RISING, bound), (np.array([0.0, 1.0, 1.0]), own)) if holds]
     scale = information.diagonal().max()
-    for zeros in range(8):
-        rows = np.array([*given, *(np.eye(3)[i] for i in range(3) if zeros >> i & 1)]).reshape(-1, 3)
-        if len(rows) > 3 or np.linalg.matrix_rank(rows) < len(rows):
-            continue
-        system = np.block([[information / scale, rows.T], [rows, np.zeros((len(rows), len(rows)))]])
-        inverse = np.linalg.inv(system)[:3]
-        maps[zeros, :, :3] = inverse[:, :3] / scale
-        maps[zeros, :, 3:] = 0.0
-        if bound:
-            maps[zeros, :, 3] = inverse[:, 3]
-        if own:
-            maps[zeros, :, 4] = inverse[:, 3 + bound]
+    information = information + 1e-9 * scale * np.eye(3)  # no direction may be quite unknown
+    systems, possible = _constraints(own, bound)
+    systems = systems.copy()
+    systems[:, :3, :3] = information / scale
+    inverses = np.linalg.inv(systems)[:, :3]
+    maps = np.full((8, 3, 5), np.nan)
+    maps[possible, :, :3] = inverses[:, :, :3] / scale
+    maps[possible, :, 3:] = inverses[:, :, 3:5]
     return maps
+
+
+@lru_cache(maxsize=4)
+def _constraints(own: bool, bound: bool) -> tuple[Floats, NDArray[np.int64]]:
+    """Return E, within the system that it is part of, for the sets of zero rates that leave a point.
+
+    E holds a + b = distance if that is given, b + c = total for a vector of one's own, and the zeros. What does not
+    apply has a multiplier of zero.
+    """
+    systems, possible = [], []
+    for zeros in range(8):
+        rows = np.array(
+            [_RISING * bound, np.array([0.0, 1.0, 1.0]) * own, *(np.eye(3) * [[zeros >> i & 1] for i in range(3)])]
+        )
+        applies = rows.any(axis=1)
+        if np.linalg.matrix_rank(rows) < applies.sum():
+            continue
+        system = np.zeros((8, 8))
+        system[3:, :3], system[:3, 3:] = rows, rows.T
+        system[3:, 3:] = np.diag(~applies)
+        systems.append(system)
+        possible.append(zeros)
+    return np.array(systems), np.array(possible)

@@ -8,7 +8,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dimly.analyst.coordinates import Coordinates, Points
-from dimly.mechanisms.error_models import FlippedBitsError
+from dimly.mechanisms.error_models import CountingError, FlippedBitsError
 from dimly.mechanisms.plan import Plan
 from dimly.release.sketches import Sketches
 from dimly.release.stored import StoredSketches
@@ -96,6 +96,16 @@ def coordinates_of(plan: Plan, *, widest: int | None = None) -> Callable[[NDArra
     return lambda rows: np.ascontiguousarray(convert(rows) @ folding)
 
 
+def placed(people: Points, plan: Plan) -> Points:
+    """Return the points of people whose coordinates are about nobody's zero."""
+    if not isinstance(plan.error, CountingError):
+        return people
+    k = people.shape[1]
+    centered: Points = people - people.mean(axis=1, keepdims=True)
+    centered *= np.float32((k / (k - 1)) ** 0.5)
+    return centered
+
+
 def known(rows: NDArray[Any]) -> NDArray[np.bool_]:
     """Return whose published numbers all lie within the limits of their type; packed bits have none."""
     if rows.dtype == np.uint8:
@@ -106,8 +116,7 @@ def known(rows: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _parts(sketches: Sketches | StoredSketches, most: int | None) -> Iterator[tuple[int, NDArray[Any]]]:
-    stored = isinstance(sketches, StoredSketches)
-    size = sketches.manifest.layout.users_per_part if stored else _PART
+    size = sketches.manifest.layout.users_per_part if isinstance(sketches, StoredSketches) else _PART
     n_parts = -(-len(sketches) // size)
     wanted = n_parts if most is None else min(n_parts, max(1, -(-most // size)))
     for index in (i * n_parts // wanted for i in range(wanted)):

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.analyst.confidence import Skewness, distance_skewness, unified_interval
-from dimly.analyst.denoising import Denoiser
+from dimly.analyst.denoising import Denoised, Denoiser, denoised
 from dimly.analyst.estimate import Arrays, Estimate, choose, exactly, scalar, unknown, within_one
+from dimly.analyst.likelihood import Method, check_method, most_likely
+from dimly.analyst.neighbor_graph import Engine, graph_of
 from dimly.analyst.neighbors import Neighbors, Progress, nearest_to
 from dimly.analyst.readers import Pairs, Reader, reader_of
+from dimly.analyst.segments import Segments, segments_of
 from dimly.analyst.selection import (
     Chosen,
     Compared,
@@ -26,6 +29,7 @@ from dimly.analyst.selection import (
     saturated,
 )
 from dimly.analyst.spaces import Metric
+from dimly.analyst.structure import Structure, structure_of
 from dimly.analyst.vector import Vector, own_steps
 from dimly.errors import ParameterError
 from dimly.mechanisms.attributes import Vocabulary
@@ -112,25 +116,29 @@ class Release:
     def __repr__(self) -> str:
         return repr(self._sketches).replace("Sketches", "Release", 1)
 
-    def distance(self, a: Who, b: Who, *, confidence: float = 0.95) -> Estimate[float]:
+    def distance(self, a: Who, b: Who, *, confidence: float = 0.95, method: Method = "unbiased") -> Estimate[float]:
         """Return the squared distance of two people.
 
-        For bits it is the number of attributes in which they differ.
+        For bits it is the number of attributes in which they differ. See :meth:`distances` for ``method``.
         """
         if not _is_one(a, b):
             raise ParameterError("distance is of one user to one other. Use distances for several.")
-        return scalar(self.distances(a, b, confidence=confidence))
+        return scalar(self.distances(a, b, confidence=confidence, method=method))
 
-    def distances(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Arrays:
+    def distances(self, a: Whom, b: Whom, *, confidence: float = 0.95, method: Method = "unbiased") -> Arrays:
         """Return the squared distances of pairs: of equally many users on both sides, or of one with many.
+
+        ``method="likelihood"``, for counting and hashing on bits, errs less, the more so the larger k is: see
+        docs/likelihood.md. Its estimates are never negative, and so too large on average for the nearest pairs.
 
         Examples
         --------
         ``release.distances([0, 5], [1, 9])`` is about the pairs (0, 1) and (5, 9).
         """
+        check_method(method, self.plan)
         if self._reader is None:
             return self._published_distances(a, b, confidence)
-        return self._distance_estimate(self._compare(a, b), confidence)
+        return self._distance_estimate(self._compare(a, b), confidence, method)
 
     def distance_matrix(self, users: ArrayLike | None = None, *, confidence: float = 0.95) -> Arrays:
         """Return the squared distances of all pairs of a small set of users (all of them by default).
@@ -236,6 +244,27 @@ class Release:
         """The map that shrinks noise; fitted to the whole release when it is first asked for."""
         return Denoiser.of(self._sketches)
 
+    @cached_property
+    def structure(self) -> Structure:
+        """How far attributes go together, beyond chance; found when it is first asked for."""
+        return structure_of(self._sketches)
+
+    def denoised(self) -> Denoised:
+        """Return everybody's point with its noise shrunk: to rank and to cluster by, not to measure distances."""
+        return denoised(self._sketches, self.denoiser, self.structure)
+
+    def segments(self, count: int | Literal["auto"] = 8, *, denoise: bool = True) -> Segments:
+        """Return the people in groups, by k-means; the same release gives the same groups.
+
+        Parameters
+        ----------
+        count : int or "auto", default=8
+            "auto" looks for up to 12 groups, and finds 1 where there are none.
+        denoise : bool, default=True
+            Group denoised points; else the points as they are published, which is mostly worse.
+        """
+        return segments_of(self, count, denoise=denoise)
+
     def neighbors(
         self,
         who: Who,
@@ -270,6 +299,38 @@ class Release:
             If a file was changed since the release was opened, or does not hold what it must.
         """
         return nearest_to(self, who, n, metric=metric, denoise=denoise, progress=progress)
+
+    def neighbor_graph(
+        self,
+        n: int = 10,
+        *,
+        metric: Metric = "euclidean",
+        denoise: bool = True,
+        engine: Engine = "auto",
+        progress: Progress | None = None,
+    ) -> Neighbors:
+        """Return the n nearest people of everybody, exactly; all pairs are compared, on all cores.
+
+        Holds the published numbers in memory, and of each person what it returns: 40 bytes for each neighbor.
+
+        Parameters
+        ----------
+        n, metric, denoise
+            As of :meth:`neighbors`.
+        engine : {"auto", "tiles", "faiss"}
+            Who compares: our own tiles, which "auto" takes, or the flat index of FAISS (``dimly[search]``). They
+            give the same answer.
+        progress : callable, optional
+            Told of (people done, people in all).
+
+        Raises
+        ------
+        ParameterError
+            If n, the metric or the engine cannot be.
+        MissingExtraError
+            If FAISS is asked for and not there.
+        """
+        return graph_of(self, n, metric=metric, denoise=denoise, engine=engine, progress=progress)
 
     def project(self, attributes: Iterable[object] | Mapping[Any, float]) -> Vector:
         """Return the analyst's own vector: a set of attributes, or a mapping from attributes to values in [0, 1].
@@ -314,15 +375,28 @@ class Release:
     def _side(self, who: Whom) -> Chosen:
         return chosen(self._sketches, who)
 
-    def _distance_estimate(self, compared: Compared, confidence: float) -> Arrays:
-        x, y, pairs, same, lost = compared
+    def _distance_estimate(self, compared: Compared, confidence: float, method: Method = "unbiased") -> Arrays:
+        x, _, pairs, same, lost = compared
         if not x.noisy:  # both are the analyst's own
             return exactly(pairs.squared_distance)
-        variance = self.plan.error.distance(one_sided=not y.noisy, weights=pairs.possible_norms)
-        skewness = distance_skewness(self.plan, sides=1 + y.noisy)
-        found = _inverted(pairs.squared_distance, variance, confidence, largest=self._largest, skewness=skewness)
+        if method == "unbiased":
+            found = self._unbiased(compared, confidence)
+        else:
+            found = most_likely(
+                compared,
+                lambda: self._unbiased(compared, confidence),
+                plan=self.plan,
+                confidence=confidence,
+                largest=self._largest,
+            )
         found = choose(lost, unknown(lost.shape, self._largest), found)
         return choose(same, exactly(np.zeros_like(found.value)), found)
+
+    def _unbiased(self, compared: Compared, confidence: float) -> Arrays:
+        y, pairs = compared.y, compared.pairs
+        variance = self.plan.error.distance(one_sided=not y.noisy, weights=pairs.possible_norms)
+        skewness = distance_skewness(self.plan, sides=1 + y.noisy)
+        return _inverted(pairs.squared_distance, variance, confidence, largest=self._largest, skewness=skewness)
 
     def _norm_estimate(self, value: Floats, confidence: float) -> Arrays:
         """Return the squared distance to one's own zero."""

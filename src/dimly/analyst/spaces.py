@@ -43,7 +43,7 @@ class Space(Protocol):
         """Return the keys of pairs of rows."""
 
     def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
-        """Return about the keys of all rows of x with all of y, up to a factor for each metric."""
+        """Return about the keys of all rows of x with all of y, up to a factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +77,22 @@ class SketchSpace:
 
     def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
         """Return about the keys of all rows of x with all of y."""
-        a, b = (rows.astype(np.float32) for rows in (x, y))
-        if isinstance(self.reader.error, CountingError):
-            a -= a.mean(axis=1, keepdims=True)
-            b -= b.mean(axis=1, keepdims=True)
-        if self.metric == "euclidean":
-            return _distance_tile(a, b)
+        a, b = self.vectors(x), self.vectors(y)
+        if self.metric != "jaccard":
+            return _tile(self, a, b)
         # One factor more makes an inner product in steps that of two people.
         gain = self.reader.k / (self.reader.k - 1) if isinstance(self.reader.error, CountingError) else 1.0
         a *= np.float32(gain * self.reader.scale**2)
-        return _similarity_tile(self, a, b, sketch_norms(self.reader, x), sketch_norms(self.reader, y))
+        return _jaccard_tile(self, a, b, sketch_norms(self.reader, x), sketch_norms(self.reader, y))
+
+    def vectors(self, rows: Rows) -> Points:
+        """Return rows as vectors, in steps: those of integers are compared exactly below 2²⁴."""
+        vectors: Points = rows.astype(np.float32)
+        if isinstance(self.reader.error, CountingError):
+            vectors -= vectors.mean(axis=1, keepdims=True)
+        if self.metric == "cosine":
+            vectors *= _weights(self, sketch_norms(self.reader, rows))
+        return vectors
 
     def _sums(self, rows: Rows, one: Floats) -> Floats:
         sums = np.empty((len(rows), 3))
@@ -133,8 +139,7 @@ class BitSpace:
         kernels.differing_bits_of_pairs(rows, first, second, differ)
         if self.metric == "euclidean":
             return differ
-        ones = _ones(rows)
-        return self._similarities(differ, ones[first], ones[second], noisy=True)
+        return self._similarities(differ, _ones(rows[first]), _ones(rows[second]), noisy=True)
 
     def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
         """Return the keys of all rows of x with all of y."""
@@ -157,31 +162,48 @@ class BitSpace:
 
 @dataclass(frozen=True, slots=True)
 class DenoisedSpace:
-    """Denoised points, in the few directions that are kept.
+    """Denoised points, in the few directions that are kept. Make one with :meth:`of`.
 
-    For inner products a row also holds its origin: denoised points are m + z·Bᵀ with the columns of B orthonormal, so
-    that ⟨x, y⟩ = ⟨z(x) + mB, z(y) + mB⟩ + ‖m‖² − ‖mB‖²; and at its end N.
+    A row holds reduced coordinates z, and zeros up to a multiple of sixteen, which the machine adds up at a time. For
+    inner products it also holds its origin: denoised points are m + z·Bᵀ with the columns of B orthonormal, so that
+    ⟨x, y⟩ = ⟨z(x) + mB, z(y) + mB⟩ + ‖m‖² − ‖mB‖²; and at its end N.
+
+    Attributes
+    ----------
+    matrix, shift
+        From published numbers straight to rows, which are then shifted: one product, and no points in between.
+    origin
+        The row of the mean.
     """
 
     raw: SketchSpace | BitSpace
     denoiser: Denoiser
     matrix: Points
-    """From published numbers straight to reduced ones, which are then shifted: one product and no copies."""
+    origin: Points
     shift: Points
 
     @classmethod
     def of(cls, raw: SketchSpace | BitSpace, denoiser: Denoiser) -> "DenoisedSpace":
         """Return the space of a release's denoiser."""
-        kept = denoiser.map.astype(np.float64)
-        error, mean = denoiser.coordinates.plan.error, denoiser.mean.astype(np.float64)
-        if isinstance(error, FlippedBitsError):  # points are (bit − p)/(1 − 2p)
-            matrix, mean = kept / (1 - 2 * error.flip), mean + error.flip / (1 - 2 * error.flip)
-        elif isinstance(error, CountingError):  # points are centered, and so is what they are multiplied by
-            k = denoiser.coordinates.dimension
-            matrix = denoiser.coordinates.plan.scale * (k / (k - 1)) ** 0.5 * (kept - kept.mean(axis=0))
+        plan, k, rank = denoiser.coordinates.plan, denoiser.coordinates.dimension, denoiser.rank
+        kept, mean = denoiser.map.astype(np.float64), denoiser.mean.astype(np.float64)
+        shift = -mean @ kept
+        if isinstance(plan.error, FlippedBitsError):  # points are (bit − p)/(1 − 2p)
+            kept /= 1 - 2 * plan.error.flip
+            shift -= plan.error.flip * kept.sum(axis=0)
+        elif isinstance(plan.error, CountingError):  # points are centered, and so may be what they are multiplied by
+            kept = plan.scale * (k / (k - 1)) ** 0.5 * (kept - kept.mean(axis=0))
         else:
-            matrix = denoiser.coordinates.plan.scale * kept
-        return cls(raw, denoiser, matrix.astype(np.float32), (-mean @ kept).astype(np.float32))
+            kept *= plan.scale
+        extra = raw.metric != "euclidean"
+        width = -(-(rank + extra) // 16) * 16 + extra
+        matrix, origin = np.zeros((k, width), np.float32), np.zeros(width, np.float32)
+        matrix[:, :rank] = kept
+        if extra:
+            inside = mean @ denoiser.basis
+            origin[:rank] = inside
+            origin[rank] = np.sqrt(max(0.0, float(mean @ mean - inside @ inside)))
+        return cls(raw, denoiser, matrix, origin, origin + np.pad(shift, (0, width - rank)).astype(np.float32))
 
     @property
     def metric(self) -> Metric:
@@ -198,18 +220,21 @@ class DenoisedSpace:
         numbers = published
         if isinstance(self.raw, BitSpace):
             numbers = np.unpackbits(published, axis=1, count=len(self.matrix), bitorder="little")
-        reduced: Points = numbers.astype(np.float32) @ self.matrix
-        reduced += self.shift
-        if self.metric == "euclidean":
-            return reduced
-        return self._with_origin(reduced, norms_of(self.raw.reader, published))
+        rows: Points = numbers.astype(np.float32) @ self.matrix
+        rows += self.shift
+        if self.metric != "euclidean":
+            rows[:, -1] = norms_of(self.raw.reader, published)
+        return rows
 
     def own(self, vector: Vector) -> Rows:
         """Return the projected point of the vector."""
-        reduced = self.denoiser.reduce(self.denoiser.coordinates.own(vector)[None, :], noisy=False)
-        if self.metric == "euclidean":
-            return reduced
-        return self._with_origin(reduced, np.array([vector.squared_norm]))
+        row = self.origin[None, :].copy()
+        row[:, : self.denoiser.rank] += self.denoiser.reduce(
+            self.denoiser.coordinates.own(vector)[None, :], noisy=False
+        )
+        if self.metric != "euclidean":
+            row[:, -1] = vector.squared_norm
+        return row
 
     def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:  # noqa: ARG002  (its row says all)
         """Return the keys of one row with many."""
@@ -218,7 +243,8 @@ class DenoisedSpace:
             kernels.products_with_one(many, one[0], True, found)
             return found
         kernels.products_with_one(many[:, :-1], one[0, :-1], False, found)
-        return _similarity_keys(Pairs(*(rows[:, -1].astype(np.float64) for rows in (many, one)), found, found), self)
+        norms, norm = (rows[:, -1].astype(np.float64) for rows in (many, one))
+        return _similarity_keys(Pairs(norms, norm, found, found), self)
 
     def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
         """Return the keys of pairs of rows."""
@@ -232,19 +258,16 @@ class DenoisedSpace:
 
     def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
         """Return about the keys of all rows of x with all of y."""
-        if self.metric == "euclidean":
-            return _distance_tile(x, y)
-        return _similarity_tile(self, x[:, :-1], y[:, :-1], x[:, -1], y[:, -1])
+        if self.metric != "jaccard":
+            return _tile(self, self.vectors(x), self.vectors(y))
+        return _jaccard_tile(self, x[:, :-1], y[:, :-1], x[:, -1], y[:, -1])
 
-    def _with_origin(self, reduced: Points, norms: Floats) -> Points:
-        mean = self.denoiser.mean.astype(np.float64)
-        inside = mean @ self.denoiser.basis
-        outside = np.sqrt(max(0.0, float(mean @ mean - inside @ inside)))
-        rows: Points = np.empty((len(reduced), self.denoiser.rank + 2), np.float32)
-        rows[:, :-2] = reduced + inside
-        rows[:, -2] = outside
-        rows[:, -1] = norms
-        return rows
+    def vectors(self, rows: Rows) -> Points:
+        """Return rows as vectors."""
+        if self.metric != "cosine":
+            return rows
+        vectors: Points = rows[:, :-1] * _weights(self, rows[:, -1])
+        return vectors
 
 
 def norms_of(reader: SketchReader | BitReader, published: Rows) -> Floats:
@@ -283,21 +306,26 @@ def _similarity_keys(pairs: Pairs, space: _Floored) -> Floats:
     return keys
 
 
-def _distance_tile(a: Points, b: Points) -> NDArray[np.float32]:
+def _weights(space: _Floored, norms: Rows) -> Points:
+    """Return what makes cosines of inner products, up to a factor; a column."""
+    weights: Points = (1 / np.sqrt(np.maximum(norms, space.floor))).astype(np.float32)[:, None]
+    return weights
+
+
+def _tile(space: _Floored, a: Points, b: Points) -> NDArray[np.float32]:
+    """Return squared distances of vectors, or negative inner products."""
+    if space.metric == "cosine":
+        similar: NDArray[np.float32] = -a @ b.T
+        return similar
     tile: NDArray[np.float32] = a @ b.T
     kernels.distances_of(tile, np.einsum("nk,nk->n", a, a), np.einsum("nk,nk->n", b, b))
     return tile
 
 
-def _similarity_tile(space: _Floored, a: Points, b: Points, norms_a: Rows, norms_b: Rows) -> NDArray[np.float32]:
-    floor = space.floor
-    if space.metric == "cosine":
-        weights = ((1 / np.sqrt(np.maximum(norms, floor))).astype(np.float32) for norms in (norms_a, norms_b))
-        a, b = (rows * weight[:, None] for rows, weight in zip((-a, b), weights, strict=True))
-        similar: NDArray[np.float32] = a @ b.T
-        return similar
+def _jaccard_tile(space: _Floored, a: Points, b: Points, norms_a: Rows, norms_b: Rows) -> NDArray[np.float32]:
     tile: NDArray[np.float32] = a @ b.T
-    kernels.negative_jaccard_of(tile, norms_a.astype(np.float32), norms_b.astype(np.float32), np.float32(floor))
+    norms = (norms.astype(np.float32) for norms in (norms_a, norms_b))
+    kernels.negative_jaccard_of(tile, *norms, np.float32(space.floor))
     return tile
 
 

@@ -1,10 +1,10 @@
 """How much structure a release shows beyond what independent attributes would: parallel analysis after Horn.
 
 Everybody's taste differs, so that far more than the noise is left in every direction, and rank above the noise proves
-nothing. The question is whether attributes go together. Where each coordinate holds attributes of its own (``counting``,
-``hashing`` and ``sparse`` with one block, randomized response), independent attributes make independent coordinates, and
-shuffling every coordinate among people shows what chance does. The other families mix attributes: there the worst case
-of independent attributes is simulated.
+nothing. The question is whether attributes go together. Where each coordinate holds attributes of its own
+(``counting``, ``hashing``, randomized response), independent attributes make independent coordinates, and shuffling
+every coordinate among people shows what chance does. The other families mix attributes: there the worst case of
+independent attributes is simulated.
 
 Active people have more of everything. That alone is no structure: the direction of the average person is left
 out, coordinates are shuffled among people who lie equally far along it, and each person counts alike.
@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from dimly.analyst.coordinates import Coordinates, Points
 from dimly.analyst.people import coordinates_of, sample
-from dimly.errors import ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.release.sketches import Sketches
 from dimly.release.stored import StoredSketches
@@ -82,17 +81,21 @@ class Structure:
 def structure_of(sketches: Sketches | StoredSketches) -> Structure:
     """Return how much structure a release shows, with a false-alarm rate of 0.001.
 
-    Looks at some thousands of people at most, evenly spaced. The same release gives the same answer.
+    Looks at some thousands of people at most, evenly spaced. The same release gives the same answer. Fewer than 20
+    people show nothing.
 
     Raises
     ------
     ParameterError
-        For noisy distances, which place nobody anywhere, and for fewer than 20 people.
+        For noisy distances, which place nobody anywhere.
     """
     plan = sketches.plan
     width = min(Coordinates.of(plan).dimension, _WIDEST)
     n_people = min(max(_WORK // width**2, _FEWEST), _MOST)
-    table = _Table.of(sample(sketches, n_people, coordinates_of(plan, widest=_WIDEST)), plan)
+    people = sample(sketches, n_people, coordinates_of(plan, widest=_WIDEST))
+    if len(people) < _FEWEST_PEOPLE:
+        return Structure(0, 0.0, 0.0, float("inf"))
+    table = _Table.of(people, plan)
     found = _variances(table.people)
     chance = _Chance.of(table)
     above = found > chance.thresholds
@@ -134,15 +137,13 @@ class _Table:
 
     @classmethod
     def of(cls, people: Points, plan: Plan) -> "_Table":
-        if len(people) < _FEWEST_PEOPLE:
-            raise ParameterError(f"structure needs at least {_FEWEST_PEOPLE} people without saturated numbers.")
         noise = Coordinates.of(plan).bias / people.shape[1]
         mean, spread = people.mean(axis=0, dtype=np.float64), people.std(axis=0, dtype=np.float64)
         if unmixed(plan):
             # A coordinate that never varies says nothing: it is left at 0.
             units = np.where(spread > 0, spread, 1.0)
             signal = float((1 - np.minimum(noise / units**2, 1.0))[spread > 0].sum())
-            scaled = people / units.astype(np.float32)
+            scaled: Points = people / units.astype(np.float32)
             activity = _activity(mean, units, powers=3)
             return cls(_leveled(scaled, activity), signal, lambda draws: _leveled(shuffled(scaled, draws), activity))
         n, k = people.shape

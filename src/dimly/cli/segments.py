@@ -35,7 +35,11 @@ def segments(
     ],
     out: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="Parquet file to make, of user and segment.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help="Parquet file to make, of user and segment, from 0; -1: nothing is known of them.",
+            show_default=False,
+        ),
     ],
     no_denoise: Annotated[
         bool, typer.Option("--no-denoise", help="Cluster the published numbers as they are; mostly worse.")

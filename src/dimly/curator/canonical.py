@@ -41,10 +41,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One pass over the table: SQL that gives the first of ``texts`` that applies, or NULL."""
+    """One pass over the table: SQL that gives the number of the first of ``texts`` that applies, or NULL.
+
+    If ``doubt`` is given, it is asked first: SQL that is cheaper, and gives NULL only if none applies.
+    """
 
     sql: str
     texts: tuple[str, ...]
+    doubt: str | None = None
 
     @classmethod
     def of(cls, relation: str, checks: Sequence[Check]) -> "Scan":
@@ -97,6 +101,8 @@ class RowsView:
             Saying what is wrong, never how often or where.
         """
         for scan in self._scans:
+            if scan.doubt is not None and self._database.fetch(scan.doubt) == [(None,)]:
+                continue
             ((found,),) = self._database.fetch(scan.sql)
             if found is not None:
                 raise DataError(scan.texts[found])
@@ -150,12 +156,6 @@ class Request:
             text = f"{where} neither 0 nor 1, and the plan's resolution is 1. Plan with a larger one, or round them."
             checks.append(Check(f"({number.sql}) > 0 AND ({number.sql}) < 1", text))
         return checks
-
-    def fits(self, number: Reading) -> str:
-        """Return SQL that is true of a value that passes every check."""
-        if self.values == "refuse":
-            return f"({number.sql}) IN (0, 1)" if self.bits else f"({number.sql}) BETWEEN 0 AND 1"
-        return f"({number.sql}) NOT BETWEEN 1e-300 AND 0.9999999999999999" if self.bits else f"({number.sql}) IS NOT NULL"
 
     def in_range(self, sql: str) -> str:
         """Return a value as it counts, clamped if that was asked for."""

@@ -83,8 +83,9 @@ def compression_of(file: FilePath) -> str | None:
 def find_files(source: FilePath | Iterable[FilePath]) -> tuple[Format, list[Stamp]]:
     """Return the format and the files of a path, a glob, a folder, or a list of these.
 
-    Of a folder, and of the folders in it, all files count except hidden ones and those whose names begin with ``_``,
-    which engines write beside the data. Nothing else is skipped: data left out silently would be worse than an error.
+    Of a folder, of the folders in it and of what a pattern matches, all files count except hidden ones and those whose
+    names begin with ``_``, which engines write beside the data. Nothing else is skipped: data left out silently would be
+    worse than an error.
 
     Raises
     ------
@@ -116,10 +117,23 @@ def _expand(source: FilePath) -> list[str]:
         return [text]
     if not glob.has_magic(text):
         raise ParameterError(f"source must be an existing file, folder or pattern, got {text}.")
-    found = sorted(glob.glob(text, recursive=True))
+    fixed = _fixed_part(text)
+    found = sorted(one for one in glob.glob(text, recursive=True) if not _is_beside(os.path.relpath(one, fixed)))
     if not found:
         raise ParameterError(f"source must match at least one file, got the pattern {text}, which matches none.")
     return [file for one in found for file in (_below(one) if os.path.isdir(one) else [one])]
+
+
+def _fixed_part(pattern: str) -> str:
+    """Return the folder that a pattern names before its first wildcard: its name may begin as it likes."""
+    while glob.has_magic(pattern):
+        pattern = os.path.dirname(pattern)
+    return pattern or os.curdir
+
+
+def _is_beside(path: str) -> bool:
+    """Return whether a path leads to or through something hidden, or what engines write beside the data."""
+    return any(part.startswith((".", "_")) and part != os.curdir for part in Path(path).parts)
 
 
 def _below(folder: str) -> list[str]:
@@ -131,8 +145,8 @@ def _below(folder: str) -> list[str]:
 
 def _walk(folder: str) -> Iterator[str]:
     for parent, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        yield from (os.path.join(parent, name) for name in files if not name.startswith((".", "_")))
+        folders[:] = [name for name in folders if not _is_beside(name)]
+        yield from (os.path.join(parent, name) for name in files if not _is_beside(name))
 
 
 def _suffix(file: FilePath) -> str:

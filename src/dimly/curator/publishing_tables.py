@@ -249,9 +249,8 @@ def _perturber(plan: Plan, table: OpenTable, public: Public, resources: Resource
 def _write_public(writer: ReleaseWriter, plan: Plan, public: Public) -> None:
     """Write what is public knowledge: the plan's list of attributes, and P where readers need it."""
     vocabulary = public.vocabulary
-    if (
-        vocabulary is None or plan.vocabulary is None
-    ):  # a list that the plan knows nothing of only says what is left out
+    # A list that the plan knows nothing of only says what is left out.
+    if vocabulary is None or plan.vocabulary is None:
         return
     if not vocabulary.is_numbered:
         writer.write_vocabulary(vocabulary)

@@ -43,6 +43,8 @@ class Reading:
         True where a cell is there and cannot be read; None if its type rules that out.
     text : tuple of str
         SQL to write before and after ``sql``, or a column of its values, for its canonical text.
+    plain : str or None
+        Cheaper SQL for a number: where it lies in [0, 1], it is the right one.
     is_bit : bool
         Whether the column's type holds nothing but 0 and 1.
     """
@@ -50,6 +52,7 @@ class Reading:
     sql: str
     wrong: str | None = None
     text: tuple[str, str] = ("CAST(", " AS VARCHAR)")
+    plain: str | None = None
     is_bit: bool = False
 
 
@@ -108,9 +111,9 @@ def read_number(sql: str, type_: str, *, column: str, columns: str, name: str = 
     kind = kind_of(type_)
     if kind in _FLOATS:
         value = sql if kind == "DOUBLE" else f"CAST({sql} AS DOUBLE)"
-        return Reading(f"CASE WHEN isnan({sql}) THEN NULL ELSE {value} END")
+        return Reading(f"CASE WHEN isnan({sql}) THEN NULL ELSE {value} END", plain=sql)
     if kind in _FITS_INT64 or kind in _LARGE or kind in {"BOOLEAN", "DECIMAL", _EMPTY}:
-        return Reading(f"CAST({sql} AS DOUBLE)", is_bit=kind == "BOOLEAN")
+        return Reading(f"CAST({sql} AS DOUBLE)", plain=sql, is_bit=kind == "BOOLEAN")
     if kind == "VARCHAR":
         return _number_of_text(sql)
     if kind == "JSON":
@@ -147,7 +150,7 @@ def _number_of_text(sql: str) -> Reading:
     # Few cells are words: only those that are no numbers are looked at twice.
     number = f"coalesce(TRY_CAST({sql} AS DOUBLE), CASE lower({sql}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END)"
     value = f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
-    return Reading(value, f"{sql} IS NOT NULL AND {number} IS NULL")
+    return Reading(value, f"{sql} IS NOT NULL AND {number} IS NULL", plain=f"TRY_CAST({sql} AS DOUBLE)")
 
 
 def _odd_year(sql: str, kind: str) -> str | None:

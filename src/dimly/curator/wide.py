@@ -11,6 +11,8 @@ from dimly.curator.canonical import SEVERAL_ROWS, Check, Request, RowsView, Scan
 from dimly.curator.readings import Reading, is_categorical, kind_of, literal, quoted, read_number
 from dimly.errors import ParameterError
 
+_TOGETHER = 500  # columns in one pass: the time to plan a query grows with the square of its expressions
+
 
 @dataclass(slots=True)
 class _Columns:
@@ -32,7 +34,7 @@ def wide_rows(request: Request, columns: list[str]) -> RowsView:
     for column in columns:
         _sort_in(request, column, found)
     source, names = request.source.name, tuple(found.numbers)
-    scans = [Scan.of(source, request.user_checks()), _cell_scan(request, found)]
+    scans = [Scan.of(source, request.user_checks()), *_cell_scans(request, found)]
     listed = f"[{', '.join(map(literal, names))}]"
     if not found.texts:
         sql, text = _numbers_sql(request, found.numbers, "CAST(a AS INTEGER)"), (f"list_extract({listed}, ", " + 1)")
@@ -69,30 +71,55 @@ def _sort_in(request: Request, column: str, found: _Columns) -> None:
         found.numbers[column] = read_number(sql, type_, column=column, columns=request.listing, name="columns")
 
 
-def _cell_scan(request: Request, found: _Columns) -> Scan:
-    """Return one pass that checks all cells: the least number of a failed check in each row, then of all rows."""
+def _cell_scans(request: Request, found: _Columns) -> list[Scan]:
+    """Return passes that check all cells, some columns at a time."""
+    columns = list(dict.fromkeys([*found.numbers, *found.texts]))
+    pieces = [columns[start : start + _TOGETHER] for start in range(0, len(columns), _TOGETHER)]
+    return [_cell_scan(request, found, piece) for piece in pieces]
+
+
+def _cell_scan(request: Request, found: _Columns, columns: list[str]) -> Scan:
+    """Return one pass that checks cells: the least number of a failed check in each row, then of all rows."""
+    fields: list[str] = []
     checks: list[Check] = []
     cases: list[str] = []
-    for column in dict.fromkeys([*found.numbers, *found.texts]):
+    for position, column in enumerate(columns):
         own: list[Check] = []
         missing: list[str] = []
-        fits = ""
         if column in found.numbers:
-            number = found.numbers[column]
-            own += request.value_checks(number, column)
-            missing.append(f"({number.sql}) IS NULL")
-            # Most cells fit, and are read once; only the others are read again for each check.
-            fits = f"WHEN {request.fits(number)} THEN NULL " if own else ""
+            number, named, wrong = found.numbers[column], f'"n{position}"', f'"w{position}"'
+            fields += [f"{number.sql} AS {named}", f"{number.wrong or 'false'} AS {wrong}"]
+            own += request.value_checks(Reading(named, number.wrong and wrong, is_bit=number.is_bit), column)
+            missing.append(f"{named} IS NULL")
         if column in found.texts:
-            missing.append(f"({found.texts[column]}) IS NULL")
+            fields.append(f'{found.texts[column]} AS "t{position}"')
+            missing.append(f'"t{position}" IS NULL')
         own += request.missing_checks(" AND ".join(missing), column)
         if own:
             whens = " ".join(f"WHEN {check.wrong} THEN {place}" for place, check in enumerate(own, len(checks)))
-            cases.append(f"CASE {fits}{whens} END")
+            cases.append(f"CASE {whens} END")
             checks += own
-    # Not by a query within: DuckDB plans it in quadratic time, half a minute for 3,000 columns.
-    sql = f"SELECT min(least({', '.join(cases)})) FROM {request.source.name}"
-    return Scan(sql, tuple(check.text for check in checks))
+    source = request.source.name
+    # Cells are read in an inner query: once, and not once for each check.
+    sql = f"SELECT min(least({', '.join(cases)})) FROM (SELECT {', '.join(fields)} FROM {source})"
+    fitting = [f"CASE WHEN {_fits(request, found, column)} THEN NULL ELSE 0 END" for column in columns]
+    doubt = f"SELECT min(least({', '.join(fitting)})) FROM {source}"
+    return Scan(sql, tuple(check.text for check in checks), doubt)
+
+
+def _fits(request: Request, found: _Columns, column: str) -> str:
+    """Return cheap SQL that is true only of cells with nothing wrong, and of nearly all of those."""
+    number, sql = found.numbers.get(column), quoted(column)
+    if number is None or number.is_bit:
+        fits = f"{sql} IS NOT NULL"
+    elif number.plain is None:
+        fits = "false"
+    else:
+        fits = f"{number.plain} IN (0, 1)" if request.bits else f"{number.plain} BETWEEN 0 AND 1"
+        if kind_of(request.source.columns[column]) in {"FLOAT", "DOUBLE"}:
+            # DuckDB decides comparisons by a Parquet file's statistics, which leave NaN out.
+            fits = f"NOT isnan({sql}) AND {fits}"
+    return f"{fits} OR {sql} IS NULL" if request.nulls == "drop" else fits
 
 
 def _numbers_sql(request: Request, numbers: dict[str, Reading], name: str) -> str:

@@ -155,7 +155,7 @@ def test_the_first_column_with_a_fault_is_named(database: PrivateDatabase) -> No
 
 
 def test_many_columns(database: PrivateDatabase) -> None:
-    table = {"u": [1, 2], **{f"c{n}": [n % 2, n % 3 == 0] for n in range(3000)}}
+    table = {"u": [1, 2], **{f"c{n}": [n % 2, n % 3 == 0] for n in range(1200)}}
     view = view_of(database, {name: pa.array(map(int, cells)) for name, cells in table.items()})
     view.check()
-    assert len(rows(database, view)) == 1500 + 1000
+    assert len(rows(database, view)) == 600 + 400

@@ -1,0 +1,177 @@
+"""Segments: people grouped by k-means on denoised points, with how far to believe in the groups."""
+
+import operator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.analyst.confidence import unified_interval
+from dimly.analyst.coordinates import Coordinates, Points
+from dimly.analyst.denoising import Denoiser, directions
+from dimly.analyst.estimate import Arrays, Estimate
+from dimly.analyst.people import blocks, coordinates_of, placed, sample
+from dimly.analyst.stability import Clouds
+from dimly.analyst.structure import Structure
+from dimly.errors import ParameterError
+from dimly.mechanisms.error_models import FlippedBitsError, Floats, Polynomial
+
+if TYPE_CHECKING:
+    from dimly.analyst.release import Release
+
+Labels = NDArray[np.int32]
+
+_MOST_AT_ONCE = 100_000  # people; more are read in parts
+_MOST_NUMBERS = 1 << 27  # held at once, half a gigabyte
+_RUNS = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """Groups of people, the largest first, and how far to believe in them.
+
+    Attributes
+    ----------
+    users : ndarray
+        Ids, in the order of the release.
+    labels : ndarray of int32
+        Segment of each, from 0; −1 for those with a saturated number, of whom nothing is known.
+    centers : ndarray of float64 (count, dimension)
+        Average published point of each segment, with no shrinking: its coordinates are unbiased for the members'
+        average, and noise has in each of them its variance over the size. See :meth:`distances`.
+    sizes : ndarray of int64
+        Number of people in each.
+    stability : float
+        How well runs on halves of the people agree: from 0, what data without groups reach, to 1, always the same.
+    structure : Structure
+        Whether attributes go together at all.
+    """
+
+    users: NDArray[Any]
+    labels: Labels
+    centers: Floats
+    sizes: NDArray[np.int64]
+    stability: float
+    structure: Structure
+    _coordinates: Coordinates = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def signal(self) -> float:
+        """Part of people's variance, noise taken off, that attributes which go together explain; from 0 to 1."""
+        return self.structure.share
+
+    @property
+    def words(self) -> str:
+        """How far to believe in these segments, in a sentence."""
+        if self.structure.components == 0:
+            return f"No segments to speak of: {self.structure.words}."
+        found = f"Found {self.structure.words}."
+        if len(self) == 1:
+            return f"{found} It does not fall into groups."
+        if self.stability == 0:
+            return f"{found} These {len(self)} segments are no more stable than cuts through a cloud without groups."
+        return f"{found} Stability of these {len(self)} segments: {self.stability:.2f} of 1."
+
+    def distances(self, *, confidence: float = 0.95) -> Arrays:
+        """Return the squared distances between the segments' averages, as (count, count) estimates.
+
+        ‖c − c'‖² less the noise of both averages; the interval accounts for noise and projection. Who is where was
+        decided by the same noise, so that segments which overlap look farther apart than they are.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            In (0, 1).
+        """
+        k = directions(self._coordinates)
+        noise = self._coordinates.bias / k * (1 / self.sizes[:, None] + 1 / self.sizes[None, :])
+        squares = (self.centers**2).sum(axis=1)
+        value = squares[:, None] + squares[None, :] - 2 * self.centers @ self.centers.T - k * noise
+        same = np.eye(len(self), dtype=np.bool_)
+        # V_P ≤ 2r⁴/k for averages, which are no bits; randomized response projects nothing.
+        projected = 0.0 if isinstance(self._coordinates.plan.error, FlippedBitsError) else 2 / k
+        variance = Polynomial(projected, 4 * noise, 2 * k * noise**2)
+        low, high = unified_interval(value, variance, confidence=confidence)
+        stderr = np.sqrt(variance(np.maximum(value, 0.0)))
+        return Estimate(*(np.where(same, 0.0, part) for part in (value, stderr, low, high)))
+
+
+def segments_of(release: "Release", count: int | Literal["auto"], *, denoise: bool) -> Segments:
+    """Return the people of a release in groups; see :meth:`Release.segments`."""
+    sketches = release._sketches
+    coordinates = Coordinates.of(sketches.plan)
+    if count != "auto":
+        count = _checked_count(count, len(release))
+    denoiser = release.denoiser if denoise and release.denoiser.rank else None
+    structure = release.structure
+    clouds = Clouds.of(sketches, denoiser)
+    if count == "auto":
+        count = clouds.best_count() if structure.components else 1
+    stability = clouds.stability(count)
+    labels = _grouped(release, count, coordinates, denoiser)
+    sizes = np.bincount(labels[labels >= 0], minlength=count)
+    order = np.argsort(-sizes, kind="stable")
+    places = np.append(np.argsort(order), -1)  # the last one is for label −1
+    labels = places[labels].astype(np.int32)
+    centers = np.zeros((count, coordinates.dimension))
+    for block in blocks(sketches):
+        inside = labels[block.start : block.start + len(block.points)]
+        for label in np.unique(inside[inside >= 0]):
+            centers[label] += block.points[inside == label].sum(axis=0, dtype=np.float64)
+    sizes = sizes[order]
+    centers /= np.maximum(sizes, 1)[:, None]
+    return Segments(release.users, labels, centers, sizes, stability, structure, coordinates)
+
+
+def _checked_count(count: Any, n_users: int) -> int:
+    try:
+        whole = operator.index(count)
+    except TypeError:
+        whole = 0
+    if isinstance(count, bool) or not 1 <= whole <= n_users:
+        raise ParameterError(f'count must be "auto" or from 1 to the number of people, {n_users}, got {count!r}.')
+    return whole
+
+
+def _grouped(release: "Release", count: int, coordinates: Coordinates, denoiser: Denoiser | None) -> Labels:
+    """Return everybody's group; −1 where nothing is known."""
+    from sklearn.cluster import KMeans, MiniBatchKMeans  # noqa: PLC0415 (slow to import)
+
+    def reduced(points: Points) -> Points:
+        return points if denoiser is None else denoiser.reduce(points)
+
+    sketches, n_users = release._sketches, len(release)
+    width = coordinates.dimension if denoiser is None else denoiser.rank
+    labels = np.full(n_users, -1, np.int32)
+    most = min(_MOST_AT_ONCE, _MOST_NUMBERS // width)
+    if n_users <= most:
+        everybody, known = np.empty((n_users, width), np.float32), np.empty(n_users, np.bool_)
+        for block in blocks(sketches):
+            here = slice(block.start, block.start + len(block.points))
+            everybody[here], known[here] = reduced(block.points), block.known
+        _check_known(int(known.sum()), count)
+        labels[known] = KMeans(count, n_init=_RUNS, random_state=0).fit_predict(everybody[known])
+        return labels
+    uncentered = coordinates_of(sketches.plan)
+    some = sample(sketches, most, lambda rows: reduced(placed(uncentered(rows), sketches.plan)))
+    _check_known(len(some), count)
+    first = KMeans(count, n_init=_RUNS, random_state=0).fit(some)
+    # Everybody moves the centers once; nobody's centers are given up for lack of people.
+    model = MiniBatchKMeans(count, init=first.cluster_centers_, n_init=1, random_state=0, reassignment_ratio=0.0)
+    for block in blocks(sketches):
+        if block.known.any():
+            model.partial_fit(reduced(block.points[block.known]))
+    for block in blocks(sketches):
+        if block.known.any():
+            inside = model.predict(reduced(block.points[block.known]))
+            labels[block.start : block.start + len(block.points)][block.known] = inside
+    return labels
+
+
+def _check_known(n_people: int, count: int) -> None:
+    if n_people < count:
+        raise ParameterError(f"count must be at most {n_people}, the people without saturated numbers, got {count}.")
