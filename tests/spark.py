@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-
 uses_spark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 """For every test that collects from Spark: it leaves its sockets to the garbage collector."""
 

@@ -7,7 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from benchmarks import accuracy, accuracy_report
-from benchmarks.accuracy import PAPER, SILENT, Cell
+from benchmarks.accuracy import SILENT, Cell
+
+from dimly.lab.demo import PAPER
 
 GENERATOR = np.random.default_rng(5)
 N, D = 60, 30

@@ -52,7 +52,8 @@ def arrow_column(source: Any) -> pa.ChunkedArray | None:
 
 
 def _is_column(source: object) -> bool:
-    return not hasattr(source, "columns") and not hasattr(source, "column_names") and hasattr(source, "dtype")
+    # In this order: to ask a lazy table of polars for its columns would make it work.
+    return hasattr(source, "dtype") and not hasattr(source, "columns")
 
 
 def _of_pandas(frame: Any) -> pa.Table:

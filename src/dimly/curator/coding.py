@@ -153,7 +153,8 @@ class CodedTable:
         named = f"SELECT u, u AS id FROM ({people})"
         if pseudonyms is not None:
             found = self._database.create_table(people)
-            named = f"SELECT f.u, n.id FROM {found} f JOIN {self._rename(found, pseudonyms)} n ON CAST(f.u AS VARCHAR) = n.u"
+            renamed = self._rename(found, pseudonyms)
+            named = f"SELECT f.u, n.id FROM {found} f JOIN {renamed} n ON CAST(f.u AS VARCHAR) = n.u"
         number = "CAST(row_number() OVER (ORDER BY id) - 1 AS INTEGER)"
         return self._database.create_table(f"SELECT u, id, {number} AS code FROM ({named})")
 

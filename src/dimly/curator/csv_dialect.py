@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,6 +25,10 @@ _MARKS: Final = {  # UTF-32 first: its mark begins like that of UTF-16
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _CHUNK: Final = 1 << 20
+_UTF8_LETTER: Final = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+
+GUESSED: Final = "cp1252"
+"""What is neither marked nor UTF-8: the Western encoding of Windows, in which all letters of latin-1 are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,21 +138,29 @@ def open_bytes(stamp: Stamp) -> pa.NativeFile:
     return pa.input_stream(stamp.path, compression=compression_of(stamp.path))
 
 
-def transcoded(stamp: Stamp, encoding: str) -> Iterator[bytes]:
+def transcoded(stamp: Stamp, encoding: str, *, guessed: bool = False) -> Iterator[bytes]:
     """Yield a file in UTF-8.
+
+    An encoding that was guessed must leave no doubt: a file that also holds letters of UTF-8 is refused. Otherwise one
+    person's odd byte would change how everybody else's letters are read, and with them more than one attribute.
 
     Raises
     ------
     DataError
-        If it is not written in ``encoding``.
+        If it is not written in ``encoding``, or may not be.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
+    tail = b""
     try:
         with open_bytes(stamp) as opened:
             while chunk := opened.read(_CHUNK):
+                if guessed and _UTF8_LETTER.search(tail + chunk):
+                    break
+                tail = chunk[-3:]
                 yield decoder.decode(chunk).encode()
-            yield decoder.decode(b"", final=True).encode()
-            return
+            else:
+                yield decoder.decode(b"", final=True).encode()
+                return
     except (UnicodeError, OSError, pa.ArrowException):
         pass
     raise _not_in(encoding, stamp)
@@ -172,8 +185,7 @@ def _encoding(sample: bytes) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)  # the sample may end inside of a letter
     except UnicodeDecodeError:
-        # The bytes that Windows leaves undefined are control characters of latin-1.
-        return "latin-1" if any(byte in sample for byte in b"\x81\x8d\x8f\x90\x9d") else "cp1252"
+        return GUESSED
     return "utf-8"
 
 

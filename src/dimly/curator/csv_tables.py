@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from dimly.curator.column_names import check_names, check_same_columns
-from dimly.curator.csv_dialect import CsvOptions, Dialect, read_header, transcoded, utf8
+from dimly.curator.csv_dialect import GUESSED, CsvOptions, Dialect, read_header, transcoded, utf8
 from dimly.curator.database import PrivateDatabase
 from dimly.curator.files import Stamp, glob_literal
 from dimly.curator.readings import literal, quoted
@@ -36,7 +36,11 @@ def open_csv(database: PrivateDatabase, files: Sequence[Stamp], options: CsvOpti
     # Files that are written alike are read together: DuckDB then spreads them over its threads.
     groups: dict[tuple[Dialect, tuple[str, ...]], list[str]] = {}
     for (dialect, names), stamp in zip(headers, files, strict=True):
-        path = stamp.path if dialect.is_utf8 else _copied(database, stamp, dialect.encoding)
+        path = (
+            stamp.path
+            if dialect.is_utf8
+            else _copied(database, stamp, dialect.encoding, guessed=options.encoding is None)
+        )
         groups.setdefault((utf8(dialect), names), []).append(glob_literal(path))
     first = headers[0][1]
     selected = ", ".join(map(quoted, first))
@@ -54,10 +58,10 @@ def _scan(dialect: Dialect, names: Sequence[str]) -> str:
     )
 
 
-def _copied(database: PrivateDatabase, stamp: Stamp, encoding: str) -> Path:
+def _copied(database: PrivateDatabase, stamp: Stamp, encoding: str, *, guessed: bool) -> Path:
     path = database.folder / f"utf-8-{len(database.inputs)}.csv"
     database.inputs[os.fspath(path)] = (stamp.name, "CSV")
-    pieces = transcoded(stamp, encoding)
+    pieces = transcoded(stamp, encoding, guessed=guessed and encoding == GUESSED)
     try:
         with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as copy:
             copy.writelines(pieces)

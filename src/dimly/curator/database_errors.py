@@ -49,10 +49,10 @@ def translated(  # noqa: C901, PLR0911 - a list of cases
 
 
 def _unreadable(text: str, name: str, kind: str) -> DataError:
-    if kind != "CSV":
-        return DataError(f"{name} must be a readable {kind} file. It is damaged, incomplete or of another format.")
     if "not utf-8 encoded" in text:
         return DataError(f"{name} must be text in UTF-8, and some of it is not. Pass its true encoding (--encoding).")
+    if kind != "CSV":
+        return DataError(f"{name} must be a readable {kind} file. It is damaged, incomplete or of another format.")
     return DataError(
         f"{name} must have as many fields in each line as in the first, quotes in pairs, lines below 2 MB and one kind "
         "of line end. Correct it, or pass its delimiter, quote and escape."

@@ -66,6 +66,7 @@ def publish_rows(
     threads: int,
     progress: Progress,
     words: Callable[[], WordSource] = Keystream,
+    before_noise: Callable[[], None] = lambda: None,
 ) -> None:
     """Perturb and write every person of ``table``.
 
@@ -82,14 +83,16 @@ def publish_rows(
     progress : Progress
     words : callable
         Makes a source of random words, one for each batch.
+    before_noise : callable
+        Called once, when the rows are sorted and nothing has been drawn yet.
     """
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="dimly") as pool:
         making = pool.submit(perturber)
         try:
             if plan.projection is None and plan.n_users is not None:
-                _publish_pairs(table, making.result(), parts, words=words, progress=progress)
+                _publish_pairs(table, making.result(), parts, words=words, progress=progress, before_noise=before_noise)
             else:
-                _Run(table, parts, plan=plan, making=making, words=words).over(pool, threads, progress)
+                _Run(table, parts, plan=plan, making=making, words=words).over(pool, threads, progress, before_noise)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -126,7 +129,9 @@ class _Run:
         self._open: dict[int, _Part] = {}
         self._lock = threading.Lock()
 
-    def over(self, pool: ThreadPoolExecutor, threads: int, progress: Progress) -> None:
+    def over(
+        self, pool: ThreadPoolExecutor, threads: int, progress: Progress, before_noise: Callable[[], None]
+    ) -> None:
         """Publish all batches; ``threads`` at a time, and few more waiting."""
         n_users = self._table.n_users
         waiting: set[Future[int]] = set()
@@ -139,6 +144,7 @@ class _Run:
 
         batches = cut(self._table.rows(), n_users=n_users, step=self._layout.users_per_group)
         first = next(batches)  # after sorting
+        before_noise()
         progress.start(n_users)
         for batch in _with(first, batches):
             self._open_part(batch.first)
@@ -172,11 +178,18 @@ class _Run:
 
 
 def _publish_pairs(
-    table: Table, perturber: Perturber, parts: Parts, *, words: Callable[[], WordSource], progress: Progress
+    table: Table,
+    perturber: Perturber,
+    parts: Parts,
+    *,
+    words: Callable[[], WordSource],
+    progress: Progress,
+    before_noise: Callable[[], None],
 ) -> None:
     """Publish noisy distances: everybody with everybody, so that all rows are needed at once."""
     n, layout = table.n_users, layout_of(perturber.plan)
     (batch,) = cut(table.rows(), n_users=n, step=n, most_rows=None)
+    before_noise()
     progress.start(n)
     values = perturber.perturb(people_of_sorted(batch, resolution=perturber.plan.resolution), words())
     at = 0

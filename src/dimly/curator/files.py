@@ -84,8 +84,8 @@ def find_files(source: FilePath | Iterable[FilePath]) -> tuple[Format, list[Stam
     """Return the format and the files of a path, a glob, a folder, or a list of these.
 
     Of a folder, of the folders in it and of what a pattern matches, all files count except hidden ones and those whose
-    names begin with ``_``, which engines write beside the data. Nothing else is skipped: data left out silently would be
-    worse than an error.
+    names begin with ``_``, which engines write beside the data. Nothing else is skipped: data left out silently would
+    be worse than an error.
 
     Raises
     ------

@@ -128,7 +128,16 @@ def publish_folder(
             writer.user_type = table.user_type
             parts: Parts = writer if base is None else base.new_parts(writer.make_scratch())
             making = _perturber(plan, table, public, resources)
-            publish_rows(table, making, parts, plan=plan, threads=resources.workers, progress=progress, words=words)
+            publish_rows(
+                table,
+                making,
+                parts,
+                plan=plan,
+                threads=resources.workers,
+                progress=progress,
+                words=words,
+                before_noise=_nothing if charge is None else charge.start_sampling,
+            )
             diagnostics = table.diagnostics()
         if base is not None:
             progress.phase("merging")
@@ -162,15 +171,18 @@ def publish_folder(
     )
 
 
+def _nothing() -> None:
+    """Do nothing: there is no ledger to tell."""
+
+
 def _claim(table: OpenTable, charge: Charge | None, public: Public, base: Base | None) -> None:
-    """Tell the ledger who is going to be published, and that noise is going to be drawn."""
+    """Tell the ledger who is going to be published."""
     if table.n_users == 0:
         raise DataError("there must be at least one person to publish. The table has no rows.")
     if base is not None:
         base.check(table.user_type, pseudonyms=public.pseudonyms)
     if charge is not None:
         charge.claim_users(table.own_ids())
-        charge.start_sampling()
 
 
 def publish_in_memory(

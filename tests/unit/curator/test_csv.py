@@ -71,8 +71,19 @@ def test_encodings(database: PrivateDatabase, tmp_path: Path, encoding: str, fou
 
 
 def test_bytes_that_windows_leaves_undefined(database: PrivateDatabase, tmp_path: Path) -> None:
-    assert read(database, tmp_path / "t.csv", b"a,b\n\xe9\x81,x\n") == [("é\x81", "x")]
+    with pytest.raises(DataError, match="must be text in cp1252"):
+        read(database, tmp_path / "t.csv", b"a,b\n\xe9\x81,x\n")
+    assert read(database, tmp_path / "t.csv", b"a,b\n\xe9\x81,x\n", encoding="latin-1") == [("é\x81", "x")]
     assert read(database, tmp_path / "u.csv", b"a,b\n\x80\xe9,x\n") == [("€é", "x")]
+
+
+@pytest.mark.parametrize("between", [0, 1 << 20, (1 << 20) - 9])
+def test_one_odd_byte_does_not_change_how_others_are_read(
+    database: PrivateDatabase, tmp_path: Path, between: int
+) -> None:
+    table = b"a,b\n\xe9,x\n" + b"z" * between + ",é\n".encode()
+    with pytest.raises(DataError, match="must be text in cp1252"):
+        read(database, tmp_path / "t.csv", table)
 
 
 def test_options_override_what_is_sniffed(database: PrivateDatabase, tmp_path: Path) -> None:

@@ -1,0 +1,139 @@
+"""Searching neighbors: everybody's against flat indexes, one person's against reading the file."""
+
+import importlib.util
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from benchmarks.harness import Result, Run, benchmark, compare
+from dimly.analyst import Release
+from dimly.analyst.coordinates import Coordinates
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
+from dimly.release import ReleaseWriter, Sketches, open_folder
+from dimly.release.groups import THREADS
+
+N = 10
+READING = "reading the file"
+
+
+@benchmark("neighbor-graph")
+def neighbor_graph(quick: bool) -> Iterator[Result]:
+    """Find the ten nearest of everybody at k = 256, against FAISS's flat index and scikit-learn's brute force.
+
+    Everyone gets all cores. The peers find neighbors; ours also estimates each distance, with an interval.
+    """
+    n_users, k = (10_000, 256) if quick else (100_000, 256)
+    plan = Plan.of("counting+laplace", Budget(1.0), k=k, seed=bytes(32))
+    release = Release(Sketches(plan, np.arange(n_users), _published_numbers(n_users, k)))
+    points = Coordinates.of(plan).points(release.values)
+    peers: dict[str, Callable[[], Any]] = {"scikit-learn brute force": lambda: _by_scikit_learn(points)}
+    if importlib.util.find_spec("faiss"):
+        peers["FAISS flat index"] = lambda: _by_faiss(points)
+    ours = release.neighbor_graph(N, denoise=False).users
+    for peer in peers.values():
+        found = peer()
+        shared = [len(np.intersect1d(ours[i], found[i])) for i in range(0, n_users, 10)]
+        assert np.mean(shared) > 0.999 * N  # but for ties, of which single precision makes an order of its own
+    for denoise in (False, True):
+
+        def graph(denoise: bool = denoise) -> None:
+            release.neighbor_graph(N, denoise=denoise)
+
+        yield compare(
+            f"{'denoised' if denoise else 'published'} points, {n_users:,} people",
+            graph,
+            peers,
+            work=n_users,
+            unit="people",
+            parameters={"k": k, "users": n_users, "neighbors": N, "threads": THREADS},
+            targets=dict.fromkeys(peers, 1.0),
+            repeats=5 if quick else 3,
+            memory=True,
+        )
+
+
+@benchmark("neighbor-query")
+def neighbor_query(quick: bool) -> Iterator[Result]:
+    """Find the ten nearest of one at k = 64, against decoding the release with as many threads."""
+    n_users, k = (500_000, 64) if quick else (10_000_000, 64)
+    plan = Plan.of("counting+laplace", Budget(1.0), k=k, seed=bytes(32))
+    with tempfile.TemporaryDirectory() as name:
+        path = _write_release(Path(name) / "release", plan, k, n_users)
+        release = Release(open_folder(path))
+        files = sorted((path / "sketches").iterdir())
+        peers: dict[str, Run] = {READING: lambda: _read(files)}
+        for denoise in (False, True):
+
+            def query(denoise: bool = denoise) -> None:
+                release.neighbors(3 * 1234, N, denoise=denoise)
+
+            yield compare(
+                f"{'denoised' if denoise else 'published'} points, {n_users:,} people",
+                query,
+                peers,
+                work=n_users,
+                unit="people",
+                parameters={"k": k, "users": n_users, "neighbors": N, "threads": THREADS},
+                targets={READING: 1 / 1.3},
+                repeats=5,
+                memory=True,
+            )
+
+
+def _published_numbers(n_users: int, k: int) -> np.ndarray:
+    """Return integers like those of people of twenty attributes, in eight groups."""
+    generator = np.random.default_rng(0)
+    rates = generator.gamma(0.5, 20 / k / 0.5, (8, k)).astype(np.float32)
+    values = np.empty((n_users, k), np.int16)
+    for start in range(0, n_users, 1 << 14):
+        part = values[start : start + (1 << 14)]
+        noise = np.rint(generator.laplace(scale=1.0, size=part.shape))
+        part[:] = noise + generator.poisson(rates[generator.integers(0, 8, len(part))])
+    return values
+
+
+def _write_release(path: Path, plan: Plan, k: int, n_users: int) -> Path:
+    with ReleaseWriter(path, plan, user_type="int64") as writer:
+        step = writer.layout.users_per_part
+        numbers = _published_numbers(step, k)
+        generator = np.random.default_rng(1)
+        for index in range(writer.layout.n_parts(n_users)):
+            rows = writer.layout.users_in(index, n_users)
+            users = 3 * np.arange(index * step, index * step + rows)
+            writer.write_part(index, users, numbers[generator.permutation(step)[:rows]])
+        writer.seal(roster="given")
+        return writer.publish()
+
+
+def _read(files: list[Path]) -> None:
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in pool.map(lambda path: pq.ParquetFile(path).read(use_threads=False).num_rows, files):
+            pass
+
+
+def _by_scikit_learn(points: np.ndarray) -> np.ndarray:
+    with threadpool_limits(THREADS):  # the harness pins it to one
+        search = NearestNeighbors(n_neighbors=N, algorithm="brute").fit(points)
+        found: np.ndarray = search.kneighbors(return_distance=False)
+    return found
+
+
+def _by_faiss(points: np.ndarray) -> np.ndarray:
+    import faiss  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: PLC0415  (an extra)
+
+    with threadpool_limits(THREADS):
+        index = faiss.IndexFlatL2(points.shape[1])
+        index.add(points)
+        _, found = index.search(points, N + 1)
+    own = found == np.arange(len(points))[:, None]
+    own[~own.any(axis=1), -1] = True
+    others: np.ndarray = found[~own].reshape(-1, N)
+    return others
