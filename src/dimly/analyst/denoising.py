@@ -91,11 +91,6 @@ class Denoiser:
         return cls._keeping(found, coordinates)
 
     @classmethod
-    def of_points(cls, points: Points, coordinates: Coordinates) -> "Denoiser":
-        """Return the denoiser that a release of these points would have; at least two, in few coordinates."""
-        return cls._keeping(_decomposed([points], coordinates.dimension), coordinates)
-
-    @classmethod
     def _keeping(cls, found: "_Principal", coordinates: Coordinates) -> "Denoiser":
         gains = shrinkage(found.variances, noise_variance(coordinates), directions(coordinates) / found.n_people)
         kept = np.flatnonzero(gains > 0)

@@ -89,7 +89,8 @@ def most_likely(
             some_x, some_y = (rows if len(rows) == 1 else rows[piece] for rows in (rows_x, rows_y))
             found[:, whole] = search.all_of(some_x, some_y, _first_rates(pairs, whole, k), wanted[whole])
         start += n
-    likely = Estimate(*(found * k))
+    value, stderr, low, high = found * k
+    likely = Estimate(np.minimum(value, largest), stderr, low, np.minimum(high, largest))  # what rounding may exceed
     untold = wanted & np.isnan(likely.value)
     if not untold.any():
         return likely
@@ -151,23 +152,43 @@ class _Search(NamedTuple):
         return found
 
     def _some_of(self, some: "_Some", rates: Floats) -> Floats:
+        top = self._top(some, rates)
+        beyond = np.flatnonzero(top.points[:, 0] + top.points[:, 1] > self.most)
+        if len(beyond):  # then the likelihood is highest where the distance is the largest there can be
+            y = some.y if len(some.y) == 1 else some.y[beyond]
+            held = self._top(_Some(some.x[beyond], y, some.bits), top.points[beyond], held=True)
+            for whole, part in zip(top, held, strict=True):
+                whole[beyond] = part
+        values = top.values
+        low, high = (self._end(some, top, sign) for sign in (-1, 1))
+        return np.stack([values, top.errors, np.minimum(low, values), np.maximum(high, values)])
+
+    def _top(self, some: "_Some", rates: Floats, *, held: bool = False) -> "_Top":
+        """Return where the likelihood is highest: anywhere, or at the largest distance."""
         n = len(rates)
         points, scores, heights, errors = rates.copy(), np.empty((n, 4)), np.empty(n), np.empty(n)
 
         def climb(chosen: NDArray[np.int64], slots: NDArray[np.int64], nodes: Nodes) -> None:
             kernels.climb(
-                chosen, slots, nodes.rates, nodes.information, nodes.free, scores, self.total, points, heights
+                chosen,
+                slots,
+                nodes.rates,
+                nodes.information,
+                nodes.bound if held else nodes.free,
+                scores,
+                self.most if held else 0.0,
+                self.total,
+                points,
+                heights,
             )
             errors[chosen] = np.sqrt(nodes.spreads[slots])
 
         here = self._settle(some, points, scores, climb)
-        values = np.minimum(points[:, 0] + points[:, 1], self.most)
-        top = _Top(points, scores, here, heights, values)
-        low, high = (self._end(some, top, sign) for sign in (-1, 1))
-        return np.stack([values, errors, np.minimum(low, values), np.maximum(high, values)])
+        return _Top(points, scores, here, heights, errors)
 
     def _end(self, some: "_Some", top: "_Top", sign: int) -> Floats:
-        points, scores, ends = top.points.copy(), top.scores.copy(), top.values.copy()
+        points, scores, values = top.points.copy(), top.scores.copy(), top.values
+        ends = values.copy()
 
         def descend(chosen: NDArray[np.int64], slots: NDArray[np.int64], nodes: Nodes) -> None:
             kernels.descend(
@@ -181,7 +202,7 @@ class _Search(NamedTuple):
                 scores,
                 self.total,
                 top.heights,
-                top.values,
+                values,
                 self.cut.usual,
                 np.interp(nodes.both[slots], self.cut.both, self.cut.at_zero),
                 sign,
@@ -240,7 +261,13 @@ class _Top(NamedTuple):
     here: NDArray[np.int64]
     """Nodes that the scores are of."""
     heights: Floats
-    values: Floats
+    errors: Floats
+
+    @property
+    def values(self) -> Floats:
+        """The squared distances over k."""
+        values: Floats = self.points[:, 0] + self.points[:, 1]
+        return values
 
 
 def _bits(rows: NDArray[Any]) -> NDArray[np.int64]:

@@ -144,16 +144,20 @@ def climb(
     information: Floats,
     maps: Floats,
     scores: Floats,
+    distance: float,
     total: float,
     points: Floats,
     heights: Floats,
 ) -> None:
-    """Write where the likelihood of each of ``pairs`` is highest, seen from its node, and how high."""
+    """Write where the likelihood of each of ``pairs`` is highest, seen from its node, and how high.
+
+    At that distance, if the maps ask for one.
+    """
     pull, point = np.empty(3), np.empty(3)
     for n in range(pairs.shape[0]):
         i, t = pairs[n], slots[n]
         _pull(nodes[t], information[t], scores[i], pull)
-        heights[i] = _highest(maps[t], nodes[t], information[t], scores[i], 0.0, total, pull, point, points[i])
+        heights[i] = _highest(maps[t], nodes[t], information[t], scores[i], distance, total, pull, point, points[i])
 
 
 @njit(nogil=True, cache=True)

@@ -21,9 +21,8 @@ from dimly.analyst.neighbors import (
     own_threads,
     smallest,
     space_of,
-    unknown_rows,
 )
-from dimly.analyst.selection import Chosen, Published, at_limit
+from dimly.analyst.selection import Chosen, Published, at_limit, lost_rows
 from dimly.analyst.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
 from dimly.errors import MissingExtraError, ParameterError
 from dimly.release.groups import THREADS, in_turn
@@ -61,7 +60,7 @@ def graph_of(
 
 
 def _by_comparing(sketches: Published, space: Space, n: int, engine: Engine, progress: Progress | None) -> Positions:
-    lost = unknown_rows(sketches.values)
+    lost = lost_rows(sketches.values)
     known, unknown = np.flatnonzero(~lost), np.flatnonzero(lost)
     rows = _rows(space, sketches.values if not len(unknown) else sketches.values[known])
     most = min(n + _SPARE, max(0, len(known) - 1))

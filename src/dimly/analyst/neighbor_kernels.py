@@ -24,6 +24,23 @@ _CHUNK = 64
 
 
 @njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def _sum_up(x: Rows, y: Rows, out: Floats) -> None:
+    total_x, total_y, squares_x, squares_y, products = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(x.shape[0]):
+        a, b = np.float64(x[j]), np.float64(y[j])
+        total_x += a
+        total_y += b
+        squares_x += a * a
+        squares_y += b * b
+        products += a * b
+    out[0] = total_x
+    out[1] = total_y
+    out[2] = squares_x
+    out[3] = squares_y
+    out[4] = products
+
+
+@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
 def sums_with_one(rows: Rows, one: Floats, out: Floats) -> None:
     """Write Σx, Σx² and Σxy of each row with one."""
     for i in range(rows.shape[0]):
@@ -37,6 +54,14 @@ def sums_with_one(rows: Rows, one: Floats, out: Floats) -> None:
         out[i, 0] = total
         out[i, 1] = squares
         out[i, 2] = products
+
+
+@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def sums_in_step(x: Rows, y: Rows, out: Floats) -> None:
+    """Write Σx, Σy, Σx², Σy² and Σxy of rows in step; a side of one row stands for as many as the other has."""
+    one_x, one_y = x.shape[0] == 1, y.shape[0] == 1
+    for i in range(out.shape[0]):
+        _sum_up(x[0 if one_x else i], y[0 if one_y else i], out[i])
 
 
 @njit(nogil=True, cache=True)
@@ -54,41 +79,30 @@ def rows_at_limit(rows: Rows, low: int, high: int, out: NDArray[np.bool_]) -> No
 def sums_of_pairs(rows: Rows, first: Positions, second: Positions, out: Floats) -> None:
     """Write Σx, Σy, Σx², Σy² and Σxy of pairs of rows."""
     for i in range(first.shape[0]):
-        x, y = rows[first[i]], rows[second[i]]
-        total_x, total_y, squares_x, squares_y, products = 0.0, 0.0, 0.0, 0.0, 0.0
-        for j in range(x.shape[0]):
-            a, b = np.float64(x[j]), np.float64(y[j])
-            total_x += a
-            total_y += b
-            squares_x += a * a
-            squares_y += b * b
-            products += a * b
-        out[i, 0] = total_x
-        out[i, 1] = total_y
-        out[i, 2] = squares_x
-        out[i, 3] = squares_y
-        out[i, 4] = products
+        _sum_up(rows[first[i]], rows[second[i]], out[i])
 
 
 @njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
-def products_with_one(rows: Rows, one: Rows, distances: bool, out: Floats) -> None:
-    """Write the inner products or squared distances of each row with one."""
+def products_with_one(rows: Rows, one: Rows, width: int, distances: bool, out: Floats) -> None:
+    """Write the inner products or squared distances of each row with one, over the first ``width`` columns."""
     for i in range(rows.shape[0]):
         row = rows[i]
         total = 0.0
-        for j in range(row.shape[0]):
+        for j in range(width):
             a, b = np.float64(row[j]), np.float64(one[j])
             total += (a - b) * (a - b) if distances else a * b
         out[i] = total
 
 
 @njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
-def products_of_pairs(rows: Rows, first: Positions, second: Positions, distances: bool, out: Floats) -> None:
-    """Write the inner products or squared distances of pairs of rows."""
+def products_of_pairs(
+    rows: Rows, first: Positions, second: Positions, width: int, distances: bool, out: Floats
+) -> None:
+    """Write the inner products or squared distances of pairs of rows, over the first ``width`` columns."""
     for i in range(first.shape[0]):
         x, y = rows[first[i]], rows[second[i]]
         total = 0.0
-        for j in range(x.shape[0]):
+        for j in range(width):
             a, b = np.float64(x[j]), np.float64(y[j])
             total += (a - b) * (a - b) if distances else a * b
         out[i] = total

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from dimly.analyst import neighbor_kernels as kernels
 from dimly.analyst.estimate import Arrays
 from dimly.analyst.readers import BitReader, SketchReader, reader_of
-from dimly.analyst.selection import Chosen, Published, Who, at_limit, chosen
+from dimly.analyst.selection import Chosen, Published, Who, at_limit, chosen, lost_rows
 from dimly.analyst.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
 from dimly.analyst.vector import Vector
 from dimly.errors import ParameterError
@@ -114,15 +113,6 @@ def estimate(release: "Release", metric: Metric) -> Callable[[Any, Any], Arrays]
     return {"euclidean": release.distances, "cosine": release.cosine, "jaccard": release.jaccard}[metric]
 
 
-def unknown_rows(published: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whose rows hold a saturated number."""
-    if published.dtype == np.uint8:
-        return np.zeros(len(published), np.bool_)
-    limits, lost = np.iinfo(published.dtype), np.empty(len(published), np.bool_)
-    kernels.rows_at_limit(published, limits.min, limits.max, lost)
-    return lost
-
-
 def smallest(keys: Floats, n: int) -> Positions:
     """Return where the n smallest keys are, in order; of equal ones those that come first."""
     if n < len(keys):
@@ -167,7 +157,7 @@ def _by_reading(space: Space, side: Chosen, n: int, progress: Progress | None) -
     own = side.vector
     mine = side.rows
     one = space.rows(mine) if own is None else space.own(own)
-    blank = own is None and bool(unknown_rows(mine)[0])
+    blank = own is None and bool(lost_rows(mine)[0])
     more = n + (own is None)
 
     def search(part: int) -> tuple[Floats, Positions]:
@@ -195,7 +185,7 @@ def _keys(space: Space, one: NDArray[Any], published: NDArray[Any], own: Vector 
     for start in range(0, len(published), step):
         block = published[start : start + step]
         keys[start : start + step] = space.keys(one, space.rows(block), own=own)
-    keys[unknown_rows(published)] = np.inf
+    keys[lost_rows(published)] = np.inf
     return keys
 
 

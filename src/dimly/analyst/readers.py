@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dimly.analyst import neighbor_kernels as kernels
 from dimly.mechanisms.error_models import CountingError, FlippedBitsError, Floats, SignedSketchError
 from dimly.mechanisms.plan import Plan
 
@@ -78,6 +79,11 @@ class SketchReader:
 
     def sums(self, x: Side, y: Side) -> Sums:
         """Return the sums of each pair of rows; a side with one row is taken for all."""
+        n = max(len(x.rows), len(y.rows)) if len(x.rows) and len(y.rows) else 0
+        if n * self.k > _PIECE:  # fewer are not worth the compiler's time, if these are the first
+            found = np.empty((n, 5))
+            kernels.sums_in_step(x.rows, y.rows, found)
+            return Sums(*found.T)
         parts = [
             (a.sum(axis=1), b.sum(axis=1), *(np.einsum("nk,nk->n", u, v) for u, v in ((a, a), (b, b), (a, b))))
             for a, b in _pieces(x, y, np.float64)

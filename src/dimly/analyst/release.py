@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from dimly.analyst.likelihood import Method, check_method, most_likely
 from dimly.analyst.neighbor_graph import Engine, graph_of
 from dimly.analyst.neighbors import Neighbors, Progress, nearest_to
 from dimly.analyst.readers import Pairs, Reader, reader_of
-from dimly.analyst.segments import Segments, segments_of
+from dimly.analyst.segments import Activity, Count, Segments, segments_of
 from dimly.analyst.selection import (
     Chosen,
     Compared,
@@ -253,7 +253,7 @@ class Release:
         """Return everybody's point with its noise shrunk: to rank and to cluster by, not to measure distances."""
         return denoised(self._sketches, self.denoiser, self.structure)
 
-    def segments(self, count: int | Literal["auto"] = 8, *, denoise: bool = True) -> Segments:
+    def segments(self, count: Count = 8, *, denoise: bool = True, activity: Activity = "auto") -> Segments:
         """Return the people in groups, by k-means; the same release gives the same groups.
 
         Parameters
@@ -262,8 +262,11 @@ class Release:
             "auto" looks for up to 12 groups, and finds 1 where there are none.
         denoise : bool, default=True
             Group denoised points; else the points as they are published, which is mostly worse.
+        activity : bool or "auto"
+            Whether how active people are may set them apart, or only their taste. "auto": unless it would do more
+            than a third of that.
         """
-        return segments_of(self, count, denoise=denoise)
+        return segments_of(self, count, denoise=denoise, activity=activity)
 
     def neighbors(
         self,

@@ -1,30 +1,38 @@
 """Segments: people grouped by k-means on denoised points, with how far to believe in the groups."""
 
 import operator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimly.analyst.confidence import unified_interval
-from dimly.analyst.coordinates import Coordinates, Points
+from dimly.analyst.coordinates import Coordinates
 from dimly.analyst.denoising import Denoiser, directions
 from dimly.analyst.estimate import Arrays, Estimate
 from dimly.analyst.people import blocks, coordinates_of, placed, sample
-from dimly.analyst.stability import Clouds
+from dimly.analyst.stability import Cloud
 from dimly.analyst.structure import Structure
+from dimly.analyst.views import View
 from dimly.errors import ParameterError
 from dimly.mechanisms.error_models import FlippedBitsError, Floats, Polynomial
+from dimly.release.sketches import Sketches
+from dimly.release.stored import StoredSketches
 
 if TYPE_CHECKING:
     from dimly.analyst.release import Release
 
 Labels = NDArray[np.int32]
+Count = int | Literal["auto"]
+Activity = bool | Literal["auto"]
 
 _MOST_AT_ONCE = 100_000  # people; more are read in parts
 _MOST_NUMBERS = 1 << 27  # held at once, half a gigabyte
 _RUNS = 10
+_LARGEST_COUNT = 12  # groups looked for
+_ACTIVE = 1 / 3  # part of what sets segments apart, beyond which they are segments of activity
+_LEAST_STABLE = 0.2  # of what is called groups without being asked for them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +52,9 @@ class Segments:
         Number of people in each.
     stability : float
         How well runs on halves of the people agree: from 0, what data without groups reach, to 1, always the same.
+        0 where there is no structure.
+    activity : bool
+        Whether how active people are was allowed to set them apart.
     structure : Structure
         Whether attributes go together at all.
     """
@@ -53,6 +64,7 @@ class Segments:
     centers: Floats
     sizes: NDArray[np.int64]
     stability: float
+    activity: bool
     structure: Structure
     _coordinates: Coordinates = field(repr=False)
 
@@ -72,9 +84,12 @@ class Segments:
         found = f"Found {self.structure.words}."
         if len(self) == 1:
             return f"{found} It does not fall into groups."
+        kind = "" if self.activity else ", by taste and not by activity"
         if self.stability == 0:
-            return f"{found} These {len(self)} segments are no more stable than cuts through a cloud without groups."
-        return f"{found} Stability of these {len(self)} segments: {self.stability:.2f} of 1."
+            return (
+                f"{found} These {len(self)} segments{kind} are no more stable than cuts through a cloud without groups."
+            )
+        return f"{found} Stability of these {len(self)} segments{kind}: {self.stability:.2f} of 1."
 
     def distances(self, *, confidence: float = 0.95) -> Arrays:
         """Return the squared distances between the segments' averages, as (count, count) estimates.
@@ -100,31 +115,71 @@ class Segments:
         return Estimate(*(np.where(same, 0.0, part) for part in (value, stderr, low, high)))
 
 
-def segments_of(release: "Release", count: int | Literal["auto"], *, denoise: bool) -> Segments:
+def segments_of(release: "Release", count: Count, *, denoise: bool, activity: Activity) -> Segments:
     """Return the people of a release in groups; see :meth:`Release.segments`."""
-    sketches = release._sketches
-    coordinates = Coordinates.of(sketches.plan)
+    sketches, coordinates = release._sketches, Coordinates.of(release.plan)
     if count != "auto":
         count = _checked_count(count, len(release))
-    denoiser = release.denoiser if denoise and release.denoiser.rank else None
+    if activity != "auto" and not isinstance(activity, bool):
+        raise ParameterError(f'activity must be True, False or "auto", got {activity!r}.')
     structure = release.structure
-    clouds = Clouds.of(sketches, denoiser)
-    if count == "auto":
-        count = clouds.best_count() if structure.components else 1
-    stability = clouds.stability(count)
-    labels = _grouped(release, count, coordinates, denoiser)
-    sizes = np.bincount(labels[labels >= 0], minlength=count)
+    chosen = _chosen(sketches, release.denoiser, structure, count, denoise=denoise, activity=activity)
+    labels = _grouped(sketches, chosen.n_segments, chosen.view)
+    sizes = np.bincount(labels[labels >= 0], minlength=chosen.n_segments)
     order = np.argsort(-sizes, kind="stable")
     places = np.append(np.argsort(order), -1)  # the last one is for label −1
     labels = places[labels].astype(np.int32)
-    centers = np.zeros((count, coordinates.dimension))
+    centers = np.zeros((chosen.n_segments, coordinates.dimension))
     for block in blocks(sketches):
         inside = labels[block.start : block.start + len(block.points)]
         for label in np.unique(inside[inside >= 0]):
             centers[label] += block.points[inside == label].sum(axis=0, dtype=np.float64)
     sizes = sizes[order]
     centers /= np.maximum(sizes, 1)[:, None]
-    return Segments(release.users, labels, centers, sizes, stability, structure, coordinates)
+    return Segments(
+        users=sketches.users,
+        labels=labels,
+        centers=centers,
+        sizes=sizes,
+        stability=chosen.stability,
+        activity=chosen.view.activity,
+        structure=structure,
+        _coordinates=coordinates,
+    )
+
+
+class _Choice(NamedTuple):
+    n_segments: int
+    stability: float
+    view: View
+
+
+def _chosen(
+    sketches: Sketches | StoredSketches,
+    denoiser: Denoiser,
+    structure: Structure,
+    count: Count,
+    *,
+    denoise: bool,
+    activity: Activity,
+) -> _Choice:
+    """Choose what was left open: whether activity is seen, and the number of segments, the most stable one."""
+    view = View.of(denoiser, denoise=denoise, count=1 if count == "auto" else count)
+    seen = replace(view, activity=activity is not False)
+    if structure.components == 0:  # whatever is stable then is not a group
+        return _Choice(1 if count == "auto" else count, 0.0, seen)
+    cloud = Cloud.of(sketches, view)
+
+    def tried(number: int) -> _Choice:
+        too_active = activity == "auto" and 1 < number <= len(cloud.people) and cloud.activity(number, view) > _ACTIVE
+        chosen = replace(seen, activity=seen.activity and not too_active)
+        return _Choice(number, cloud.stability(number, chosen), chosen)
+
+    if count != "auto":
+        return tried(count)
+    largest = min(_LARGEST_COUNT, len(cloud.people) // 10)
+    best = max(map(tried, range(2, largest + 1)), key=lambda choice: choice.stability, default=None)
+    return best if best is not None and best.stability >= _LEAST_STABLE else _Choice(1, 0.0, seen)
 
 
 def _checked_count(count: Any, n_users: int) -> int:
@@ -137,37 +192,33 @@ def _checked_count(count: Any, n_users: int) -> int:
     return whole
 
 
-def _grouped(release: "Release", count: int, coordinates: Coordinates, denoiser: Denoiser | None) -> Labels:
+def _grouped(sketches: Sketches | StoredSketches, count: int, view: View) -> Labels:
     """Return everybody's group; −1 where nothing is known."""
     from sklearn.cluster import KMeans, MiniBatchKMeans  # noqa: PLC0415 (slow to import)
 
-    def reduced(points: Points) -> Points:
-        return points if denoiser is None else denoiser.reduce(points)
-
-    sketches, n_users = release._sketches, len(release)
-    width = coordinates.dimension if denoiser is None else denoiser.rank
+    n_users = len(sketches)
     labels = np.full(n_users, -1, np.int32)
-    most = min(_MOST_AT_ONCE, _MOST_NUMBERS // width)
+    most = min(_MOST_AT_ONCE, _MOST_NUMBERS // view.n_coordinates)
     if n_users <= most:
-        everybody, known = np.empty((n_users, width), np.float32), np.empty(n_users, np.bool_)
+        everybody, known = np.empty((n_users, view.n_coordinates), np.float32), np.empty(n_users, np.bool_)
         for block in blocks(sketches):
             here = slice(block.start, block.start + len(block.points))
-            everybody[here], known[here] = reduced(block.points), block.known
+            everybody[here], known[here] = view(block.points), block.known
         _check_known(int(known.sum()), count)
         labels[known] = KMeans(count, n_init=_RUNS, random_state=0).fit_predict(everybody[known])
         return labels
     uncentered = coordinates_of(sketches.plan)
-    some = sample(sketches, most, lambda rows: reduced(placed(uncentered(rows), sketches.plan)))
+    some = sample(sketches, most, lambda rows: view(placed(uncentered(rows), sketches.plan)))
     _check_known(len(some), count)
     first = KMeans(count, n_init=_RUNS, random_state=0).fit(some)
-    # Everybody moves the centers once; nobody's centers are given up for lack of people.
+    # Everybody moves the centers once; none is given up for lack of people.
     model = MiniBatchKMeans(count, init=first.cluster_centers_, n_init=1, random_state=0, reassignment_ratio=0.0)
     for block in blocks(sketches):
         if block.known.any():
-            model.partial_fit(reduced(block.points[block.known]))
+            model.partial_fit(view(block.points[block.known]))
     for block in blocks(sketches):
         if block.known.any():
-            inside = model.predict(reduced(block.points[block.known]))
+            inside = model.predict(view(block.points[block.known]))
             labels[block.start : block.start + len(block.points)][block.known] = inside
     return labels
 

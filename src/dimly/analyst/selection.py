@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dimly.analyst import neighbor_kernels as kernels
 from dimly.analyst.readers import Pairs, Reader, Side
 from dimly.analyst.vector import Vector
 from dimly.errors import ParameterError
@@ -20,6 +21,7 @@ Published = Sketches | StoredSketches
 
 # Rows of many pairs are fetched in pieces of about this many bytes a side, however many pairs there are.
 _PIECE_BYTES = 1 << 26
+_FEW = 1 << 16  # numbers that are not worth the compiler's time, if these are the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +172,20 @@ def _cut_both(sketches: Published, x: NDArray[np.int64], y: NDArray[np.int64]) -
 
 def saturated(side: Side) -> NDArray[np.bool_]:
     """Return which rows hold a number at the limit of its type; packed bits and vectors of one's own have none."""
-    if not side.noisy or side.rows.dtype == np.uint8:
-        return np.zeros(len(side.rows), np.bool_)
-    any_of_row: NDArray[np.bool_] = np.any(at_limit(side.rows), axis=1)
-    return any_of_row
+    return lost_rows(side.rows) if side.noisy else np.zeros(len(side.rows), np.bool_)
+
+
+def lost_rows(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which published rows hold a number at the limit of its type."""
+    lost = np.zeros(len(rows), np.bool_)
+    if rows.dtype == np.uint8:
+        return lost
+    if rows.size > _FEW:
+        limits = np.iinfo(rows.dtype)
+        kernels.rows_at_limit(rows, limits.min, limits.max, lost)
+    else:
+        np.any(at_limit(rows), axis=1, out=lost)
+    return lost
 
 
 def at_limit(values: NDArray[Any]) -> NDArray[np.bool_]:

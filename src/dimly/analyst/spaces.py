@@ -71,7 +71,7 @@ class SketchSpace:
 
     def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
         """Return the keys of pairs of rows."""
-        sums = np.empty((5, len(first))).T
+        sums = np.empty((len(first), 5))
         kernels.sums_of_pairs(rows, first, second, sums)
         return self._keys(Sums(*sums.T), Side(rows, noisy=True))
 
@@ -196,7 +196,7 @@ class DenoisedSpace:
         else:
             kept *= plan.scale
         extra = raw.metric != "euclidean"
-        width = -(-(rank + extra) // 16) * 16 + extra
+        width = -(-(rank + extra) // 16) * 16
         matrix, origin = np.zeros((k, width), np.float32), np.zeros(width, np.float32)
         matrix[:, :rank] = kept
         if extra:
@@ -215,20 +215,27 @@ class DenoisedSpace:
         """Least squared norm to divide by."""
         return self.raw.floor
 
+    @property
+    def _width(self) -> int:
+        return len(self.shift) + (self.metric != "euclidean")
+
     def rows(self, published: Rows) -> Rows:
         """Return denoised points."""
         numbers = published
         if isinstance(self.raw, BitSpace):
             numbers = np.unpackbits(published, axis=1, count=len(self.matrix), bitorder="little")
-        rows: Points = numbers.astype(np.float32) @ self.matrix
-        rows += self.shift
+        rows: Points = np.empty((len(published), self._width), np.float32)
+        coordinates = rows[:, : len(self.shift)]
+        np.matmul(numbers.astype(np.float32), self.matrix, out=coordinates)
+        coordinates += self.shift
         if self.metric != "euclidean":
             rows[:, -1] = norms_of(self.raw.reader, published)
         return rows
 
     def own(self, vector: Vector) -> Rows:
         """Return the projected point of the vector."""
-        row = self.origin[None, :].copy()
+        row = np.zeros((1, self._width), np.float32)
+        row[:, : len(self.origin)] = self.origin
         row[:, : self.denoiser.rank] += self.denoiser.reduce(
             self.denoiser.coordinates.own(vector)[None, :], noisy=False
         )
@@ -239,20 +246,18 @@ class DenoisedSpace:
     def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:  # noqa: ARG002  (its row says all)
         """Return the keys of one row with many."""
         found = np.empty(len(many))
+        kernels.products_with_one(many, one[0], len(self.shift), self.metric == "euclidean", found)
         if self.metric == "euclidean":
-            kernels.products_with_one(many, one[0], True, found)
             return found
-        kernels.products_with_one(many[:, :-1], one[0, :-1], False, found)
         norms, norm = (rows[:, -1].astype(np.float64) for rows in (many, one))
         return _similarity_keys(Pairs(norms, norm, found, found), self)
 
     def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
         """Return the keys of pairs of rows."""
         found = np.empty(len(first))
+        kernels.products_of_pairs(rows, first, second, len(self.shift), self.metric == "euclidean", found)
         if self.metric == "euclidean":
-            kernels.products_of_pairs(rows, first, second, True, found)
             return found
-        kernels.products_of_pairs(rows[:, :-1], first, second, False, found)
         norms = rows[:, -1].astype(np.float64)
         return _similarity_keys(Pairs(norms[first], norms[second], found, found), self)
 

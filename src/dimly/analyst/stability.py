@@ -1,108 +1,78 @@
 """Whether groups are there or were only cut: agreement of resampled runs, against people without groups.
 
-K-means cuts any cloud, and along a cloud's longest side always nearly alike. So what it finds is compared with what it
-finds in clouds of the same shape that have no groups: Gaussian ones with the same covariances, and where coordinates
-hold attributes of their own, people whose attributes were shuffled.
+K-means cuts any cloud, and along a cloud's longest side always nearly alike. So its agreement is compared with what it
+reaches in Gaussian clouds, which have the same covariances and no groups.
 
 References
 ----------
 T. Lange et al., "Stability-based validation of clustering solutions", Neural Computation 16 (2004).
 Y. Liu et al., "Statistical significance of clustering for high-dimension, low-sample size data", JASA 103 (2008).
-R. Tibshirani, G. Walther and T. Hastie, "Estimating the number of clusters in a data set via the gap statistic",
-JRSS B 63 (2001).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dimly.analyst.coordinates import Coordinates, Points
-from dimly.analyst.denoising import Denoiser
+from dimly.analyst.coordinates import Points
 from dimly.analyst.people import coordinates_of, placed, sample
-from dimly.analyst.structure import shuffled, unmixed
+from dimly.analyst.views import View
 from dimly.release.sketches import Sketches
 from dimly.release.stored import StoredSketches
 
-Draw = Callable[[np.random.Generator], Points]
+if TYPE_CHECKING:
+    from sklearn.cluster import KMeans
 
-_MOST = 4000  # people looked at
-_WORK = 1 << 34  # multiplications of drawing a cloud
-_WIDEST = 1024  # coordinates that are shuffled: each time everything is fitted anew
-_SPLITS = 6  # pairs of halves
-_CLOUDS = 6  # without groups, when their number is sought
-_SIGNIFICANT = 4.0  # standard deviations
-LARGEST_COUNT = 12
-"""Groups that are looked for at most."""
+_MOST = 2000  # people looked at
+_WORK = 1 << 33  # multiplications of drawing a cloud
+_SPLITS = 8  # pairs of halves
+_RUNS = 3
+_FEWEST_EACH = 10  # people a group, for its stability to be told
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Clouds:
-    """Some people of a release in the coordinates that they are grouped by, and how to draw such without groups."""
+class Cloud:
+    """Some people of a release, as they are seen but for activity, and as many of a Gaussian law, split by split."""
 
     people: Points
-    references: tuple[Draw, ...]
+    without_groups: tuple[Points, ...]
 
     @classmethod
-    def of(cls, sketches: Sketches | StoredSketches, denoiser: Denoiser | None) -> "Clouds":
-        """Return people of a release, denoised or as they are published."""
-        plan = sketches.plan
-        coordinates = Coordinates.of(plan)
-        n = int(min(_MOST, max((_WORK / coordinates.dimension) ** 0.5, 200)))
-        everybody = sample(sketches, n, coordinates_of(plan))
-        points = placed(everybody, plan)
-        people = points if denoiser is None else denoiser.reduce(points)
+    def of(cls, sketches: Sketches | StoredSketches, view: View) -> "Cloud":
+        """Return people of a release, evenly spaced."""
+        uncentered, plan = coordinates_of(sketches.plan), sketches.plan
+        n = int(min(_MOST, max((_WORK / view.n_coordinates) ** 0.5, 200)))
+        people = sample(sketches, n, lambda rows: view.reduce(placed(uncentered(rows), plan)))
+        return cls(people, tuple(_gaussian(people, np.random.default_rng(seed)) for seed in range(_SPLITS)))
 
-        def independent(generator: np.random.Generator) -> Points:
-            made = placed(shuffled(everybody, generator), plan)
-            return made if denoiser is None else _reduced(made, coordinates)
-
-        references: tuple[Draw, ...] = (lambda generator: _gaussian(people, generator),)
-        if unmixed(plan) and coordinates.dimension <= _WIDEST:
-            references += (independent,)
-        return cls(people, references)
-
-    def stability(self, count: int) -> float:
+    def stability(self, count: int, view: View) -> float:
         """Return how well runs on halves of the people agree, from 0 to 1.
 
-        The adjusted Rand index of two groupings of everybody, each fitted to one half, on average over six splits: 0 is
-        what clouds without groups reach (the more stable kind, and two standard errors), 1 is perfect agreement.
+        The adjusted Rand index of two groupings of everybody, each fitted to one half, on average over eight splits: 1 is
+        perfect agreement, 0 what Gaussian clouds reach, and one standard error more. 0 too for fewer than 10 people a
+        group.
         """
-        if count == 1 or len(self.people) < 4 * count:
+        if count == 1 or len(self.people) < _FEWEST_EACH * count:
             return 0.0
-        found = np.array([_agreement(self.people, count, seed) for seed in range(_SPLITS)])
-        chance = 0.0
-        for draw in self.references:
-            without = np.array([_agreement(draw(np.random.default_rng(seed)), count, seed) for seed in range(_SPLITS)])
-            margin = 2 * ((found.var(ddof=1) + without.var(ddof=1)) / _SPLITS) ** 0.5
-            chance = max(chance, float(without.mean() + margin))
-        return float(np.clip((found.mean() - chance) / (1 - chance), 0.0, 1.0)) if chance < 1 else 0.0
+        seen = view.finish(self.people)
+        found = np.array([_agreement(seen, count, seed) for seed in range(_SPLITS)])
+        chance = np.array(
+            [_agreement(view.finish(cloud), count, seed) for seed, cloud in enumerate(self.without_groups)]
+        )
+        error = ((found.var(ddof=1) + chance.var(ddof=1)) / _SPLITS) ** 0.5
+        zero = min(float(chance.mean() + error), 0.999)
+        return float(np.clip((found.mean() - zero) / (1 - zero), 0.0, 1.0))
 
-    def best_count(self) -> int:
-        """Return how many groups explain the people best, compared with Gaussian clouds; 1 if none do so significantly.
+    def activity(self, count: int, view: View) -> float:
+        """Return which part of what sets segments apart is how active their members are, from 0 to 1.
 
-        The smallest number whose gap, of logarithms of squared distances to group centers, is within a standard error
-        of the largest.
+        Of the squared deviations of group centers: those along the average person.
         """
-        counts = range(2, 1 + min(LARGEST_COUNT, len(self.people) // 10))
-        if not counts or self.people.shape[1] == 0:
-            return 1
-        draw = self.references[0]
-        clouds = [draw(np.random.default_rng(seed)) for seed in range(_CLOUDS)]
-        found = np.array([_scatter(self.people, count) for count in counts])
-        without = np.array([[_scatter(cloud, count) for count in counts] for cloud in clouds])
-        gaps = without.mean(axis=0) - found
-        errors = without.std(axis=0, ddof=1) * (1 + 1 / _CLOUDS) ** 0.5
-        if not (gaps > _SIGNIFICANT * errors).any():
-            return 1
-        best = int(gaps.argmax())
-        return int(counts[int((gaps >= gaps[best] - errors[best]).argmax())])
-
-
-def _reduced(points: Points, coordinates: Coordinates) -> Points:
-    denoiser = Denoiser.of_points(points, coordinates)
-    return denoiser.reduce(points) if denoiser.rank else points
+        labels = _fitted(self.people, count).labels_
+        sizes = np.bincount(labels, minlength=count)
+        centers = np.stack([self.people[labels == label].mean(axis=0) for label in range(count)])
+        along = (sizes * (centers @ view.along) ** 2).sum()
+        return float(along / max(float((sizes[:, None] * centers**2).sum()), 1e-30))
 
 
 def _gaussian(people: Points, generator: np.random.Generator) -> Points:
@@ -110,8 +80,7 @@ def _gaussian(people: Points, generator: np.random.Generator) -> Points:
     n, width = people.shape
     centered = people - people.mean(axis=0)
     if width < n:
-        covariance = (centered.T @ centered).astype(np.float64) / n
-        variances, basis = np.linalg.eigh(covariance)
+        variances, basis = np.linalg.eigh((centered.T @ centered).astype(np.float64) / n)
         root = (basis * np.sqrt(np.maximum(variances, 0.0))).astype(np.float32)
         drawn: Points = generator.standard_normal((n, width), np.float32) @ root.T
         return drawn
@@ -125,19 +94,12 @@ def _agreement(people: Points, count: int, seed: int) -> float:
     from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 (slow to import)
 
     order = np.random.default_rng(seed).permutation(len(people))
-    halves = order[: len(people) // 2], order[len(people) // 2 :]
-    labels = [_labels(people, half, count) for half in halves]
+    middle = len(people) // 2
+    labels = [_fitted(people[half], count).predict(people) for half in (order[:middle], order[middle:])]
     return float(adjusted_rand_score(*labels))
 
 
-def _labels(people: Points, fitted: NDArray[np.int64], count: int) -> NDArray[np.int32]:
+def _fitted(people: Points, count: int) -> "KMeans":
     from sklearn.cluster import KMeans  # noqa: PLC0415 (slow to import)
 
-    labels: NDArray[np.int32] = KMeans(count, n_init=3, random_state=0).fit(people[fitted]).predict(people)
-    return labels
-
-
-def _scatter(people: Points, count: int) -> float:
-    from sklearn.cluster import KMeans  # noqa: PLC0415 (slow to import)
-
-    return float(np.log(KMeans(count, n_init=3, random_state=0).fit(people).inertia_))
+    return KMeans(count, n_init=_RUNS, random_state=0).fit(people)

@@ -143,7 +143,7 @@ class _Table:
             # A coordinate that never varies says nothing: it is left at 0.
             units = np.where(spread > 0, spread, 1.0)
             signal = float((1 - np.minimum(noise / units**2, 1.0))[spread > 0].sum())
-            scaled: Points = people / units.astype(np.float32)
+            scaled = (people / units).astype(np.float32)
             activity = _activity(mean, units, powers=3)
             return cls(_leveled(scaled, activity), signal, lambda draws: _leveled(shuffled(scaled, draws), activity))
         n, k = people.shape

@@ -14,10 +14,11 @@ from tests.releases import PEOPLE, parts, release_of, same
 
 from dimly.analyst import Release
 from dimly.analyst.likelihood_tables import Grid, grid_of
+from dimly.api import open_release
 from dimly.errors import ParameterError
 from dimly.mechanisms import MECHANISMS, Plan
 from dimly.privacy import Budget
-from dimly.release import Sketches, StoredSketches
+from dimly.release import Sketches
 
 Floats = NDArray[np.float64]
 ONE_ENTRY = ["counting+laplace", "hashing+laplace", "counting+gaussian", "hashing+gaussian"]
@@ -144,8 +145,8 @@ def test_nothing_is_beyond_a_closed_vocabulary() -> None:
     release = Release(Sketches(plan, np.arange(20), values))
     found = release.distances(np.arange(10), np.arange(10, 20), method="likelihood")
     assert (found.value <= 30).all()
-    assert (found.high == 30).any()
-    assert (found.high <= 30).all()
+    assert (found.high == 30).all()
+    assert (found.low < 30).all()  # an outlier is no better evidence than the limit itself
 
 
 def release_with(value: int, mechanism: str = "counting+laplace") -> Release:
@@ -189,7 +190,7 @@ def test_no_pair_depends_on_its_company() -> None:
 
 def test_releases_on_disk_answer_alike(tmp_path: Path) -> None:
     sketches = folders.people(plan_of("hashing+laplace"))
-    stored = Release(StoredSketches(folders.write(tmp_path / "release", sketches)))
+    stored = open_release(folders.write(tmp_path / "release", sketches))
     users = sketches.users
     same(
         stored.distances(users[:10], users[10:20], method="likelihood"),

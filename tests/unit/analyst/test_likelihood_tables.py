@@ -27,6 +27,11 @@ def grid(mechanism: str, total: float | None = None, **changes: Any) -> Grid:
     return Grid(plan_of(mechanism, **changes), total)
 
 
+def law_at(tables: Grid, rates: Floats, bits: int = BITS) -> tuple[Floats, Floats]:
+    a, b, c = rates.tolist()
+    return tables._law_of_pairs(a, b, c, bits)
+
+
 def law_by_enumeration(mechanism: str, rates: tuple[float, float, float], *, own: bool = False) -> Floats:
     """Return p(x, y) for −16 ≤ x, y < 16: a sum over every A, B, C and the noise of one side at a time."""
     law = noise_law(plan_of(mechanism))
@@ -48,7 +53,8 @@ def law_by_enumeration(mechanism: str, rates: tuple[float, float, float], *, own
         second = np.array(
             [[(parts[1] * noise[y - c - signal + 2 * reach]).sum() for c in range(-30, 31)] for y in published]
         )
-    return (first * parts[2][reach - 30 : reach + 31]) @ second.T
+    law_of_pairs: Floats = (first * parts[2][reach - 30 : reach + 31]) @ second.T
+    return law_of_pairs
 
 
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+laplace"])
@@ -62,10 +68,10 @@ def test_probabilities_are_the_law(mechanism: str, own: bool) -> None:
 @every_mechanism
 def test_derivatives_are_differences(mechanism: str) -> None:
     tables = grid(mechanism)
-    _, derivatives = tables._law_of_pairs(*RATES, BITS)
+    _, derivatives = law_at(tables, np.array(RATES))
     for i, derivative in enumerate(derivatives):
         step = np.eye(3)[i] * 1e-4
-        ahead, behind = (tables._law_of_pairs(*(np.array(RATES) + s), BITS)[0] for s in (step, -step))
+        ahead, behind = (law_at(tables, np.array(RATES) + s)[0] for s in (step, -step))
         np.testing.assert_allclose(derivative, (ahead - behind) / 2e-4, rtol=1e-5, atol=1e-11)
 
 
@@ -91,7 +97,7 @@ def test_scores_are_sums_over_coordinates(mechanism: str) -> None:
         y = generator.integers(-HALF, HALF, (3 if many else 1, k)).astype(np.int16)
         out = np.full((3, 4), np.nan)
         kernels.score(x, y, np.array([2, 0]), np.repeat(slots, 2), nodes.tables, BITS, out)
-        probability, derivatives = tables._law_of_pairs(*nodes.rates[slots[0]], BITS)
+        probability, derivatives = law_at(tables, nodes.rates[slots[0]])
         cells = np.stack([np.log(probability), *(derivatives / probability)])
         for i in (0, 2):
             expected = cells[:, x[i].astype(int) + HALF, y[i if many else 0].astype(int) + HALF].sum(axis=1)
@@ -102,7 +108,7 @@ def test_scores_are_sums_over_coordinates(mechanism: str) -> None:
 def test_information_is_the_variance_of_scores() -> None:
     tables = grid("hashing+laplace")
     _, slots, nodes = next(tables.visit(tables.nearest(np.array([RATES]), bits=7), bits=7))
-    probability, derivatives = tables._law_of_pairs(*nodes.rates[slots[0]], 7)
+    probability, derivatives = law_at(tables, nodes.rates[slots[0]], 7)
     assert probability.sum() == pytest.approx(1.0, abs=1e-9)
     expected = K * np.einsum("ixy,jxy,xy->ij", derivatives, derivatives, 1 / probability)
     np.testing.assert_allclose(nodes.information[slots[0]], expected, rtol=1e-6)

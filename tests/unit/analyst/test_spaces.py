@@ -1,0 +1,93 @@
+"""The keys that people are ranked by, against their formulas."""
+
+import numpy as np
+import pytest
+from tests.releases import READABLE, readable, release_of
+
+from dimly.analyst import Release
+from dimly.analyst.coordinates import Coordinates
+from dimly.analyst.neighbors import space_of
+from dimly.analyst.spaces import DenoisedSpace, Metric, norms_of
+
+METRICS: list[Metric] = ["euclidean", "cosine", "jaccard"]
+every_metric = pytest.mark.parametrize("metric", METRICS)
+both = pytest.mark.parametrize("denoise", [True, False], ids=["denoised", "published"])
+
+
+def _points(release: Release, *, denoise: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points of everybody, and that of a vector of one's own."""
+    coordinates = Coordinates.of(release.plan)
+    points, own = coordinates.points(release.values), coordinates.own(release.project({"3", "5", "8"}))[None, :]
+    if denoise and release.denoiser.rank:
+        points, own = release.denoiser.points(points), release.denoiser.points(own, noisy=False)
+    return points.astype(np.float64), own.astype(np.float64)
+
+
+def _wanted(metric: Metric, p: np.ndarray, q: np.ndarray, n: np.ndarray, m: float, floor: float) -> np.ndarray:
+    shared = p @ q
+    if metric == "euclidean":
+        return ((p - q) ** 2).sum(axis=1)
+    if metric == "cosine":
+        return -shared / np.sqrt(np.maximum(n, floor) * max(m, floor))
+    return -shared / np.maximum.reduce([n + m - shared, n, np.full_like(n, m), np.full_like(n, floor)])
+
+
+@readable
+@every_metric
+@both
+def test_keys_are_what_is_documented(mechanism: str, metric: Metric, denoise: bool) -> None:
+    release = release_of(mechanism)
+    own = release.project({"3", "5", "8"})
+    space = space_of(release, metric, denoise=denoise)
+    assert space is not None
+    rows = space.rows(release.values)
+    points, projected = _points(release, denoise=denoise)
+    norms = release.norm(release.users).value
+    floor = float(np.sqrt(release.plan.error.distance(one_sided=True, weights=(0.0, 0.0))(0.0)))
+    for found, wanted in (
+        (space.keys(rows[4:5], rows), _wanted(metric, points, points[4], norms, norms[4], floor)),
+        (space.keys(space.own(own), rows, own=own), _wanted(metric, points, projected[0], norms, 3.0, floor)),
+    ):
+        if metric == "euclidean":  # up to a factor and a constant, which ranks alike
+            others = found.argsort(kind="stable")[1:]
+            assert (np.diff(wanted[others]) > -1e-4 * np.abs(wanted).max()).all()
+        else:
+            np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+@readable
+@every_metric
+@both
+def test_pairs_and_tiles_have_the_same_keys(mechanism: str, metric: Metric, denoise: bool) -> None:
+    release = release_of(mechanism)
+    space = space_of(release, metric, denoise=denoise)
+    assert space is not None
+    rows = space.rows(release.values)
+    i, j = np.triu_indices(30, 1)
+    pairs = space.keys_of_pairs(rows, i, j)
+    alone = [space.keys(rows[a : a + 1], rows[b : b + 1])[0] for a, b in zip(i, j, strict=True)]
+    np.testing.assert_allclose(pairs, alone, rtol=1e-9)
+    tile = space.tile(rows, rows)[i, j].astype(np.float64)
+    factor = np.linalg.norm(pairs) / np.linalg.norm(tile)
+    np.testing.assert_allclose(factor * tile, pairs, atol=1e-4 * np.abs(pairs).max())
+
+
+@readable
+def test_norms_are_those_of_the_release(mechanism: str) -> None:
+    release = release_of(mechanism)
+    space = space_of(release, "cosine", denoise=False)
+    assert space is not None
+    wanted = release.norm(release.users).value
+    np.testing.assert_allclose(norms_of(space.reader, release.values), wanted, rtol=1e-9)  # type: ignore[attr-defined]
+
+
+def test_what_is_denoised_is_ranked_in_few_coordinates() -> None:
+    spaces = [space_of(release_of(mechanism), "euclidean", denoise=True) for mechanism in READABLE]
+    reduced = [space for space in spaces if isinstance(space, DenoisedSpace)]
+    assert 0 < len(reduced) < len(spaces)  # where nothing rises above the noise, points are ranked as published
+    for space in reduced:
+        assert space.denoiser.rank <= space.matrix.shape[1] < space.denoiser.rank + 16
+
+
+def test_noisy_distances_have_no_space() -> None:
+    assert space_of(release_of("noisy-distances"), "euclidean", denoise=True) is None
