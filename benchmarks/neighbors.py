@@ -30,7 +30,7 @@ def neighbor_graph(quick: bool) -> Iterator[Result]:
 
     Everyone gets all cores. The peers find neighbors; ours also estimates each distance, with an interval.
     """
-    n_users, k = (10_000, 256) if quick else (100_000, 256)
+    n_users, k = (5_000, 256) if quick else (100_000, 256)
     plan = Plan.of("counting+laplace", Budget(1.0), k=k, seed=bytes(32))
     release = Release(Sketches(plan, np.arange(n_users), _published_numbers(n_users, k)))
     points = Coordinates.of(plan).points(release.values)
@@ -63,7 +63,7 @@ def neighbor_graph(quick: bool) -> Iterator[Result]:
 @benchmark("neighbor-query")
 def neighbor_query(quick: bool) -> Iterator[Result]:
     """Find the ten nearest of one at k = 64, against decoding the release with as many threads."""
-    n_users, k = (500_000, 64) if quick else (10_000_000, 64)
+    n_users, k = (200_000, 64) if quick else (10_000_000, 64)
     plan = Plan.of("counting+laplace", Budget(1.0), k=k, seed=bytes(32))
     with tempfile.TemporaryDirectory() as name:
         path = _write_release(Path(name) / "release", plan, k, n_users)

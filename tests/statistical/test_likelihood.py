@@ -7,6 +7,7 @@ of these checks for a share of ALPHA of all choices of seeds. Beside them stands
 import re
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -171,7 +172,7 @@ def test_the_page_shows_what_is_measured(family: str, epsilon: float, r2: int, k
     shown = ROWS[family, epsilon, r2][SIZES.index(k)]
     release = pairs(f"{family}+laplace", epsilon, k, (r2 // 2, r2 // 2), r2 // 2)
     limit = stats.norm.isf(ALPHA / 2)
-    for method, error in zip(("unbiased", "likelihood"), shown, strict=True):
+    for method, error in zip(get_args(Method), shown, strict=True):
         squares = (ask(release, method).value - r2) ** 2
         assert studentized(squares, (1.1 * error + 0.5) ** 2) <= limit, f"{method}: {squares.mean() ** 0.5:.1f}"
         assert studentized(squares, max(0.9 * error - 0.5, 0.0) ** 2) >= -limit, (

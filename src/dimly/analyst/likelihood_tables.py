@@ -228,7 +228,8 @@ def grid_of(plan: Plan, total: float | None) -> Grid:
         )
     if _quantile(noise_law(plan)) >= _MOST_NOISE:
         raise ParameterError(
-            "method must be 'unbiased' where there is so much noise: the likelihood gains little. Leave method out."
+            "method must be 'unbiased' where noise is so wide: tables of the likelihood would be too large. "
+            "Leave method out."
         )
     return Grid(plan, total)
 

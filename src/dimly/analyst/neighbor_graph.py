@@ -64,7 +64,7 @@ def _by_comparing(sketches: Published, space: Space, n: int, engine: Engine, pro
     known, unknown = np.flatnonzero(~lost), np.flatnonzero(lost)
     rows = _rows(space, sketches.values if not len(unknown) else sketches.values[known])
     most = min(n + _SPARE, max(0, len(known) - 1))
-    with own_threads:
+    with own_threads():
         if not most:
             near = np.empty((len(known), 0), np.int64)
         elif engine == "faiss":
@@ -88,7 +88,7 @@ def _rows(space: Space, values: NDArray[Any]) -> NDArray[Any]:
     if isinstance(space, SketchSpace):
         return values
     step = max(1, _BLOCK // values.shape[1])
-    with own_threads:
+    with own_threads():
         blocks = in_turn(lambda start: space.rows(values[start : start + step]), range(0, len(values), step))
         return np.concatenate(list(blocks))
 

@@ -95,7 +95,7 @@ def products_with_one(rows: Rows, one: Rows, width: int, distances: bool, out: F
 
 
 @njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
-def products_of_pairs(
+def products_of_pairs(  # noqa: PLR0917  (Numba takes no keywords)
     rows: Rows, first: Positions, second: Positions, width: int, distances: bool, out: Floats
 ) -> None:
     """Write the inner products or squared distances of pairs of rows, over the first ``width`` columns."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -124,32 +123,9 @@ def smallest(keys: Floats, n: int) -> Positions:
     return candidates[order]
 
 
-class _OwnThreads:
-    """Leaves the cores to our own threads: matrix products inside of them shall not start others.
-
-    The limit is one for the whole process. Of several searches at a time the first sets it and the last lifts it: each
-    on its own would put back what it found, which may be the limit of another.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._searches = 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._searches == 0:
-                self._limit = threadpool_limits(1, user_api="blas")
-            self._searches += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._searches -= 1
-            if self._searches == 0:
-                self._limit.restore_original_limits()
-
-
-own_threads = _OwnThreads()
+def own_threads() -> Any:
+    """Leave the cores to our own threads for a while: matrix products inside of them shall not start others."""
+    return threadpool_limits(1, user_api="blas")
 
 
 def _by_reading(space: Space, side: Chosen, n: int, progress: Progress | None) -> Positions:
@@ -168,7 +144,7 @@ def _by_reading(space: Space, side: Chosen, n: int, progress: Progress | None) -
         return keys[found], found + part * step
 
     keys, positions = np.empty(0), np.empty(0, np.int64)
-    with own_threads:
+    with own_threads():
         for part, (more_keys, more_positions) in enumerate(in_turn(search, range(sketches.n_parts))):
             keys, positions = np.concatenate([keys, more_keys]), np.concatenate([positions, more_positions])
             best = smallest(keys, more)

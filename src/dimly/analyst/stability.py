@@ -48,9 +48,9 @@ class Cloud:
     def stability(self, count: int, view: View) -> float:
         """Return how well runs on halves of the people agree, from 0 to 1.
 
-        The adjusted Rand index of two groupings of everybody, each fitted to one half, on average over eight splits: 1 is
-        perfect agreement, 0 what Gaussian clouds reach, and one standard error more. 0 too for fewer than 10 people a
-        group.
+        The adjusted Rand index of two groupings of everybody, each fitted to one half, on average over eight splits: 1
+        is perfect agreement, 0 what Gaussian clouds reach, and one standard error more. 0 too for fewer than 10 people
+        a group.
         """
         if count == 1 or len(self.people) < _FEWEST_EACH * count:
             return 0.0

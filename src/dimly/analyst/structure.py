@@ -35,6 +35,7 @@ Floats = NDArray[np.float64]
 FALSE_ALARMS = 0.001
 """How often independent attributes are taken for structure."""
 _DEVIATIONS = 4.0  # above the average of chance, for that rate: docs/denoising.md shows the calibration
+_TOLERANCE = 0.1  # of the average: what very uneven activity can leave behind
 _SHUFFLES = 12
 _STRATUM = 64  # people who are taken to be equally active
 _WORK = 1 << 32  # multiplications to find one covariance by
@@ -58,7 +59,7 @@ class Structure:
     strongest : float
         Variance along the strongest direction; 1 is the average direction.
     threshold : float
-        What independent attributes exceed once in a thousand releases.
+        What independent attributes exceed in fewer than one of a thousand releases.
     """
 
     components: int
@@ -144,7 +145,7 @@ class _Table:
             units = np.where(spread > 0, spread, 1.0)
             signal = float((1 - np.minimum(noise / units**2, 1.0))[spread > 0].sum())
             scaled = (people / units).astype(np.float32)
-            activity = _activity(mean, units, powers=3)
+            activity = _activity(mean, units, powers=5)
             return cls(_leveled(scaled, activity), signal, lambda draws: _leveled(shuffled(scaled, draws), activity))
         n, k = people.shape
         unit = max(float((spread**2).mean()), noise) ** 0.5
@@ -160,13 +161,14 @@ class _Table:
 def _activity(mean: Floats, units: Floats, *, powers: int) -> Points:
     """Return an orthonormal basis of the directions in which people move when they are more active.
 
-    Twice as active, and a rare attribute is twice as likely: along the mean m. A common one is not: at odds that grow
-    with activity it moves by m(1 − m), and so on. Attributes so common dominate their coordinate, up to its sign, so
-    that m, m|m| and m³ span these curves wherever they bend.
+    Twice as active, and a rare attribute is twice as likely: along the mean m. A common one is not, since it cannot be
+    more than certain: its curve bends. Attributes so common dominate their coordinate, up to its sign, so that the odd
+    powers of m and the even ones with its sign span these curves nearly.
     """
     curves = np.stack([np.sign(mean) * np.abs(mean) ** power / units for power in range(1, powers + 1)], axis=1)
+    curves /= np.maximum(np.linalg.norm(curves, axis=0), 1e-30)
     basis, lengths, _ = np.linalg.svd(curves, full_matrices=False)
-    kept: Points = basis[:, lengths > 1e-6 * max(float(lengths[0]), 1e-12)].astype(np.float32)
+    kept: Points = basis[:, lengths > 1e-4].astype(np.float32)
     return kept
 
 
@@ -182,7 +184,7 @@ class _Chance(NamedTuple):
         averages = drawn.mean(axis=0)
         # A few shuffles tell averages well and spreads badly: these are not taken to be below theory's.
         spreads = np.maximum(drawn.std(axis=0, ddof=1), _spread(*table.people.shape))
-        return cls(averages, averages + _DEVIATIONS * spreads)
+        return cls(averages, (1 + _TOLERANCE) * averages + _DEVIATIONS * spreads)
 
 
 def _worst_case(n: int, k: int, signal: float, largest: float, generator: np.random.Generator) -> Points:

@@ -221,5 +221,5 @@ def test_values_are_refused(mechanism: str) -> None:
 def test_too_much_noise_is_refused() -> None:
     plan = Plan.of("counting+laplace", Budget(0.1), k=8)
     release = Release(Sketches(plan, np.arange(2), np.ones((2, 8), np.int16)))
-    with pytest.raises(ParameterError, match="method must be 'unbiased' where there is so much noise"):
+    with pytest.raises(ParameterError, match="method must be 'unbiased' where noise is so wide"):
         release.distance(0, 1, method="likelihood")

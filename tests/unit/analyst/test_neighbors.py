@@ -1,6 +1,5 @@
 """Who is near whom; test_spaces says by what, tests/statistical how well."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from tests.releases import every_mechanism, readable, release_of
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from dimly.analyst import Release, Vector
-from dimly.analyst.neighbors import own_threads, smallest
+from dimly.analyst.neighbors import smallest
 from dimly.analyst.spaces import Metric
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms import Plan
@@ -168,24 +167,12 @@ def test_the_smallest_are_in_order_and_ties_as_they_come() -> None:
         assert smallest(keys, n).tolist() == wanted[:n]
 
 
-def test_matrix_products_get_their_threads_back_after_the_last_search() -> None:
+def test_matrix_products_get_their_threads_back() -> None:
     def limits() -> list[int]:
         return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
     before = limits()
-    first, second = threading.Event(), threading.Event()
-
-    def search() -> None:
-        with own_threads:
-            first.set()
-            second.wait()
-
-    other = threading.Thread(target=search)
-    with own_threads:
-        other.start()
-        first.wait()
-        assert set(limits()) == {1}
-    assert set(limits()) == {1}
-    second.set()
-    other.join()
+    during: list[int] = []
+    release_of("counting+laplace").neighbors(1, 3, progress=lambda *_: during.extend(limits()))
+    assert set(during) == {1}
     assert limits() == before
