@@ -226,7 +226,15 @@ def publish_table(
     base = None if grown is None else Base(Path(grown), plan, replace=append is None)
     overwrite = arguments.get("overwrite", False) or append is not None
     if arguments.get("dry_run"):
-        return rehearse(job.opening, plan, out=target, public=job.public, charging=job.charging, overwrite=overwrite)
+        return rehearse(
+            job.opening,
+            plan,
+            out=target,
+            public=job.public,
+            charging=job.charging,
+            overwrite=overwrite,
+            base=base,
+        )
     return publish_folder(
         job.opening,
         plan,
@@ -318,7 +326,7 @@ class _Job:
         people, known = matrix_people(self._source, self.plan, attributes=texts)
         people, ids = ordered_by_user(people, self._given.get("users"))
         self.matrix = table = MatrixTable(people, ids, known, resolution=self.plan.resolution)
-        self.public = Public("given", known if isinstance(known, Vocabulary) else None)
+        self.public = Public("found", known if isinstance(known, Vocabulary) else None)
         self.opening = lambda: nullcontext(table)
 
 

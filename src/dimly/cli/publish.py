@@ -13,6 +13,7 @@ from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
     from dimly.curator.publishing_tables import Published
+    from dimly.privacy import Cost
 
 _SHAPE = "What the table looks like"
 _PUBLIC = "Public lists"
@@ -263,11 +264,15 @@ def _facts(published: "Published") -> dict[str, Any]:
         "release": None if published.path is None else str(published.path),
         "users": published.n_users,
         "bytes": published.bytes,
-        "epsilon": published.cost.epsilon,
-        "delta": published.cost.delta,
+        "epsilon": published.cost.epsilon if published.cost else 0.0,
+        "delta": published.cost.delta if published.cost else 0.0,
         "plan_digest": published.plan_digest,
         "ledger": published.ledger,
     }
+
+
+def _cost_text(cost: "Cost | None") -> str:
+    return "nothing more" if cost is None else f"epsilon = {cost.epsilon:g}, delta = {cost.delta:g}"
 
 
 def _fields(published: "Published") -> dict[str, str]:
@@ -275,8 +280,8 @@ def _fields(published: "Published") -> dict[str, str]:
         "release": "none: a dry run" if published.path is None else str(published.path),
         "id": published.release_id or "",
         "people": f"{published.n_users:,}",
-        "size": size_text(published.bytes),
-        "cost": f"epsilon = {published.cost.epsilon:g}, delta = {published.cost.delta:g}",
+        "numbers": f"{size_text(published.bytes)}, less on disk",
+        "cost": _cost_text(published.cost),
         "plan digest": published.plan_digest,
         "ledger": "none",
     }

@@ -73,7 +73,8 @@ class Published:
     path: Path | None
     n_users: int
     bytes: int
-    cost: Cost
+    cost: Cost | None
+    """What was charged, or would be; None for an append, which costs nothing."""
     plan_digest: str
     release_id: str | None = None
     ledger: dict[str, Any] | None = None
@@ -162,11 +163,11 @@ def publish_folder(
         path=path,
         n_users=manifest.n_users,
         bytes=published_bytes(plan, manifest.n_users),
-        cost=plan.cost,
+        cost=_cost(plan, base),
         plan_digest=plan.digest,
         release_id=manifest.release,
         ledger=None if charge is None or charging is None else _account(charging, charge.id),
-        warnings=_warnings(plan, manifest.n_users, public, charging),
+        warnings=_warnings(plan, manifest.n_users, public, charging, base),
         diagnostics=diagnostics,
     )
 
@@ -204,14 +205,22 @@ def publish_in_memory(
 
 
 def rehearse(
-    opening: Opening, plan: Plan, *, out: str | Path | None, public: Public, charging: Charging | None, overwrite: bool
+    opening: Opening,
+    plan: Plan,
+    *,
+    out: str | Path | None,
+    public: Public,
+    charging: Charging | None,
+    overwrite: bool,
+    base: Base | None = None,
 ) -> Published:
     """Check everything that publishing would check, and draw no noise, write nothing and charge nothing."""
     if out is not None:
         ReleaseWriter.check_target(out, overwrite=overwrite)
     ledger = None
     if charging is not None:
-        Ledger(charging.ledger).check(charging.dataset, plan.cost)
+        if base is None or base.replace:
+            Ledger(charging.ledger).check(charging.dataset, plan.cost)
         ledger = _account(charging, None)
     with opening() as table:
         n_users, diagnostics = table.n_users, table.diagnostics()
@@ -219,10 +228,10 @@ def rehearse(
         path=None,
         n_users=n_users,
         bytes=published_bytes(plan, n_users),
-        cost=plan.cost,
+        cost=_cost(plan, base),
         plan_digest=plan.digest,
         ledger=ledger,
-        warnings=_warnings(plan, n_users, public, charging),
+        warnings=_warnings(plan, n_users, public, charging, base),
         diagnostics=diagnostics,
     )
 
@@ -289,8 +298,8 @@ def _account(charging: Charging, charge_id: int | None) -> dict[str, Any]:
     }
 
 
-# Nothing here is about numbers that were drawn: the table's rows, the call, the budget, the user, the machine's memory.
-_INDEPENDENT = (DataError, ParameterError, BudgetError, KeyboardInterrupt, SystemExit, MemoryError)
+# Nothing here is about numbers that were drawn: the table's rows, the call, the budget, the user's own will.
+_INDEPENDENT = (DataError, ParameterError, BudgetError, KeyboardInterrupt, SystemExit)
 
 
 @contextlib.contextmanager
@@ -329,8 +338,16 @@ def published_bytes(plan: Plan, n_users: int) -> int:
     return dtype.itemsize * math.prod(shape)
 
 
-def _warnings(plan: Plan, n_users: int, public: Public, charging: Charging | None) -> tuple[str, ...]:
+def _cost(plan: Plan, base: Base | None) -> Cost | None:
+    return plan.cost if base is None or base.replace else None
+
+
+def _warnings(
+    plan: Plan, n_users: int, public: Public, charging: Charging | None, base: Base | None
+) -> tuple[str, ...]:
     found = []
+    if base is not None and base.replace:
+        found.append("An update: whoever has the old release too sees who was published anew.")
     if charging is None:
         found.append("No ledger: nothing keeps count of what these people's releases cost together.")
     if public.roster == "found":

@@ -115,7 +115,7 @@ def left_in(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(
-    "error", [DataError("some rows are bad."), KeyboardInterrupt(), SystemExit(143), MemoryError(), ParameterError("x")]
+    "error", [DataError("some rows are bad."), KeyboardInterrupt(), SystemExit(143), ParameterError("x")]
 )
 def test_what_has_nothing_to_do_with_the_noise_is_given_back(
     tmp_path: Path, ledger: Ledger, error: BaseException, late: bool
@@ -195,6 +195,26 @@ def test_a_rehearsal_spends_and_writes_nothing(tmp_path: Path, ledger: Ledger) -
         rehearsal(Charging(ledger.path, "small"))
 
 
+def test_a_rehearsed_append_costs_nothing_and_an_update_the_full_price(tmp_path: Path, ledger: Ledger) -> None:
+    ledger.add_dataset("small", epsilon=1.0)
+    publish(tmp_path / "release", charging=Charging(ledger.path, "small"), opening=part(range(3)))
+
+    def rehearsal(*, replace: bool) -> Published:
+        return rehearse(
+            part(range(3, 5)),
+            PLAN,
+            out=tmp_path / "release",
+            public=Public("given"),
+            charging=Charging(ledger.path, "small"),
+            overwrite=True,
+            base=Base(tmp_path / "release", PLAN, replace=replace),
+        )
+
+    assert rehearsal(replace=False).cost is None
+    with pytest.raises(BudgetError):
+        rehearsal(replace=True)
+
+
 @pytest.mark.parametrize(
     ("mechanism", "size"),
     [("counting+laplace", 10 * 64), ("randomized-response", 10 * 13), ("noisy-distances", 45 * 2)],
@@ -235,12 +255,13 @@ def test_an_update_publishes_some_anew_at_full_price(tmp_path: Path, ledger: Led
     publish(tmp_path / "old", ledger, opening=part(range(10)))
     old = open_folder(tmp_path / "old")
     base = Base(tmp_path / "old", PLAN, replace=True)
-    publish(tmp_path / "new", ledger, opening=part(range(5, 15)), base=base)
+    updated = publish(tmp_path / "new", ledger, opening=part(range(5, 15)), base=base)
     new = open_folder(tmp_path / "new", verify=True)
     assert new.users.tolist() == list(range(15))
     np.testing.assert_array_equal(new.values[:5], old.values[:5])
     assert (new.values[5:10] != old.values[5:10]).any(axis=1).all()
     assert [charge.cost for charge in ledger.status("visits").charges] == [PLAN.cost, PLAN.cost]
+    assert "sees who was published anew" in updated.warnings[0]
     assert open_folder(tmp_path / "old", verify=True).manifest.release == old.manifest.release
 
 
