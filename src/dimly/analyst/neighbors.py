@@ -136,11 +136,16 @@ def _by_reading(space: Space, side: Chosen, n: int, progress: Progress | None) -
     blank = own is None and bool(lost_rows(mine)[0])
     more = n + (own is None)
 
+    limit = np.inf  # nobody beyond is among the nearest; every part may lower it
+
     def search(part: int) -> tuple[Floats, Positions]:
+        nonlocal limit
         published = sketches.read_values(part)
         # Of somebody with a saturated number nothing is known, and nobody is near him.
-        keys = np.full(len(published), np.inf) if blank else _keys(space, one, published, own)
+        keys = np.full(len(published), np.inf) if blank else _keys(space, one, published, own=own, n=more, limit=limit)
         found = smallest(keys, more)
+        if len(found) == more:
+            limit = min(limit, float(keys[found[-1]]))
         return keys[found], found + part * step
 
     keys, positions = np.empty(0), np.empty(0, np.int64)
@@ -154,14 +159,20 @@ def _by_reading(space: Space, side: Chosen, n: int, progress: Progress | None) -
     return _without(positions, side)[:n]
 
 
-def _keys(space: Space, one: NDArray[Any], published: NDArray[Any], own: Vector | None) -> Floats:
-    """Return the keys of one with everybody of a part, in blocks that fit into a core's own cache."""
+def _keys(
+    space: Space, one: NDArray[Any], published: NDArray[Any], *, own: Vector | None, n: int, limit: float
+) -> Floats:
+    """Return the keys of one with everybody of a part that are within the limit, in blocks that fit into a cache."""
     keys = np.empty(len(published))
     step = max(1, _BLOCK // published.shape[1])
     for start in range(0, len(published), step):
         block = published[start : start + step]
-        keys[start : start + step] = space.keys(one, space.rows(block), own=own)
-    keys[lost_rows(published)] = np.inf
+        found = space.near(one, block, limit=limit, own=own)
+        within = np.flatnonzero(found <= limit)
+        found[within[lost_rows(block[within])]] = np.inf
+        if n <= len(within) < len(published):
+            limit = min(limit, float(np.partition(found, n - 1)[n - 1]))
+        keys[start : start + step] = found
     return keys
 
 

@@ -259,7 +259,8 @@ class Release:
         Parameters
         ----------
         count : int or "auto", default=8
-            "auto" looks for up to 12 groups, and finds 1 where there are none.
+            "auto" looks for up to 12 groups, and finds 1 where there are none. There may be fewer than asked for, if
+            people do not differ in as many ways.
         denoise : bool, default=True
             Group denoised points; else the points as they are published, which is mostly worse.
         activity : bool or "auto"

@@ -1,11 +1,13 @@
 """Segments: people grouped by k-means on denoised points, with how far to believe in the groups."""
 
 import operator
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from dimly.analyst.confidence import unified_interval
 from dimly.analyst.coordinates import Coordinates
@@ -32,6 +34,7 @@ _MOST_NUMBERS = 1 << 27  # held at once, half a gigabyte
 _RUNS = 10
 _LARGEST_COUNT = 12  # groups looked for
 _ACTIVE = 1 / 3  # part of what sets segments apart, beyond which they are segments of activity
+_ALIKE = 0.05  # stabilities
 _LEAST_STABLE = 0.2  # of what is called groups without being asked for them
 
 
@@ -122,20 +125,26 @@ def segments_of(release: "Release", count: Count, *, denoise: bool, activity: Ac
         count = _checked_count(count, len(release))
     if activity != "auto" and not isinstance(activity, bool):
         raise ParameterError(f'activity must be True, False or "auto", got {activity!r}.')
-    structure = release.structure
-    chosen = _chosen(sketches, release.denoiser, structure, count, denoise=denoise, activity=activity)
-    labels = _grouped(sketches, chosen.n_segments, chosen.view)
+    structure, denoiser = release.structure, release.denoiser
+    # Where people differ in fewer ways than that, scikit-learn warns of empty segments: there will be fewer.
+    with (
+        threadpool_limits(1),
+        warnings.catch_warnings(),
+    ):  # many small fits, which threads only slow down; and sums are always in the same order
+        warnings.filterwarnings("ignore", message="Number of distinct clusters")
+        chosen = _chosen(sketches, denoiser, structure, count, denoise=denoise, activity=activity)
+        labels = _grouped(sketches, chosen.n_segments, chosen.view)
     sizes = np.bincount(labels[labels >= 0], minlength=chosen.n_segments)
     order = np.argsort(-sizes, kind="stable")
     places = np.append(np.argsort(order), -1)  # the last one is for label −1
     labels = places[labels].astype(np.int32)
-    centers = np.zeros((chosen.n_segments, coordinates.dimension))
+    sizes = sizes[order][: np.count_nonzero(sizes)]
+    centers = np.zeros((len(sizes), coordinates.dimension))
     for block in blocks(sketches):
         inside = labels[block.start : block.start + len(block.points)]
         for label in np.unique(inside[inside >= 0]):
             centers[label] += block.points[inside == label].sum(axis=0, dtype=np.float64)
-    sizes = sizes[order]
-    centers /= np.maximum(sizes, 1)[:, None]
+    centers /= sizes[:, None]
     return Segments(
         users=sketches.users,
         labels=labels,
@@ -171,15 +180,19 @@ def _chosen(
     cloud = Cloud.of(sketches, view)
 
     def tried(number: int) -> _Choice:
-        too_active = activity == "auto" and 1 < number <= len(cloud.people) and cloud.activity(number, view) > _ACTIVE
+        # Without activity and length two directions are lost: there must be some left to tell segments apart by.
+        open_to_it = activity == "auto" and 1 < number <= min(len(cloud.people), view.n_coordinates - 1)
+        too_active = open_to_it and cloud.activity(number, view) > _ACTIVE
         chosen = replace(seen, activity=seen.activity and not too_active)
         return _Choice(number, cloud.stability(number, chosen), chosen)
 
     if count != "auto":
         return tried(count)
     largest = min(_LARGEST_COUNT, len(cloud.people) // 10)
-    best = max(map(tried, range(2, largest + 1)), key=lambda choice: choice.stability, default=None)
-    return best if best is not None and best.stability >= _LEAST_STABLE else _Choice(1, 0.0, seen)
+    every = [tried(number) for number in range(2, largest + 1)]
+    best = max([choice.stability for choice in every], default=0.0)
+    # Groups that are far apart can be joined as stably as told apart: of nearly equal ones, the most groups.
+    return [_Choice(1, 0.0, seen), *(c for c in every if c.stability >= max(best - _ALIKE, _LEAST_STABLE))][-1]
 
 
 def _checked_count(count: Any, n_users: int) -> int:

@@ -26,6 +26,8 @@ Metric = Literal["euclidean", "cosine", "jaccard"]
 Rows = NDArray[Any]
 Positions = NDArray[np.int64]
 
+_FIRST = 16  # directions that are looked at first
+
 
 class Space(Protocol):
     """What is kept of people, and the keys of pairs of them. People with saturated numbers are for the caller."""
@@ -38,6 +40,9 @@ class Space(Protocol):
 
     def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:
         """Return the keys of one row, of ``own`` if that is given, with many."""
+
+    def near(self, one: Rows, published: Rows, *, limit: float, own: Vector | None = None) -> Floats:
+        """Return the keys of one row with published ones; any larger number instead of a key above the limit."""
 
     def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
         """Return the keys of pairs of rows."""
@@ -68,6 +73,10 @@ class SketchSpace:
         found = self._sums(many, y)
         sums = Sums(found[:, 0], y.sum(), found[:, 1], (y**2).sum(), found[:, 2])
         return self._keys(sums, Side(one, noisy=own is None, squared_norm=None if own is None else own.squared_norm))
+
+    def near(self, one: Rows, published: Rows, *, limit: float, own: Vector | None = None) -> Floats:  # noqa: ARG002
+        """Return the keys of one row with published ones."""
+        return self.keys(one, published, own=own)
 
     def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
         """Return the keys of pairs of rows."""
@@ -132,6 +141,10 @@ class BitSpace:
         differ = np.empty((1, len(many)))
         kernels.differing_bits(one, many, differ)
         return self._keys(differ[0], many, one, noisy=own is None)
+
+    def near(self, one: Rows, published: Rows, *, limit: float, own: Vector | None = None) -> Floats:  # noqa: ARG002
+        """Return the keys of one row with published ones."""
+        return self.keys(one, self.rows(published), own=own)
 
     def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
         """Return the keys of pairs of rows."""
@@ -219,14 +232,17 @@ class DenoisedSpace:
     def _width(self) -> int:
         return len(self.shift) + (self.metric != "euclidean")
 
+    def _numbers(self, published: Rows) -> Points:
+        if isinstance(self.raw, BitSpace):
+            published = np.unpackbits(published, axis=1, count=len(self.matrix), bitorder="little")
+        numbers: Points = published.astype(np.float32)
+        return numbers
+
     def rows(self, published: Rows) -> Rows:
         """Return denoised points."""
-        numbers = published
-        if isinstance(self.raw, BitSpace):
-            numbers = np.unpackbits(published, axis=1, count=len(self.matrix), bitorder="little")
         rows: Points = np.empty((len(published), self._width), np.float32)
         coordinates = rows[:, : len(self.shift)]
-        np.matmul(numbers.astype(np.float32), self.matrix, out=coordinates)
+        np.matmul(self._numbers(published), self.matrix, out=coordinates)
         coordinates += self.shift
         if self.metric != "euclidean":
             rows[:, -1] = norms_of(self.raw.reader, published)
@@ -251,6 +267,28 @@ class DenoisedSpace:
             return found
         norms, norm = (rows[:, -1].astype(np.float64) for rows in (many, one))
         return _similarity_keys(Pairs(norms, norm, found, found), self)
+
+    def near(self, one: Rows, published: Rows, *, limit: float, own: Vector | None = None) -> Floats:
+        """Return the keys of one row with published ones, infinite for those above the limit.
+
+        The strongest directions alone put most people beyond it where there is structure: with 16 of 64, seven of
+        eight in a part of 2¹⁶, and more in a large release. That halves the work.
+        """
+        if self.metric != "euclidean" or len(self.shift) <= _FIRST or not np.isfinite(limit):
+            return self.keys(one, self.rows(published), own=own)
+        numbers, target = self._numbers(published), one[0] - self.shift
+        keys = np.empty(len(numbers))
+        kernels.products_with_one(numbers @ self.matrix[:, :_FIRST], target, _FIRST, True, keys)
+        chosen: Any = np.flatnonzero(keys <= limit)
+        if 4 * len(chosen) > len(keys):  # to pick so many costs more than it saves
+            chosen = slice(None)
+        others = numbers[chosen] @ self.matrix[:, _FIRST:]
+        more = np.empty(len(others))
+        kernels.products_with_one(others, target[_FIRST:], others.shape[1], True, more)
+        more += keys[chosen]
+        keys[:] = np.inf
+        keys[chosen] = more
+        return keys
 
     def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
         """Return the keys of pairs of rows."""

@@ -11,6 +11,9 @@ from dimly.analyst.coordinates import Coordinates
 from dimly.analyst.neighbors import space_of
 from dimly.analyst.readers import reader_of
 from dimly.analyst.spaces import DenoisedSpace, Metric, norms_of
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
+from dimly.release import Sketches
 
 METRICS: list[Metric] = ["euclidean", "cosine", "jaccard"]
 every_metric = pytest.mark.parametrize("metric", METRICS)
@@ -81,6 +84,25 @@ def test_norms_are_those_of_the_release(mechanism: str) -> None:
     reader: Any = reader_of(release.plan)
     wanted = release.norm(release.users).value
     np.testing.assert_allclose(norms_of(reader, release.values), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.05, 0.5, 1.0])
+@every_metric
+def test_whoever_is_beyond_the_limit_may_be_passed_over(share: float, metric: Metric) -> None:
+    generator = np.random.default_rng(3)
+    plan = Plan.of("counting+laplace", Budget(1.0), k=64, seed=bytes(32))
+    values = (generator.poisson(3, (2, 64)).repeat(1000, axis=0) + generator.poisson(9, (2000, 64))).astype(np.int16)
+    release = Release(Sketches(plan, np.arange(2000), values))
+    assert release.denoiser.rank > 32
+    space = space_of(release, metric, denoise=True)
+    assert space is not None
+    rows = space.rows(values)
+    keys = space.keys(rows[:1], rows)
+    limit = float(np.quantile(keys, share))
+    found = space.near(rows[:1], values, limit=limit)
+    within = keys < limit - 1e-4 * abs(limit)
+    np.testing.assert_allclose(found[within], keys[within], rtol=1e-4, atol=1e-3)
+    assert (found[keys > limit + 1e-4 * abs(limit)] > limit).all()
 
 
 def test_what_is_denoised_is_ranked_in_few_coordinates() -> None:

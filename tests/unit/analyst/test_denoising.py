@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+from tests.plans import K, plan_of
+from tests.releases import READABLE, release_of
+from tests.streams import Recorded
+
+from dimly.analyst import Release, denoising
+from dimly.analyst.coordinates import Coordinates
+from dimly.analyst.denoising import Denoiser, shrinkage
+from dimly.curator.publishing import publish_matrix
+from dimly.errors import ParameterError
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
+from dimly.release.sketches import Sketches
+
+GROUPS = np.arange(400) % 2
+TWO = (np.random.default_rng(0).random((2, 100)) < 0.4)[GROUPS]
+
+
+def published(mechanism: str) -> Release:
+    return Release(publish_matrix(TWO, plan_of(mechanism), words=Recorded(3)))
+
+
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+laplace", "randomized-response"])
+def test_two_kinds_of_people_differ_in_one_direction(mechanism: str) -> None:
+    release = published(mechanism)
+    denoiser = release.denoiser
+    assert 0.5 < denoiser.gains[0] < 1
+    assert (denoiser.gains[1:] < 0.2).all()  # noise exceeds its edge now and then, by little
+    reduced = denoiser.reduce(Coordinates.of(release.plan).points(release.values))[:, 0]
+    truth = TWO[0].astype(float) - TWO[1]
+    apart = float(reduced[GROUPS == 0].mean() - reduced[GROUPS == 1].mean()) ** 2
+    assert apart == pytest.approx((truth**2).sum(), rel=0.6)  # 32 coordinates of 100 attributes, and shrunk
+
+
+@pytest.mark.parametrize("mechanism", READABLE)
+def test_reduced_points_have_the_distances_of_denoised_ones(mechanism: str) -> None:
+    release = release_of(mechanism)
+    denoiser = release.denoiser
+    points = Coordinates.of(release.plan).points(release.values)
+    for noisy in (True, False):
+        reduced, whole = denoiser.reduce(points, noisy=noisy), denoiser.points(points, noisy=noisy)
+        assert reduced.dtype == whole.dtype == np.float32
+        assert reduced.shape == (len(release), denoiser.rank)
+        assert whole.shape == points.shape
+        for a, b in ((0, 1), (2, 9)):
+            expected = ((whole[a] - whole[b]) ** 2).sum()
+            assert ((reduced[a] - reduced[b]) ** 2).sum() == pytest.approx(expected, rel=1e-3, abs=1e-2)
+
+
+def test_ones_own_vector_is_projected_and_not_shrunk() -> None:
+    release = published("hashing+laplace")
+    own = Coordinates.of(release.plan).own(release.project(np.flatnonzero(TWO[0])))[None, :]
+    denoiser = release.denoiser
+    np.testing.assert_allclose(denoiser.reduce(own), denoiser.reduce(own, noisy=False) * denoiser.gains, rtol=1e-5)
+
+
+def test_a_release_is_denoised_always_alike() -> None:
+    first, second = (Denoiser.of(published("counting+laplace")._sketches) for _ in range(2))
+    np.testing.assert_array_equal(first.map, second.map)
+
+
+def test_people_all_alike_have_no_direction() -> None:
+    plan = plan_of("hashing+laplace")
+    release = Release(publish_matrix(np.repeat(TWO[:1], 500, axis=0), plan, words=Recorded(5)))
+    denoiser = release.denoiser
+    assert (denoiser.gains < 0.3).all()
+    assert denoiser.points(Coordinates.of(plan).points(release.values)).shape == (500, K)
+
+
+def test_shrinkage_is_that_of_the_paper() -> None:
+    # η(y) = √((y² − β − 1)² − 4β)/y, divided by y.
+    y, beta = 3.0, 0.25
+    expected = ((y**2 - beta - 1) ** 2 - 4 * beta) ** 0.5 / y**2
+    np.testing.assert_allclose(shrinkage(np.array([4 * y**2, 4 * 2.2]), 4.0, beta), [expected, 0.0])
+    # More directions than people is the same problem, transposed: s/√(n·v) and β become s/√(k·v) and 1/β.
+    np.testing.assert_allclose(shrinkage(np.array([12.0]), 1.0, 4.0), shrinkage(np.array([3.0]), 1.0, 0.25))
+
+
+def test_counting_has_a_direction_less() -> None:
+    coordinates = Coordinates.of(plan_of("counting+laplace"))
+    assert denoising.directions(coordinates) == K - 1
+    assert denoising.noise_variance(coordinates) == pytest.approx(coordinates.bias / (K - 1))
+
+
+def test_saturated_people_are_left_out() -> None:
+    release = published("hashing+laplace")
+    values = release.values.copy()
+    values[7, 2] = np.iinfo(values.dtype).max
+    spoiled = Release(Sketches(release.plan, release.users, values))
+    np.testing.assert_allclose(spoiled.denoiser.gains[0], release.denoiser.gains[0], rtol=0.01)
+    found = spoiled.denoised()
+    assert np.isnan(found.points[7]).all()
+    assert not np.isnan(np.delete(found.points, 7, axis=0)).any()
+    assert found.rank == spoiled.denoiser.rank
+    assert found.structure.components == 1
+    np.testing.assert_array_equal(found.users, release.users)
+
+
+def test_wide_releases_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = published("randomized-response")
+    exact = Denoiser.of(release._sketches)
+    monkeypatch.setattr(denoising, "_WIDEST", 50)
+    monkeypatch.setattr(denoising, "_RANK", 10)
+    searched = Denoiser.of(release._sketches)
+    np.testing.assert_allclose(abs(searched.basis[:, 0] @ exact.basis[:, 0]), 1.0, atol=1e-3)
+    np.testing.assert_allclose(searched.gains[0], exact.gains[0], rtol=1e-3)
+    np.testing.assert_allclose(searched.mean, exact.mean, atol=1e-5)
+
+
+def test_too_few_people() -> None:
+    plan = plan_of("hashing+laplace")
+    alone = Sketches(plan, np.arange(1), np.zeros((1, K), np.int16))
+    with pytest.raises(ParameterError, match="at least two people"):
+        Denoiser.of(alone)
+
+
+def test_too_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denoising, "_MOST_BYTES", 4 * K * 100)
+    with pytest.raises(ParameterError, match="denoised points must take at most"):
+        published("hashing+laplace").denoised()
+
+
+def test_noisy_distances_are_not_denoised() -> None:
+    release = release_of("noisy-distances")
+    for ask in (release.denoised, release.segments, lambda: release.structure):
+        with pytest.raises(ParameterError, match="noisy distances give no points"):
+            ask()
+
+
+def test_noise_is_shrunk_most_where_there_is_most() -> None:
+    gains = []
+    for epsilon in (0.5, 4.0):
+        plan = Plan.of("hashing+laplace", Budget(epsilon), k=K, seed=bytes(32))
+        gains.append(Release(publish_matrix(TWO, plan, words=Recorded(3))).denoiser.gains[0])
+    assert gains[0] < gains[1]
