@@ -126,11 +126,9 @@ def segments_of(release: "Release", count: Count, *, denoise: bool, activity: Ac
     if activity != "auto" and not isinstance(activity, bool):
         raise ParameterError(f'activity must be True, False or "auto", got {activity!r}.')
     structure, denoiser = release.structure, release.denoiser
-    # Where people differ in fewer ways than that, scikit-learn warns of empty segments: there will be fewer.
-    with (
-        threadpool_limits(1),
-        warnings.catch_warnings(),
-    ):  # many small fits, which threads only slow down; and sums are always in the same order
+    # Many small fits: threads would only slow them down, and one thread adds up in the same order always. Where people
+    # differ in fewer ways than there are segments, scikit-learn warns of empty ones; they are dropped.
+    with threadpool_limits(1), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Number of distinct clusters")
         chosen = _chosen(sketches, denoiser, structure, count, denoise=denoise, activity=activity)
         labels = _grouped(sketches, chosen.n_segments, chosen.view)

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from dimly.analyst.coordinates import Coordinates, Points
 from dimly.analyst.people import coordinates_of, sample
@@ -96,9 +97,10 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
     people = sample(sketches, n_people, coordinates_of(plan, widest=_WIDEST))
     if len(people) < _FEWEST_PEOPLE:
         return Structure(0, 0.0, 0.0, float("inf"))
-    table = _Table.of(people, plan)
-    found = _variances(table.people)
-    chance = _Chance.of(table)
+    with threadpool_limits(1):  # many small products, which threads only slow down
+        table = _Table.of(people, plan)
+        found = _variances(table.people)
+        chance = _Chance.of(table)
     above = found > chance.thresholds
     # Horn's count: up to the first direction that is no stronger than chance's of the same place.
     n_components = len(above) if above.all() else int(above.argmin())

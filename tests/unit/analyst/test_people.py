@@ -73,6 +73,5 @@ def test_a_folder_is_read_alike(tmp_path: Path) -> None:
     plan = plan_of("counting+laplace")
     made = publish(table, plan, out=tmp_path / "release")
     stored = open_release(tmp_path / "release")
-    np.testing.assert_array_equal(
-        *(np.concatenate([block.points for block in people.blocks(one._sketches)]) for one in (made, stored))
-    )
+    first, second = (np.concatenate([block.points for block in people.blocks(one._sketches)]) for one in (made, stored))
+    np.testing.assert_array_equal(first, second)

@@ -9,6 +9,7 @@ from tests.releases import READABLE, release_of
 from tests.streams import Recorded
 
 from dimly.analyst import Release, segments
+from dimly.analyst.coordinates import Coordinates
 from dimly.analyst.structure import Structure
 from dimly.api import open_release, publish
 from dimly.curator.publishing import publish_matrix
@@ -154,7 +155,7 @@ def test_unstable_segments_in_words(release: Release) -> None:
         stability=0.0,
         activity=True,
         structure=Structure(1, 0.1, 2.0, 1.5),
-        _coordinates=segments.Coordinates.of(plan_of("hashing+laplace")),
+        _coordinates=Coordinates.of(plan_of("hashing+laplace")),
     )
     assert found.words.endswith("are no more stable than cuts through a cloud without groups.")
 
