@@ -83,29 +83,26 @@ def sums_of_pairs(rows: Rows, first: Positions, second: Positions, out: Floats) 
 
 
 @njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
-def products_with_one(rows: Rows, one: Rows, width: int, distances: bool, out: Floats) -> None:
-    """Write the inner products or squared distances of each row with one, over the first ``width`` columns."""
+def distances_with_one(rows: Rows, one: Rows, out: Floats) -> None:
+    """Write the squared distance of each row from one."""
     for i in range(rows.shape[0]):
-        row = rows[i]
-        total = 0.0
-        for j in range(width):
-            a, b = np.float64(row[j]), np.float64(one[j])
-            total += (a - b) * (a - b) if distances else a * b
-        out[i] = total
+        out[i] = _distance(rows[i], one)
 
 
 @njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
-def products_of_pairs(  # noqa: PLR0917  (Numba takes no keywords)
-    rows: Rows, first: Positions, second: Positions, width: int, distances: bool, out: Floats
-) -> None:
-    """Write the inner products or squared distances of pairs of rows, over the first ``width`` columns."""
+def distances_of_pairs(rows: Rows, first: Positions, second: Positions, out: Floats) -> None:
+    """Write the squared distances of pairs of rows."""
     for i in range(first.shape[0]):
-        x, y = rows[first[i]], rows[second[i]]
-        total = 0.0
-        for j in range(width):
-            a, b = np.float64(x[j]), np.float64(y[j])
-            total += (a - b) * (a - b) if distances else a * b
-        out[i] = total
+        out[i] = _distance(rows[first[i]], rows[second[i]])
+
+
+@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def _distance(x: Rows, y: Rows) -> float:
+    total = 0.0
+    for j in range(x.shape[0]):
+        difference = np.float64(x[j]) - np.float64(y[j])
+        total += difference * difference
+    return total
 
 
 @njit(nogil=True, cache=True)

@@ -1,15 +1,16 @@
 """A release as the analyst sees it: distances with intervals, inner products, norms, similarities, attributes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dimly.analyst.confidence import Skewness, distance_skewness, unified_interval
+from dimly.analyst.confidence import distance_skewness
 from dimly.analyst.denoising import Denoised, Denoiser, denoised
 from dimly.analyst.estimate import Arrays, Estimate, choose, exactly, scalar, unknown, within_one
+from dimly.analyst.inverting import inverted, quadratic
 from dimly.analyst.likelihood import Method, check_method, most_likely
 from dimly.analyst.neighbor_graph import Engine, graph_of
 from dimly.analyst.neighbors import Neighbors, Progress, nearest_to
@@ -25,6 +26,8 @@ from dimly.analyst.selection import (
     check_lengths,
     chosen,
     compared,
+    is_one,
+    like_input,
     positions_of,
     saturated,
 )
@@ -121,7 +124,7 @@ class Release:
 
         For bits it is the number of attributes in which they differ. See :meth:`distances` for ``method``.
         """
-        if not _is_one(a, b):
+        if not is_one(a, b):
             raise ParameterError("distance is of one user to one other. Use distances for several.")
         return scalar(self.distances(a, b, confidence=confidence, method=method))
 
@@ -164,13 +167,13 @@ class Release:
         """Return the inner product of two people; for bits the number of attributes that they share."""
         x, y, pairs, same, lost = self._compare(a, b)
         if not x.noisy:
-            return _like_input(exactly(pairs.inner_product), a, b)
+            return like_input(exactly(pairs.inner_product), a, b)
         norms = pairs.possible_norms
-        variance = _quadratic(lambda c: self.plan.error.inner_product(norms, c, one_sided=not y.noisy))
-        found = _inverted(pairs.inner_product, variance, confidence, largest=min(self._largest, y.total))
+        variance = quadratic(lambda c: self.plan.error.inner_product(norms, c, one_sided=not y.noisy))
+        found = inverted(pairs.inner_product, variance, confidence, largest=min(self._largest, y.total))
         if same.any():  # with oneself it is the squared norm
             found = choose(same, self._norm_estimate(pairs.squared_norm_x, confidence), found)
-        return _like_input(choose(lost, unknown(lost.shape, self._largest), found), a, b)
+        return like_input(choose(lost, unknown(lost.shape, self._largest), found), a, b)
 
     def norm(self, a: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the squared norm of one person; for bits the number of attributes."""
@@ -178,9 +181,9 @@ class Release:
         x, _, pairs, _, lost = self._compare(a, self.project({}))
         value = pairs.squared_norm_x
         if not x.noisy:
-            return _like_input(exactly(value), a)
+            return like_input(exactly(value), a)
         found = self._norm_estimate(value, confidence)
-        return _like_input(choose(lost, unknown(lost.shape, self._largest), found), a)
+        return like_input(choose(lost, unknown(lost.shape, self._largest), found), a)
 
     def cosine(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the cosine of two people, ⟨x, y⟩/(‖x‖‖y‖): a plug-in, biased where norms are uncertain.
@@ -191,12 +194,12 @@ class Release:
         nx, ny = (np.where(n > 0, n, np.nan) for n in (pairs.squared_norm_x, pairs.squared_norm_y))
         value = pairs.inner_product / np.sqrt(nx * ny)
         if not x.noisy:
-            return _like_input(exactly(value), a, b)
+            return like_input(exactly(value), a, b)
         gradient = np.stack([-value / (2 * nx), -value / (2 * ny), 1 / np.sqrt(nx * ny)], axis=-1)
         variance = np.einsum("ni,nij,nj->n", gradient, self._joint(pairs, y), gradient)
         found = within_one(value, np.sqrt(np.maximum(variance, 0.0)), confidence)
         found = choose(lost, unknown(lost.shape, 1.0), found)
-        return _like_input(choose(same, exactly(np.ones_like(value)), found), a, b)
+        return like_input(choose(same, exactly(np.ones_like(value)), found), a, b)
 
     def jaccard(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the Jaccard similarity of two people, shared over all attributes: a plug-in; bits only.
@@ -209,7 +212,7 @@ class Release:
         either = pairs.squared_norm_x + pairs.squared_norm_y - pairs.inner_product
         value = pairs.inner_product / np.where(either > 0, either, np.nan)
         if not x.noisy:
-            return _like_input(exactly(np.where(either > 0, value, 1.0)), a, b)
+            return like_input(exactly(np.where(either > 0, value, 1.0)), a, b)
         # c − J·(nx + ny − c) is the product of (nx, ny, c) with (0, 0, 1) + J·(−1, −1, 1).
         covariance = self._joint(pairs, y)
         fixed, along = np.array([0.0, 0.0, 1.0]), np.array([-1.0, -1.0, 1.0])
@@ -221,12 +224,12 @@ class Release:
         spread = np.sqrt(variance(np.clip(np.nan_to_num(value), 0.0, 1.0)))
         stderr = np.divide(spread, either, out=np.full_like(spread, np.inf), where=either > 0)
         found = choose(lost, unknown(lost.shape, 1.0), Estimate(value, stderr, low, high))
-        return _like_input(choose(same, exactly(np.ones_like(value)), found), a, b)
+        return like_input(choose(same, exactly(np.ones_like(value)), found), a, b)
 
     def hamming(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the number of attributes in which two people differ; bits only."""
         self._need_bits("Hamming distance")
-        return _like_input(self.distances(a, b, confidence=confidence), a, b)
+        return like_input(self.distances(a, b, confidence=confidence), a, b)
 
     def attribute(self, user: Whom, attribute: object, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return one attribute of one person. The promise is that this estimate is poor: see its interval."""
@@ -234,10 +237,10 @@ class Release:
         x, _, pairs, _, lost = self._compare(user, self.project({attribute}))
         value = pairs.inner_product
         if not x.noisy:
-            return _like_input(exactly(value), user)
+            return like_input(exactly(value), user)
         variance = self.plan.error.attribute(pairs.possible_norms[0], np.clip(value, 0.0, 1.0))
         found = within_one(value, np.sqrt(variance), confidence)
-        return _like_input(choose(lost, unknown(lost.shape, 1.0), found), user)
+        return like_input(choose(lost, unknown(lost.shape, 1.0), found), user)
 
     @cached_property
     def denoiser(self) -> Denoiser:
@@ -400,13 +403,13 @@ class Release:
         y, pairs = compared.y, compared.pairs
         variance = self.plan.error.distance(one_sided=not y.noisy, weights=pairs.possible_norms)
         skewness = distance_skewness(self.plan, sides=1 + y.noisy)
-        return _inverted(pairs.squared_distance, variance, confidence, largest=self._largest, skewness=skewness)
+        return inverted(pairs.squared_distance, variance, confidence, largest=self._largest, skewness=skewness)
 
     def _norm_estimate(self, value: Floats, confidence: float) -> Arrays:
         """Return the squared distance to one's own zero."""
-        variance = _quadratic(lambda n: self.plan.error.distance(one_sided=True, weights=(n, 0.0))(n))
+        variance = quadratic(lambda n: self.plan.error.distance(one_sided=True, weights=(n, 0.0))(n))
         skewness = distance_skewness(self.plan, sides=1)
-        return _inverted(value, variance, confidence, largest=self._largest, skewness=skewness)
+        return inverted(value, variance, confidence, largest=self._largest, skewness=skewness)
 
     def _joint(self, pairs: Pairs, y: Chosen) -> Floats:
         norms = pairs.possible_norms
@@ -427,7 +430,7 @@ class Release:
         """Look pairs of positions up in the upper triangle; nobody is at any distance from himself."""
         same = rows == columns
         steps = self._sketches.pairs(rows.reshape(-1), columns.reshape(-1)).reshape(rows.shape)
-        found = _inverted(steps * self.plan.scale, self.plan.error.distance(), confidence, largest=self._largest)
+        found = inverted(steps * self.plan.scale, self.plan.error.distance(), confidence, largest=self._largest)
         found = choose(at_limit(steps), unknown(same.shape, self._largest), found)
         return choose(same, exactly(np.zeros(same.shape)), found)
 
@@ -443,30 +446,3 @@ class Release:
             raise ParameterError(
                 f"{what} is about bits: this release holds values in steps of 1/{self.plan.resolution}."
             )
-
-
-def _is_one(*given: Any) -> bool:
-    # Ragged lists have no dimension; whoever looks for their users will say so.
-    return all(
-        isinstance(who, Vector | str) or (not isinstance(who, list | tuple) and np.ndim(who) == 0) for who in given
-    )
-
-
-def _like_input(estimate: Arrays, *inputs: Any) -> Estimate[Any]:
-    """Return plain numbers if every input was one user or vector, else arrays."""
-    return scalar(estimate) if _is_one(*inputs) else estimate
-
-
-def _quadratic(variance: Callable[[float], Floats]) -> Polynomial:
-    """Return the polynomial of degree two through three of its values."""
-    at0, at1, at2 = (np.asarray(variance(c), dtype=np.float64) for c in (0.0, 1.0, 2.0))
-    square = (at2 - 2 * at1 + at0) / 2
-    return Polynomial(square, at1 - at0 - square, at0)
-
-
-def _inverted(
-    value: Floats, variance: Polynomial, confidence: float, *, largest: float, skewness: Skewness | None = None
-) -> Arrays:
-    low, high = unified_interval(value, variance, confidence=confidence, largest=largest, skewness=skewness)
-    stderr = np.sqrt(variance(np.clip(value, 0.0, largest)))
-    return Estimate(value, *np.broadcast_arrays(stderr, low, high))

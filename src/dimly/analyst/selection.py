@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.analyst import neighbor_kernels as kernels
+from dimly.analyst.estimate import Arrays, Estimate, scalar
 from dimly.analyst.readers import Pairs, Reader, Side
 from dimly.analyst.vector import Vector
 from dimly.errors import ParameterError
@@ -205,6 +206,19 @@ def check_lengths(n: int, m: int) -> None:
     """
     if n != m and 1 not in (n, m):
         raise ParameterError(f"both sides must name equally many users, got {n} and {m}.")
+
+
+def is_one(*given: Any) -> bool:
+    """Return whether each is one user or vector."""
+    # Ragged lists have no dimension; whoever looks for their users will say so.
+    return all(
+        isinstance(who, Vector | str) or (not isinstance(who, list | tuple) and np.ndim(who) == 0) for who in given
+    )
+
+
+def like_input(estimate: Arrays, *inputs: Any) -> Estimate[Any]:
+    """Return plain numbers if every input was one user or vector, else arrays."""
+    return scalar(estimate) if is_one(*inputs) else estimate
 
 
 def _as_ids(users: Any, *, textual: bool) -> NDArray[Any]:

@@ -1,12 +1,16 @@
 """How people are compared when near ones are searched: a key for each pair, the smaller the nearer.
 
-Keys only rank. In terms of points p (:class:`~dimly.analyst.coordinates.Coordinates`), as published or denoised, and of
-unbiased squared norms N, which the publication of points would not give:
+Keys only rank. In terms of points p (:class:`~dimly.analyst.coordinates.Coordinates`), as published or denoised, of
+their inner product c = ⟨p(x), p(y)⟩ and of squared norms N:
 
 - euclidean: ‖p(x) − p(y)‖², as any search on exported points has it;
-- cosine: −c/√(N(x)·N(y)), where c = ⟨p(x), p(y)⟩ and N is at least its own standard error at zero. A person
-  of whom hardly anything is known would else be the most similar to all;
-- jaccard: −c/max(N(x) + N(y) − c, N(x), N(y)), for no union is smaller than a set; at least that standard error too.
+- cosine: −c/√(N(x)·N(y));
+- jaccard: −c/max(N(x) + N(y) − c, N(x), N(y)), for no union is smaller than a set.
+
+Of published points N is the unbiased estimate, and no divisor is less than its standard error at zero: a person of whom
+hardly anything is known would else be the most similar to all. Of denoised points N is ‖p‖²: they are short of the
+same parts as c is. On binary garments at ε = 2 ten true neighbors by cosine are found to 40 % with these norms, to 22 %
+with the unbiased ones; on retail and reviews, at ε = 2 and 4, both do alike.
 """
 
 from dataclasses import dataclass
@@ -27,6 +31,7 @@ Rows = NDArray[Any]
 Positions = NDArray[np.int64]
 
 _FIRST = 16  # directions that are looked at first
+_LEAST = 1e-30
 
 
 class Space(Protocol):
@@ -179,7 +184,7 @@ class DenoisedSpace:
 
     A row holds reduced coordinates z, and zeros up to a multiple of sixteen, which the machine adds up at a time. For
     inner products it also holds its origin: denoised points are m + z·Bᵀ with the columns of B orthonormal, so that
-    ⟨x, y⟩ = ⟨z(x) + mB, z(y) + mB⟩ + ‖m‖² − ‖mB‖²; and at its end N.
+    ⟨x, y⟩ = ⟨z(x) + mB, z(y) + mB⟩ + ‖m‖² − ‖mB‖².
 
     Attributes
     ----------
@@ -225,12 +230,8 @@ class DenoisedSpace:
 
     @property
     def floor(self) -> float:
-        """Least squared norm to divide by."""
-        return self.raw.floor
-
-    @property
-    def _width(self) -> int:
-        return len(self.shift) + (self.metric != "euclidean")
+        """Least squared norm to divide by: nothing is noisy here, and only zero is to be kept from."""
+        return _LEAST
 
     def _numbers(self, published: Rows) -> Points:
         if isinstance(self.raw, BitSpace):
@@ -240,33 +241,27 @@ class DenoisedSpace:
 
     def rows(self, published: Rows) -> Rows:
         """Return denoised points."""
-        rows: Points = np.empty((len(published), self._width), np.float32)
-        coordinates = rows[:, : len(self.shift)]
-        np.matmul(self._numbers(published), self.matrix, out=coordinates)
-        coordinates += self.shift
-        if self.metric != "euclidean":
-            rows[:, -1] = norms_of(self.raw.reader, published)
+        rows: Points = self._numbers(published) @ self.matrix
+        rows += self.shift
         return rows
 
     def own(self, vector: Vector) -> Rows:
         """Return the projected point of the vector."""
-        row = np.zeros((1, self._width), np.float32)
-        row[:, : len(self.origin)] = self.origin
+        row = self.origin[None, :].copy()
         row[:, : self.denoiser.rank] += self.denoiser.reduce(
             self.denoiser.coordinates.own(vector)[None, :], noisy=False
         )
-        if self.metric != "euclidean":
-            row[:, -1] = vector.squared_norm
         return row
 
     def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:  # noqa: ARG002  (its row says all)
         """Return the keys of one row with many."""
-        found = np.empty(len(many))
-        kernels.products_with_one(many, one[0], len(self.shift), self.metric == "euclidean", found)
         if self.metric == "euclidean":
+            found = np.empty(len(many))
+            kernels.distances_with_one(many, one[0], found)
             return found
-        norms, norm = (rows[:, -1].astype(np.float64) for rows in (many, one))
-        return _similarity_keys(Pairs(norms, norm, found, found), self)
+        row, sums = one[0].astype(np.float64), np.empty((len(many), 3))
+        kernels.sums_with_one(many, row, sums)
+        return _similarity_keys(Pairs(sums[:, 1], row @ row, sums[:, 2], sums[:, 2]), self)
 
     def near(self, one: Rows, published: Rows, *, limit: float, own: Vector | None = None) -> Floats:
         """Return the keys of one row with published ones, infinite for those above the limit.
@@ -278,13 +273,13 @@ class DenoisedSpace:
             return self.keys(one, self.rows(published), own=own)
         numbers, target = self._numbers(published), one[0] - self.shift
         keys = np.empty(len(numbers))
-        kernels.products_with_one(numbers @ self.matrix[:, :_FIRST], target, _FIRST, True, keys)
+        kernels.distances_with_one(numbers @ self.matrix[:, :_FIRST], target[:_FIRST], keys)
         chosen: Any = np.flatnonzero(keys <= limit)
         if 4 * len(chosen) > len(keys):  # to pick so many costs more than it saves
             chosen = slice(None)
         others = numbers[chosen] @ self.matrix[:, _FIRST:]
         more = np.empty(len(others))
-        kernels.products_with_one(others, target[_FIRST:], others.shape[1], True, more)
+        kernels.distances_with_one(others, target[_FIRST:], more)
         more += keys[chosen]
         keys[:] = np.inf
         keys[chosen] = more
@@ -292,34 +287,26 @@ class DenoisedSpace:
 
     def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
         """Return the keys of pairs of rows."""
-        found = np.empty(len(first))
-        kernels.products_of_pairs(rows, first, second, len(self.shift), self.metric == "euclidean", found)
         if self.metric == "euclidean":
+            found = np.empty(len(first))
+            kernels.distances_of_pairs(rows, first, second, found)
             return found
-        norms = rows[:, -1].astype(np.float64)
-        return _similarity_keys(Pairs(norms[first], norms[second], found, found), self)
+        sums = np.empty((len(first), 5))
+        kernels.sums_of_pairs(rows, first, second, sums)
+        return _similarity_keys(Pairs(sums[:, 2], sums[:, 3], sums[:, 4], sums[:, 4]), self)
 
     def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
         """Return about the keys of all rows of x with all of y."""
         if self.metric != "jaccard":
             return _tile(self, self.vectors(x), self.vectors(y))
-        return _jaccard_tile(self, x[:, :-1], y[:, :-1], x[:, -1], y[:, -1])
+        return _jaccard_tile(self, x, y, _squares(x), _squares(y))
 
     def vectors(self, rows: Rows) -> Points:
         """Return rows as vectors."""
         if self.metric != "cosine":
             return rows
-        vectors: Points = rows[:, :-1] * _weights(self, rows[:, -1])
+        vectors: Points = rows * _weights(self, _squares(rows))
         return vectors
-
-
-def norms_of(reader: SketchReader | BitReader, published: Rows) -> Floats:
-    """Return unbiased squared norms of published rows."""
-    if isinstance(reader, SketchReader):
-        return sketch_norms(reader, published)
-    nobody = Side(np.zeros((1, published.shape[1]), np.uint8), noisy=False)
-    x = Side(published, noisy=True)
-    return reader.pairs(reader.sums(x, nobody), x, nobody).squared_norm_x
 
 
 def sketch_norms(reader: SketchReader, rows: Rows) -> Floats:
@@ -361,8 +348,13 @@ def _tile(space: _Floored, a: Points, b: Points) -> NDArray[np.float32]:
         similar: NDArray[np.float32] = -a @ b.T
         return similar
     tile: NDArray[np.float32] = a @ b.T
-    kernels.distances_of(tile, np.einsum("nk,nk->n", a, a), np.einsum("nk,nk->n", b, b))
+    kernels.distances_of(tile, _squares(a), _squares(b))
     return tile
+
+
+def _squares(vectors: Points) -> Points:
+    squares: Points = np.einsum("nk,nk->n", vectors, vectors)
+    return squares
 
 
 def _jaccard_tile(space: _Floored, a: Points, b: Points, norms_a: Rows, norms_b: Rows) -> NDArray[np.float32]:
