@@ -58,5 +58,11 @@ def neighbors(
         print_json({"neighbors": [{"user": one, **estimate_facts(estimate)} for one, estimate in people]})
         return
     what = "squared distance" if metric == "euclidean" else metric
-    rows = [(one, number_text(e.value), number_text(e.stderr), interval_text(e)) for one, e in people]
+    rows = [(_one_line(one), number_text(e.value), number_text(e.stderr), interval_text(e)) for one, e in people]
     print_table(["user", what, "standard error", "95 % interval"], rows, numbers=[what, "standard error"])
+
+
+def _one_line(user: object) -> str:
+    """Return an id as a table can show it: one with line breaks or the like, escaped."""
+    text = str(user)
+    return text if text.isprintable() else repr(text)
