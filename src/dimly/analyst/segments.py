@@ -125,6 +125,8 @@ def segments_of(release: "Release", count: Count, *, denoise: bool, activity: Ac
         count = _checked_count(count, len(release))
     if activity != "auto" and not isinstance(activity, bool):
         raise ParameterError(f'activity must be True, False or "auto", got {activity!r}.')
+    import sklearn.cluster  # noqa: F401, PLC0415 (slow to import; its threads are limited only once it is loaded)
+
     structure, denoiser = release.structure, release.denoiser
     # Many small fits: threads would only slow them down, and one thread adds up in the same order always. Where people
     # differ in fewer ways than there are segments, scikit-learn warns of empty ones; they are dropped.

@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 FALSE_ALARMS = 0.001
 """How often independent attributes are taken for structure."""
 _DEVIATIONS = 4.0  # above the average of chance, for that rate: docs/denoising.md shows the calibration
-_TOLERANCE = 0.1  # of the average: what very uneven activity can leave behind
+_TOLERANCE = 0.15  # of the average: what very uneven activity can leave behind
 _SHUFFLES = 12
 _STRATUM = 64  # people who are taken to be equally active
 _WORK = 1 << 32  # multiplications to find one covariance by
