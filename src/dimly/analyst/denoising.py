@@ -14,7 +14,7 @@ N. Halko, P.-G. Martinsson and J. Tropp, "Finding structure with randomness", SI
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +22,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dimly.analyst.coordinates import Coordinates, Points
-from dimly.analyst.people import blocks
+from dimly.analyst.people import blocks, sample
 from dimly.analyst.structure import Structure
 from dimly.errors import ParameterError
-from dimly.mechanisms.error_models import CountingError
+from dimly.mechanisms.error_models import CountingError, FlippedBitsError, SignedSketchError
 from dimly.release.sketches import Sketches
 from dimly.release.stored import StoredSketches
 
@@ -39,6 +39,7 @@ _RANK = 100  # directions searched for beyond that
 _SPARE = 20  # searched for besides: the last ones of a random subspace are poor
 _PASSES = 3
 _MOST_BYTES = 2 << 30  # of denoised points in memory
+_SAMPLE = 1 << 14  # people by whom the worth of what is left out is told
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +56,9 @@ class Denoiser:
         Orthonormal: the directions that are kept, strongest first.
     gains : ndarray of float32 (rank,)
         What each keeps of a deviation from the mean, in (0, 1).
+    rest : float
+        How much of a person's squared length beyond the denoised point belongs to his distance from others, from 0 to
+        1/2; see :func:`worth_of_rest`.
 
     Examples
     --------
@@ -72,6 +76,7 @@ class Denoiser:
     mean: Points
     basis: Points
     gains: Points
+    rest: float = 0.0
 
     @classmethod
     def of(cls, sketches: Sketches | StoredSketches) -> "Denoiser":
@@ -89,7 +94,8 @@ class Denoiser:
         found = _principal(sketches, coordinates.dimension)
         if found.n_people < 2:
             raise ParameterError("a release must hold at least two people without saturated numbers to be denoised.")
-        return cls._keeping(found, coordinates)
+        denoiser = cls._keeping(found, coordinates)
+        return replace(denoiser, rest=worth_of_rest(sketches, denoiser)) if denoiser.rank else denoiser
 
     @classmethod
     def _keeping(cls, found: "_Principal", coordinates: Coordinates) -> "Denoiser":
@@ -98,7 +104,8 @@ class Denoiser:
         # A direction's sign means nothing, and is fixed so that the same release gives the same map.
         basis = found.basis[:, kept]
         basis = basis * np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(len(kept))])
-        return cls(coordinates, *(part.astype(np.float32) for part in (found.mean, basis, gains[kept])))
+        mean, single, kept_gains = (part.astype(np.float32) for part in (found.mean, basis, gains[kept]))
+        return cls(coordinates, mean, single, kept_gains)
 
     @property
     def rank(self) -> int:
@@ -214,6 +221,50 @@ def shrinkage(variances: Floats, noise: float, ratio: float) -> Floats:
     inside = np.where(above, (squares - ratio - 1) ** 2 - 4 * ratio, 0.0)
     gains: Floats = np.sqrt(np.maximum(inside, 0.0)) / np.where(above, squares, 1.0)
     return gains
+
+
+def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> float:
+    """Return how much of what denoising leaves out of a person's squared length to count in distances.
+
+    Of ‖x − y‖² = ‖x‖² + ‖y‖² − 2⟨x, y⟩ denoised points tell the inner product best, but they are too short, and by more
+    for people with many attributes of their own: ranked by them alone, these look near to everybody. The rest
+    e = ‖p‖² − ‖denoised p‖² says by how much, and noise. Of its variance over people the part that is not noise's,
+    1 − Var(noise)/Var(e), is how far e can be believed (the best linear guess of an empirical Bayesian). Half of that
+    is counted, since people who are near share some of what is left out: docs/denoising.md shows by how much either
+    choice would be better or worse on real tables. What the projection does to lengths is no noise here: it does the
+    same to inner products.
+    """
+    coordinates, mean, basis = denoiser.coordinates, denoiser.mean, denoiser.basis
+
+    def parts(rows: NDArray[Any]) -> Points:
+        deviations = coordinates.points(rows) - mean
+        lengths = np.einsum("nk,nk->n", deviations, deviations)
+        return np.column_stack([lengths, deviations @ basis])
+
+    people = sample(sketches, _SAMPLE, parts).astype(np.float64)
+    squares, kept, gains = people[:, 0], people[:, 1:], denoiser.gains.astype(np.float64)
+    rest = squares - (kept**2) @ gains**2
+    v, k = noise_variance(coordinates), directions(coordinates)
+    # e is a quadratic form A of signal and noise: by noise alone it varies by 2v²·tr A² + (κ − 3)v²·Σ Aⱼⱼ² + 4v·‖Ax‖².
+    trace = ((1 - gains**2) ** 2).sum() + k - len(gains)
+    diagonal = ((1 - (denoiser.map.astype(np.float64) ** 2).sum(axis=1)) ** 2).sum()
+    signal = np.maximum(kept.var(axis=0) - v, 0.0)
+    left_out = (signal * (1 - gains**2) ** 2).sum() + max(squares.mean() - k * v - signal.sum(), 0.0)
+    noise = v**2 * (2 * trace + (_kurtosis(coordinates) - 3) * diagonal) + 4 * v * left_out
+    # Noise is taken to be two standard errors of the variance larger, lest chance be believed.
+    spread = rest.var()
+    fourth = ((rest - rest.mean()) ** 4).mean() / max(spread**2, 1e-30)
+    noise *= 1 + 2 * (max(fourth - 1, 0.0) / len(rest)) ** 0.5
+    return 0.5 * float(np.clip(1 - noise / max(spread, 1e-30), 0.0, 1.0))
+
+
+def _kurtosis(coordinates: Coordinates) -> float:
+    error = coordinates.plan.error
+    if isinstance(error, FlippedBitsError):
+        both = error.flip * (1 - error.flip)
+        return (1 - 3 * both) / both
+    assert isinstance(error, SignedSketchError | CountingError)  # noqa: S101  (nothing else has coordinates)
+    return error.noise.fourth_moment / error.noise.variance**2
 
 
 class _Principal(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.analyst import neighbor_kernels as kernels
+from dimly.analyst.denoised_space import DenoisedSpace
 from dimly.analyst.estimate import Estimate
 from dimly.analyst.neighbors import (
     Neighbors,
@@ -23,7 +24,7 @@ from dimly.analyst.neighbors import (
     space_of,
 )
 from dimly.analyst.selection import Chosen, Published, at_limit, lost_rows
-from dimly.analyst.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
+from dimly.analyst.spaces import BitSpace, Metric, SketchSpace, Space
 from dimly.errors import MissingExtraError, ParameterError
 from dimly.release.groups import THREADS, in_turn
 
@@ -136,7 +137,7 @@ def _by_faiss(space: Space, rows: NDArray[Any], most: int, progress: Progress | 
     names = np.empty((len(rows), most), np.int64)
     step = max(1, 4 * _TILE)
     for start in range(0, len(rows), step):
-        _, found = index.search(vectors[start : start + step], most + 1)
+        _, found = index.search(space.asking(vectors[start : start + step]), most + 1)
         other = found != np.arange(start, start + len(found))[:, None]
         other[other.all(axis=1), -1] = False
         names[start : start + step] = found[other].reshape(-1, most)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from dimly.analyst.denoised_space import DenoisedSpace
 from dimly.analyst.estimate import Arrays
 from dimly.analyst.readers import BitReader, SketchReader, reader_of
 from dimly.analyst.selection import Chosen, Published, Who, at_limit, chosen, lost_rows
-from dimly.analyst.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
+from dimly.analyst.spaces import BitSpace, Metric, SketchSpace, Space
 from dimly.analyst.vector import Vector
 from dimly.errors import ParameterError
 from dimly.mechanisms.error_models import Floats

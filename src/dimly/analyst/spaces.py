@@ -3,7 +3,8 @@
 Keys only rank. In terms of points p (:class:`~dimly.analyst.coordinates.Coordinates`), as published or denoised, of
 their inner product c = ⟨p(x), p(y)⟩ and of squared norms N:
 
-- euclidean: ‖p(x) − p(y)‖², as any search on exported points has it;
+- euclidean: ‖p(x) − p(y)‖², as any search on exported points has it; of denoised points, and what they are too short
+  by as far as that can be told (:func:`~dimly.analyst.denoising.worth_of_rest`);
 - cosine: −c/√(N(x)·N(y));
 - jaccard: −c/max(N(x) + N(y) − c, N(x), N(y)), for no union is smaller than a set.
 
@@ -21,17 +22,13 @@ from numpy.typing import NDArray
 
 from dimly.analyst import neighbor_kernels as kernels
 from dimly.analyst.coordinates import Points
-from dimly.analyst.denoising import Denoiser
 from dimly.analyst.readers import BitReader, Pairs, Side, SketchReader, Sums
 from dimly.analyst.vector import Vector
-from dimly.mechanisms.error_models import CountingError, FlippedBitsError, Floats
+from dimly.mechanisms.error_models import CountingError, Floats
 
 Metric = Literal["euclidean", "cosine", "jaccard"]
 Rows = NDArray[Any]
 Positions = NDArray[np.int64]
-
-_FIRST = 16  # directions that are looked at first
-_LEAST = 1e-30
 
 
 class Space(Protocol):
@@ -93,11 +90,15 @@ class SketchSpace:
         """Return about the keys of all rows of x with all of y."""
         a, b = self.vectors(x), self.vectors(y)
         if self.metric != "jaccard":
-            return _tile(self, a, b)
+            return tile_of(self, a, b)
         # One factor more makes an inner product in steps that of two people.
         gain = self.reader.k / (self.reader.k - 1) if isinstance(self.reader.error, CountingError) else 1.0
         a *= np.float32(gain * self.reader.scale**2)
-        return _jaccard_tile(self, a, b, sketch_norms(self.reader, x), sketch_norms(self.reader, y))
+        return jaccard_tile(self, a, b, sketch_norms(self.reader, x), sketch_norms(self.reader, y))
+
+    def asking(self, vectors: Points) -> Points:
+        """Return vectors as those whose neighbors are wanted."""
+        return vectors
 
     def vectors(self, rows: Rows) -> Points:
         """Return rows as vectors, in steps: those of integers are compared exactly below 2²⁴."""
@@ -105,7 +106,7 @@ class SketchSpace:
         if isinstance(self.reader.error, CountingError):
             vectors -= vectors.mean(axis=1, keepdims=True)
         if self.metric == "cosine":
-            vectors *= _weights(self, sketch_norms(self.reader, rows))
+            vectors *= weights(self, sketch_norms(self.reader, rows))
         return vectors
 
     def _sums(self, rows: Rows, one: Floats) -> Floats:
@@ -119,7 +120,7 @@ class SketchSpace:
             if isinstance(self.reader.error, CountingError):  # times k, to stay with integers
                 squares = self.reader.k * squares - (sums.x - sums.y) ** 2
             return squares
-        return _similarity_keys(self.reader.pairs(sums, y._replace(noisy=True, squared_norm=None), y), self)
+        return similarity_keys(self.reader.pairs(sums, y._replace(noisy=True, squared_norm=None), y), self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,138 +176,7 @@ class BitSpace:
     def _similarities(self, differ: Rows, ones_x: Floats, ones_y: Floats, *, noisy: bool) -> Floats:
         both = (ones_x + ones_y - differ) / 2
         x, y = Side(differ, noisy=True), Side(differ, noisy=noisy)
-        return _similarity_keys(self.reader.pairs(Sums(ones_x, ones_y, ones_x, ones_y, both), x, y), self)
-
-
-@dataclass(frozen=True, slots=True)
-class DenoisedSpace:
-    """Denoised points, in the few directions that are kept. Make one with :meth:`of`.
-
-    A row holds reduced coordinates z, and zeros up to a multiple of sixteen, which the machine adds up at a time. For
-    inner products it also holds its origin: denoised points are m + z·Bᵀ with the columns of B orthonormal, so that
-    ⟨x, y⟩ = ⟨z(x) + mB, z(y) + mB⟩ + ‖m‖² − ‖mB‖².
-
-    Attributes
-    ----------
-    matrix, shift
-        From published numbers straight to rows, which are then shifted: one product, and no points in between.
-    origin
-        The row of the mean.
-    """
-
-    raw: SketchSpace | BitSpace
-    denoiser: Denoiser
-    matrix: Points
-    origin: Points
-    shift: Points
-
-    @classmethod
-    def of(cls, raw: SketchSpace | BitSpace, denoiser: Denoiser) -> "DenoisedSpace":
-        """Return the space of a release's denoiser."""
-        plan, k, rank = denoiser.coordinates.plan, denoiser.coordinates.dimension, denoiser.rank
-        kept, mean = denoiser.map.astype(np.float64), denoiser.mean.astype(np.float64)
-        shift = -mean @ kept
-        if isinstance(plan.error, FlippedBitsError):  # points are (bit − p)/(1 − 2p)
-            kept /= 1 - 2 * plan.error.flip
-            shift -= plan.error.flip * kept.sum(axis=0)
-        elif isinstance(plan.error, CountingError):  # points are centered, and so may be what they are multiplied by
-            kept = plan.scale * (k / (k - 1)) ** 0.5 * (kept - kept.mean(axis=0))
-        else:
-            kept *= plan.scale
-        extra = raw.metric != "euclidean"
-        width = -(-(rank + extra) // 16) * 16
-        matrix, origin = np.zeros((k, width), np.float32), np.zeros(width, np.float32)
-        matrix[:, :rank] = kept
-        if extra:
-            inside = mean @ denoiser.basis
-            origin[:rank] = inside
-            origin[rank] = np.sqrt(max(0.0, float(mean @ mean - inside @ inside)))
-        return cls(raw, denoiser, matrix, origin, origin + np.pad(shift, (0, width - rank)).astype(np.float32))
-
-    @property
-    def metric(self) -> Metric:
-        """What is ranked by."""
-        return self.raw.metric
-
-    @property
-    def floor(self) -> float:
-        """Least squared norm to divide by: nothing is noisy here, and only zero is to be kept from."""
-        return _LEAST
-
-    def _numbers(self, published: Rows) -> Points:
-        if isinstance(self.raw, BitSpace):
-            published = np.unpackbits(published, axis=1, count=len(self.matrix), bitorder="little")
-        numbers: Points = published.astype(np.float32)
-        return numbers
-
-    def rows(self, published: Rows) -> Rows:
-        """Return denoised points."""
-        rows: Points = self._numbers(published) @ self.matrix
-        rows += self.shift
-        return rows
-
-    def own(self, vector: Vector) -> Rows:
-        """Return the projected point of the vector."""
-        row = self.origin[None, :].copy()
-        row[:, : self.denoiser.rank] += self.denoiser.reduce(
-            self.denoiser.coordinates.own(vector)[None, :], noisy=False
-        )
-        return row
-
-    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:  # noqa: ARG002  (its row says all)
-        """Return the keys of one row with many."""
-        if self.metric == "euclidean":
-            found = np.empty(len(many))
-            kernels.distances_with_one(many, one[0], found)
-            return found
-        row, sums = one[0].astype(np.float64), np.empty((len(many), 3))
-        kernels.sums_with_one(many, row, sums)
-        return _similarity_keys(Pairs(sums[:, 1], row @ row, sums[:, 2], sums[:, 2]), self)
-
-    def near(self, one: Rows, published: Rows, *, limit: float, own: Vector | None = None) -> Floats:
-        """Return the keys of one row with published ones, infinite for those above the limit.
-
-        The strongest directions alone put most people beyond it where there is structure: with 16 of 64, seven of
-        eight in a part of 2¹⁶, and more in a large release. That halves the work.
-        """
-        if self.metric != "euclidean" or len(self.shift) <= _FIRST or not np.isfinite(limit):
-            return self.keys(one, self.rows(published), own=own)
-        numbers, target = self._numbers(published), one[0] - self.shift
-        keys = np.empty(len(numbers))
-        kernels.distances_with_one(numbers @ self.matrix[:, :_FIRST], target[:_FIRST], keys)
-        chosen: Any = np.flatnonzero(keys <= limit)
-        if 4 * len(chosen) > len(keys):  # to pick so many costs more than it saves
-            chosen = slice(None)
-        others = numbers[chosen] @ self.matrix[:, _FIRST:]
-        more = np.empty(len(others))
-        kernels.distances_with_one(others, target[_FIRST:], more)
-        more += keys[chosen]
-        keys[:] = np.inf
-        keys[chosen] = more
-        return keys
-
-    def keys_of_pairs(self, rows: Rows, first: Positions, second: Positions) -> Floats:
-        """Return the keys of pairs of rows."""
-        if self.metric == "euclidean":
-            found = np.empty(len(first))
-            kernels.distances_of_pairs(rows, first, second, found)
-            return found
-        sums = np.empty((len(first), 5))
-        kernels.sums_of_pairs(rows, first, second, sums)
-        return _similarity_keys(Pairs(sums[:, 2], sums[:, 3], sums[:, 4], sums[:, 4]), self)
-
-    def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
-        """Return about the keys of all rows of x with all of y."""
-        if self.metric != "jaccard":
-            return _tile(self, self.vectors(x), self.vectors(y))
-        return _jaccard_tile(self, x, y, _squares(x), _squares(y))
-
-    def vectors(self, rows: Rows) -> Points:
-        """Return rows as vectors."""
-        if self.metric != "cosine":
-            return rows
-        vectors: Points = rows * _weights(self, _squares(rows))
-        return vectors
+        return similarity_keys(self.reader.pairs(Sums(ones_x, ones_y, ones_x, ones_y, both), x, y), self)
 
 
 def sketch_norms(reader: SketchReader, rows: Rows) -> Floats:
@@ -326,7 +196,8 @@ class _Floored(Protocol):
     def floor(self) -> float: ...
 
 
-def _similarity_keys(pairs: Pairs, space: _Floored) -> Floats:
+def similarity_keys(pairs: Pairs, space: _Floored) -> Floats:
+    """Return the keys of cosine or Jaccard similarity."""
     x, y, shared = pairs.squared_norm_x, pairs.squared_norm_y, pairs.inner_product
     if space.metric == "cosine":
         divisor = np.sqrt(np.maximum(x, space.floor) * np.maximum(y, space.floor))
@@ -336,28 +207,30 @@ def _similarity_keys(pairs: Pairs, space: _Floored) -> Floats:
     return keys
 
 
-def _weights(space: _Floored, norms: Rows) -> Points:
+def weights(space: _Floored, norms: Rows) -> Points:
     """Return what makes cosines of inner products, up to a factor; a column."""
     weights: Points = (1 / np.sqrt(np.maximum(norms, space.floor))).astype(np.float32)[:, None]
     return weights
 
 
-def _tile(space: _Floored, a: Points, b: Points) -> NDArray[np.float32]:
+def tile_of(space: _Floored, a: Points, b: Points) -> NDArray[np.float32]:
     """Return squared distances of vectors, or negative inner products."""
     if space.metric == "cosine":
         similar: NDArray[np.float32] = -a @ b.T
         return similar
     tile: NDArray[np.float32] = a @ b.T
-    kernels.distances_of(tile, _squares(a), _squares(b))
+    kernels.distances_of(tile, squares(a), squares(b))
     return tile
 
 
-def _squares(vectors: Points) -> Points:
-    squares: Points = np.einsum("nk,nk->n", vectors, vectors)
-    return squares
+def squares(vectors: Points) -> Points:
+    """Return squared lengths."""
+    found: Points = np.einsum("nk,nk->n", vectors, vectors)
+    return found
 
 
-def _jaccard_tile(space: _Floored, a: Points, b: Points, norms_a: Rows, norms_b: Rows) -> NDArray[np.float32]:
+def jaccard_tile(space: _Floored, a: Points, b: Points, norms_a: Rows, norms_b: Rows) -> NDArray[np.float32]:
+    """Return keys of Jaccard similarity from vectors and squared norms."""
     tile: NDArray[np.float32] = a @ b.T
     norms = (norms.astype(np.float32) for norms in (norms_a, norms_b))
     kernels.negative_jaccard_of(tile, *norms, np.float32(space.floor))

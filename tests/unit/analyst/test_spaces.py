@@ -1,5 +1,6 @@
 """The keys that people are ranked by, against their formulas."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,9 @@ from tests.releases import READABLE, readable, release_of
 
 from dimly.analyst import Release
 from dimly.analyst.coordinates import Coordinates
+from dimly.analyst.denoised_space import DenoisedSpace
 from dimly.analyst.neighbors import space_of
-from dimly.analyst.spaces import DenoisedSpace, Metric
+from dimly.analyst.spaces import Metric, SketchSpace
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import Sketches
@@ -37,6 +39,15 @@ def _wanted(metric: Metric, p: np.ndarray, q: np.ndarray, n: np.ndarray, m: floa
     return -shared / np.maximum.reduce([n + m - shared, n, np.full_like(n, m), np.full_like(n, floor)])
 
 
+def _rest(release: Release) -> np.ndarray:
+    """Return what everybody's squared length beyond the denoised point counts."""
+    denoiser, points = release.denoiser, Coordinates.of(release.plan).points(release.values).astype(np.float64)
+    deviations = points - denoiser.mean
+    rest = (deviations**2).sum(axis=1) - ((deviations @ denoiser.map) ** 2).sum(axis=1)
+    counted: np.ndarray = denoiser.rest * rest
+    return counted
+
+
 @readable
 @every_metric
 @both
@@ -51,9 +62,13 @@ def test_keys_are_what_is_documented(mechanism: str, metric: Metric, denoise: bo
     floor = float(np.sqrt(release.plan.error.distance(one_sided=True, weights=(0.0, 0.0))(0.0)))
     if isinstance(space, DenoisedSpace):
         norms, own_norm, floor = (points**2).sum(axis=1), float((projected**2).sum()), 0.0
+    rest = _rest(release) if isinstance(space, DenoisedSpace) and metric == "euclidean" else 0.0
     for found, wanted in (
-        (space.keys(rows[4:5], rows), _wanted(metric, points, points[4], norms, norms[4], floor)),
-        (space.keys(space.own(own), rows, own=own), _wanted(metric, points, projected[0], norms, own_norm, floor)),
+        (space.keys(rows[4:5], rows), rest + _wanted(metric, points, points[4], norms, norms[4], floor)),
+        (
+            space.keys(space.own(own), rows, own=own),
+            rest + _wanted(metric, points, projected[0], norms, own_norm, floor),
+        ),
     ):
         if metric == "euclidean":  # up to a factor and a constant, which ranks alike
             others = found.argsort(kind="stable")[1:]
@@ -80,15 +95,17 @@ def test_pairs_and_tiles_have_the_same_keys(mechanism: str, metric: Metric, deno
 
 
 @pytest.mark.parametrize("share", [0.001, 0.05, 0.5, 1.0])
+@pytest.mark.parametrize("rest", [0.0, 0.4])
 @every_metric
-def test_whoever_is_beyond_the_limit_may_be_passed_over(share: float, metric: Metric) -> None:
+def test_whoever_is_beyond_the_limit_may_be_passed_over(share: float, rest: float, metric: Metric) -> None:
     generator = np.random.default_rng(3)
     plan = Plan.of("counting+laplace", Budget(1.0), k=64, seed=bytes(32))
     values = (generator.poisson(3, (2, 64)).repeat(1000, axis=0) + generator.poisson(9, (2000, 64))).astype(np.int16)
     release = Release(Sketches(plan, np.arange(2000), values))
     assert release.denoiser.rank > 32
-    space = space_of(release, metric, denoise=True)
-    assert space is not None
+    raw = space_of(release, metric, denoise=False)
+    assert isinstance(raw, SketchSpace)
+    space = DenoisedSpace.of(raw, replace(release.denoiser, rest=rest))
     rows = space.rows(values)
     keys = space.keys(rows[:1], rows)
     limit = float(np.quantile(keys, share))
