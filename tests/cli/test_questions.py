@@ -45,6 +45,15 @@ def spoil(path: Path) -> None:
     part.write_bytes(part.read_bytes()[:-9])
 
 
+def tamper(path: Path) -> None:
+    """Change published numbers, and nothing that a footer or a size would tell."""
+    part = next((path / "sketches").iterdir())
+    part.chmod(0o600)
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 1
+    part.write_bytes(content)
+
+
 class TestDistance:
     def test_json_is_what_python_says(self, numbered: Path) -> None:
         release = open_release(numbered)
@@ -206,6 +215,20 @@ class TestSegments:
         spoil(damaged)
         assert "part-000000.parquet" in refusal("segments", damaged, "--count", 2, "--out", out, code=1)
         assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [("distance", 1, 8), ("neighbors", "--user", 1), ("neighbors", "--attribute", "3"), ("segments", "--count", 2)],
+    ids=["distance", "user", "attribute", "segments"],
+)
+def test_a_changed_number_is_one_line(call: tuple[object, ...], tmp_path: Path) -> None:
+    path = release_folder(tmp_path / "release")
+    tamper(path)
+    command, *options = call
+    out = ("--out", tmp_path / "segments.parquet") if command == "segments" else ()
+    line = refusal(str(command), path, *options, *out, code=1)
+    assert "part-000000.parquet must have the SHA-256 of the manifest" in line
 
 
 def test_numbers_for_people() -> None:

@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, TypeVar
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from dimly.errors import ReleaseError
 from dimly.release import parts
+from dimly.release.files import Files
 from dimly.release.layout import PARTS_FOLDER
 from dimly.release.manifest import Manifest
 from dimly.release.sketches import row_start, searched
@@ -40,12 +40,12 @@ class Groups:
 
     Parameters
     ----------
-    path : Path
+    files : Files
     manifest : Manifest
     """
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        self._path = path
+    def __init__(self, files: Files, manifest: Manifest) -> None:
+        self._files = files
         self._manifest = manifest
         self._records = manifest.parts
         self._size = manifest.layout.users_per_group
@@ -108,7 +108,7 @@ class Groups:
                 else:
                     use(group, members[group], held)
             if missing:
-                with self._file(part) as file:
+                with self._files.whole(self._records[part]) as file:
                     for group in missing:
                         held = self._decoded(file, column, part, group)
                         if keep:
@@ -148,15 +148,15 @@ class Groups:
         """First and last user of every group; once, from the footers."""
 
         def read(part: int) -> list[tuple[Any, Any]]:
-            path = self._records[part].path
-            with self._file(part) as file:
-                found = []
+            record, found = self._records[part], []
+            with self._files.footer(record) as file:
                 for group in range(file.metadata.num_row_groups):
                     statistics = file.metadata.row_group(group).column(0).statistics
                     if statistics is not None and statistics.has_min_max:
                         found.append((statistics.min, statistics.max))
                     else:  # libraries leave out what is said of very long text
-                        users = parts.users_of(parts.read_table(file, path, columns=["user"], group=group))
+                        self._files.check_digest(record)
+                        users = parts.users_of(parts.read_table(file, record.path, columns=["user"], group=group))
                         found.append((users[0], users[-1]))
                 return found
 
@@ -166,26 +166,6 @@ class Groups:
         if (firsts > lasts).any() or (firsts[1:] <= lasts[:-1]).any():
             raise ReleaseError(NOT_RISING)
         return firsts, lasts
-
-    def _file(self, part: int) -> pq.ParquetFile:
-        return checked_file(self._path, self._manifest, self._records[part])
-
-
-def checked_file(folder: Path, manifest: Manifest, record: parts.FileRecord) -> pq.ParquetFile:
-    """Open one file of a release, and check its size and footer.
-
-    Raises
-    ------
-    ReleaseError
-        Naming the file and what is wrong.
-    """
-    file = parts.opened(parts.located(folder, record), record.path)
-    try:
-        manifest.check_footer(file, record)
-    except BaseException:
-        file.close()
-        raise
-    return file
 
 
 def for_all(work: Callable[[_Item], _Done], items: Iterable[_Item]) -> list[_Done]:

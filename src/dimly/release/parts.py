@@ -36,6 +36,7 @@ from dimly.release.layout import (
 )
 from dimly.release.sketches import published_layout
 
+WRONG_DIGEST = "{} must have the SHA-256 of the manifest, and has not. Copy the release again."
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 

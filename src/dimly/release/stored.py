@@ -14,7 +14,8 @@ from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
 from dimly.release import parts
-from dimly.release.groups import Groups, check_rising, checked_file, for_all
+from dimly.release.files import Files
+from dimly.release.groups import Groups, check_rising, for_all
 from dimly.release.layout import ATTRIBUTES
 from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.sketches import ordered_pairs, published_layout, row_start
@@ -25,7 +26,8 @@ class StoredSketches:
     """What is published, in a folder. Offers what :class:`~dimly.release.Sketches` does; see :func:`open_folder`.
 
     All users and all values are read from the disk when they are first asked for, and kept; :meth:`parts` reads them
-    piece by piece, and keeps nothing; :meth:`locate` and :meth:`take` read the row groups of the people asked for.
+    piece by piece, and keeps nothing; :meth:`locate` and :meth:`take` read the row groups of the people asked for. A
+    file is checked against its digest before the first of its numbers is used.
 
     Attributes
     ----------
@@ -38,7 +40,8 @@ class StoredSketches:
         self.path = path
         self.manifest = manifest
         self._parts = manifest.parts
-        self._groups = Groups(path, manifest)
+        self._files = Files(path, manifest)
+        self._groups = Groups(self._files, manifest)
 
     @property
     def plan(self) -> Plan:
@@ -187,7 +190,7 @@ class StoredSketches:
         record = self.manifest.record(ATTRIBUTES)
         if record is None or self.plan.vocabulary is None:
             return None
-        with checked_file(self.path, self.manifest, record) as file:
+        with self._files.whole(record) as file:
             column = parts.read_table(file, record.path).column("attribute")
         try:
             return self.plan.vocabulary.resolve(column.to_pylist())
@@ -196,7 +199,7 @@ class StoredSketches:
 
     def _table(self, index: int, *columns: str) -> pa.Table:
         record = self._parts[index]
-        with checked_file(self.path, self.manifest, record) as file:
+        with self._files.whole(record) as file:
             return parts.read_table(file, record.path, columns=list(columns) or None)
 
     def _values(self, index: int, table: pa.Table) -> NDArray[Any]:
@@ -226,5 +229,6 @@ def open_folder(path: str | Path, *, verify: bool = False) -> StoredSketches:
     if verify:
         verify_folder(folder)
     manifest = read_manifest(folder)
-    for_all(lambda record: checked_file(folder, manifest, record).close(), manifest.files)
+    files = Files(folder, manifest)
+    for_all(lambda record: files.footer(record).close(), manifest.files)
     return StoredSketches(folder, manifest)

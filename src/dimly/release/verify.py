@@ -145,7 +145,7 @@ def _checked(folder: Path, manifest: Manifest, record: FileRecord) -> tuple[File
     # Read once: what was hashed is what is checked.
     content = pa.py_buffer(parts.located(folder, record).read_bytes())
     if hashlib.sha256(content).hexdigest() != record.sha256:
-        raise ReleaseError(f"{record.path} must have the SHA-256 of the manifest, and has not. Copy the release again.")
+        raise ReleaseError(parts.WRONG_DIGEST.format(record.path))
     with parts.opened(pa.BufferReader(content), record.path) as file:
         manifest.check_footer(file, record)
         if record.path not in (ATTRIBUTES, PROJECTION):

@@ -135,16 +135,6 @@ def test_a_file_that_changed_is_refused(ask: str, small_parts: int, tmp_path: Pa
         getattr(stored, ask)(np.array([9]))
 
 
-def test_damaged_pages_are_refused(small_parts: int, tmp_path: Path) -> None:
-    _, stored = _both("counting+laplace", tmp_path / "out")
-    path = stored.path / "sketches" / "part-000001.parquet"
-    content = bytearray(path.read_bytes())
-    content[4:60] = bytes(56)
-    path.write_bytes(content)
-    with pytest.raises(ReleaseError, match=r"part-000001.parquet must be a Parquet file, and is a damaged one"):
-        stored.named(np.array([8]))
-
-
 def test_users_that_are_not_those_of_the_footer_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = release_folder(tmp_path / "out")
     users = parts.users_of

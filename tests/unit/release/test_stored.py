@@ -1,3 +1,4 @@
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -135,7 +136,8 @@ def test_a_file_that_changed_after_opening_is_refused(small_parts: int, tmp_path
         _ = stored.users
     # As long as the manifest says, and with another number of rows.
     shutil.copy(other / "sketches" / "part-000003.parquet", path)
-    record = stored.manifest.parts[1].model_copy(update={"bytes": path.stat().st_size})
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    record = stored.manifest.parts[1].model_copy(update={"bytes": path.stat().st_size, "sha256": digest})
     files = tuple(record if file.path == PART else file for file in stored.manifest.files)
     changed = StoredSketches(stored.path, stored.manifest.model_copy(update={"files": files}))
     with pytest.raises(ReleaseError, match=f"{PART} must hold 8 rows, got 6"):
@@ -147,8 +149,8 @@ def test_users_out_of_order_are_refused(small_parts: int, tmp_path: Path) -> Non
     manifest = read_manifest(path)
     first, second, *rest = manifest.files
     swapped = (
-        first.model_copy(update={"bytes": second.bytes}),
-        second.model_copy(update={"bytes": first.bytes}),
+        first.model_copy(update={"bytes": second.bytes, "sha256": second.sha256}),
+        second.model_copy(update={"bytes": first.bytes, "sha256": first.sha256}),
         *rest,
     )
     os.rename(path / first.path, path / "aside")
