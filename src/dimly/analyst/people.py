@@ -117,11 +117,11 @@ def known(rows: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _parts(sketches: Sketches | StoredSketches, most: int | None) -> Iterator[tuple[int, NDArray[Any]]]:
     size = sketches.manifest.layout.users_per_part if isinstance(sketches, StoredSketches) else _PART
-    n_parts = -(-len(sketches) // size)
+    n_parts = max(1, -(-len(sketches) // size))  # nobody is an empty part
     wanted = n_parts if most is None else min(n_parts, max(1, -(-most // size)))
     for index in (i * n_parts // wanted for i in range(wanted)):
         start = index * size
         if isinstance(sketches, StoredSketches):
-            yield start, sketches.read_part(index)[1]
+            yield start, sketches.read_values(index)
         else:
             yield start, sketches.values[start : start + size]

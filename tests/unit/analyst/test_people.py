@@ -8,6 +8,7 @@ from tests.releases import READABLE, release_of
 from dimly.analyst import people
 from dimly.analyst.coordinates import Coordinates
 from dimly.api import open_release, publish
+from dimly.release import parts
 from dimly.release.sketches import Sketches
 
 
@@ -68,10 +69,12 @@ def test_many_coordinates_are_added_up() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::dimly.errors.PrivacyWarning")
-def test_a_folder_is_read_alike(tmp_path: Path) -> None:
+def test_a_folder_is_read_alike_and_its_ids_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = np.random.default_rng(0).random((30, 40)) < 0.5
     plan = plan_of("counting+laplace")
     made = publish(table, plan, out=tmp_path / "release")
     stored = open_release(tmp_path / "release")
     first, second = (np.concatenate([block.points for block in people.blocks(one._sketches)]) for one in (made, stored))
     np.testing.assert_array_equal(first, second)
+    monkeypatch.setattr(parts, "users_of", lambda _: pytest.fail("nobody asked for ids"))
+    assert len(people.sample(stored._sketches, 30, people.coordinates_of(plan))) == 30
