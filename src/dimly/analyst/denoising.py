@@ -83,24 +83,24 @@ class Denoiser:
         """Return the denoiser of a release, by reading it once.
 
         Of more than 2²⁰ people it reads a fixed selection of about as many. Randomized response on more than 4,096
-        attributes is read four times, and at most 100 directions are kept.
+        attributes is read four times, and at most 100 directions are kept. Fewer than two people differ in nothing: no
+        direction is kept of them.
 
         Raises
         ------
         ParameterError
-            For noisy distances, which place nobody anywhere, and for fewer than two people.
+            For noisy distances, which place nobody anywhere.
         """
         coordinates = Coordinates.of(sketches.plan)
         found = _principal(sketches, coordinates.dimension)
-        if found.n_people < 2:
-            raise ParameterError("a release must hold at least two people without saturated numbers to be denoised.")
         denoiser = cls._keeping(found, coordinates)
         return replace(denoiser, rest=worth_of_rest(sketches, denoiser)) if denoiser.rank else denoiser
 
     @classmethod
     def _keeping(cls, found: "_Principal", coordinates: Coordinates) -> "Denoiser":
-        gains = shrinkage(found.variances, noise_variance(coordinates), directions(coordinates) / found.n_people)
-        kept = np.flatnonzero(gains > 0)
+        ratio = directions(coordinates) / max(found.n_people, 1)
+        gains = shrinkage(found.variances, noise_variance(coordinates), ratio)
+        kept = np.flatnonzero(gains > 0) if found.n_people > 1 else np.empty(0, np.int64)
         # A direction's sign means nothing, and is fixed so that the same release gives the same map.
         basis = found.basis[:, kept]
         basis = basis * np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(len(kept))])

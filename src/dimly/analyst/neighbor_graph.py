@@ -47,7 +47,7 @@ def graph_of(
     sketches = release._sketches
     if engine not in get_args(Engine):
         raise ParameterError(f"engine must be 'auto', 'tiles' or 'faiss', got {engine!r}.")
-    check(release, n, metric, others=len(sketches) - 1)
+    check(release, n, metric, others=max(0, len(sketches) - 1))
     space = space_of(release, metric, denoise=denoise)
     if engine == "faiss" and (isinstance(space, BitSpace) or space is None or metric == "jaccard"):
         raise ParameterError("engine must be 'auto' or 'tiles' here: FAISS compares vectors, by distance or cosine.")

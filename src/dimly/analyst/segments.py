@@ -237,5 +237,7 @@ def _grouped(sketches: Sketches | StoredSketches, count: int, view: View) -> Lab
 
 
 def _check_known(n_people: int, count: int) -> None:
+    if not n_people:
+        raise ParameterError("a release must hold people without saturated numbers to have segments, and holds none.")
     if n_people < count:
         raise ParameterError(f"count must be at most {n_people}, the people without saturated numbers, got {count}.")

@@ -84,7 +84,7 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
     """Return how much structure a release shows, with a false-alarm rate of 0.001.
 
     Looks at some thousands of people at most, evenly spaced. The same release gives the same answer. Fewer than 20
-    people show nothing.
+    people show nothing, and neither does a single coordinate, which can go together with no other.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
     width = min(Coordinates.of(plan).dimension, _WIDEST)
     n_people = min(max(_WORK // width**2, _FEWEST), _MOST)
     people = sample(sketches, n_people, coordinates_of(plan, widest=_WIDEST))
-    if len(people) < _FEWEST_PEOPLE:
+    if len(people) < _FEWEST_PEOPLE or width < 2:
         return Structure(0, 0.0, 0.0, float("inf"))
     with threadpool_limits(1):  # many small products, which threads only slow down
         table = _Table.of(people, plan)

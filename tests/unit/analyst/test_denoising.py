@@ -114,9 +114,11 @@ def test_wide_releases_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_few_people() -> None:
     plan = plan_of("hashing+laplace")
-    alone = Sketches(plan, np.arange(1), np.zeros((1, K), np.int16))
-    with pytest.raises(ParameterError, match="at least two people"):
-        Denoiser.of(alone)
+    for n in (0, 1):
+        alone = Sketches(plan, np.arange(n), np.full((n, K), 100, np.int16))
+        denoiser = Denoiser.of(alone)
+        assert denoiser.rank == 0
+        np.testing.assert_array_equal(Release(alone).denoised().points, denoiser.coordinates.points(alone.values))
 
 
 def test_too_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,14 @@ def test_a_vector_has_one_neighbor_more_than_a_person() -> None:
         release.neighbors(release.project({"3"}), 31)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "jaccard"])
+def test_the_only_person_is_the_nearest_of_a_vector(metric: Any) -> None:
+    whole = release_of("counting+laplace")
+    release = Release(Sketches(whole.plan, whole.users[:1], whole.values[:1]))
+    found = release.neighbors(release.project({"3"}), 1, metric=metric)
+    assert (found.users.tolist(), found.denoised) == (whole.users[:1].tolist(), False)
+
+
 def test_what_a_release_cannot_tell_is_refused() -> None:
     with pytest.raises(ParameterError, match="Jaccard similarity is about bits"):
         release_of("counting+laplace", 4).neighbors(1, metric="jaccard")

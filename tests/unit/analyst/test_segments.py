@@ -110,8 +110,20 @@ def test_many_people_are_read_in_parts(release: Release, monkeypatch: pytest.Mon
     assert adjusted_rand_score(whole.labels, parts.labels) > 0.95
     few = Release(Sketches(release.plan, release.users[:400], _all_saturated_but_one(release)[:400]))
     monkeypatch.setattr(segments, "_MOST_AT_ONCE", 399)
-    with pytest.raises(ParameterError, match=r"at least two people|without saturated"):
+    with pytest.raises(ParameterError, match="at most 1, the people without saturated numbers"):
         few.segments(3)
+
+
+def test_one_person_is_one_segment(release: Release) -> None:
+    for count in (1, "auto"):
+        found = Release(Sketches(release.plan, release.users[:1], release.values[:1])).segments(count)  # type: ignore[arg-type]
+        assert (found.labels.tolist(), found.sizes.tolist(), found.stability) == ([0], [1], 0.0)
+        assert found.words.startswith("No segments to speak of")
+
+
+def test_nobody_has_no_segments(release: Release) -> None:
+    with pytest.raises(ParameterError, match="must hold people without saturated numbers to have segments"):
+        Release(Sketches(release.plan, release.users[:0], release.values[:0])).segments("auto")
 
 
 def _all_saturated_but_one(release: Release) -> Any:

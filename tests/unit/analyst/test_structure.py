@@ -8,6 +8,8 @@ from tests.streams import Recorded
 from dimly.analyst import Release, structure
 from dimly.analyst.structure import Structure, shuffled, structure_of, unmixed
 from dimly.curator.publishing import publish_matrix
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
 
 TWO = (np.random.default_rng(0).random((2, 100)) < 0.4)[np.arange(400) % 2]
 
@@ -32,6 +34,13 @@ def test_every_mechanism_is_looked_at(mechanism: str) -> None:
 
 def test_fewer_than_twenty_people_show_nothing() -> None:
     release = Release(publish_matrix(TWO[:19], plan_of("hashing+laplace"), words=Recorded(3)))
+    assert release.structure == Structure(0, 0.0, 0.0, float("inf"))
+
+
+@pytest.mark.parametrize("n", [0, 400])
+def test_nobody_and_a_single_coordinate_show_nothing(n: int) -> None:
+    plan = Plan.of("hashing+laplace", Budget(1.0), k=1 if n else 8)
+    release = Release(publish_matrix(TWO[:n], plan, words=Recorded(3)))
     assert release.structure == Structure(0, 0.0, 0.0, float("inf"))
 
 
