@@ -77,10 +77,12 @@ class TestDistance:
         said = json.loads(run("distance", "--json", numbered, "--", -20, "+1").stdout)
         assert said == as_dict(open_release(numbered).distance(-20, 1))
         assert answer("distance", named, "007", "7") == as_dict(open_release(named).distance("007", "7"))
-        assert refusal("distance", numbered, "ada", 1) == "error: users must be integers, as in this release."
-        assert "users must be integers" in refusal("distance", numbered, "1_0", 1)
-        assert "users must be in this release" in refusal("distance", named, "8", "7")
-        assert "users must be in this release" in refusal("distance", numbered, "9" * 19, 1)
+        assert (
+            refusal("distance", numbered, "ada", 1) == "error: A must be an integer, as all users of this release are."
+        )
+        assert "A must be an integer" in refusal("distance", numbered, "1_0", 1)
+        assert "A must be a user of this release" in refusal("distance", named, "8", "7")
+        assert "B must be a user of this release" in refusal("distance", numbered, 1, "9" * 19)
 
     def test_bad_calls(self, numbered: Path, tmp_path: Path) -> None:
         assert "confidence must be" in refusal("distance", numbered, 1, 8, "--confidence", 1)
@@ -148,8 +150,8 @@ class TestNeighbors:
         words = "whose neighbors must be told by --user or by --attribute"
         assert f"{words}, got neither" in refusal("neighbors", numbered)
         assert f"{words}, got both" in refusal("neighbors", numbered, "--user", 1, "--attribute", "x")
-        assert "users must be integers" in refusal("neighbors", numbered, "--user", "ada")
-        assert "users must be in this release" in refusal("neighbors", numbered, "--user", 2)
+        assert "--user must be an integer" in refusal("neighbors", numbered, "--user", "ada")
+        assert "--user must be a user of this release, and is not" in refusal("neighbors", numbered, "--user", 2)
         assert "n must be" in refusal("neighbors", numbered, "--user", 1, "-n", 30)
         assert "n must be" in refusal("neighbors", numbered, "--user", 1, "-n", 0)
         assert "is not one of" in refusal("neighbors", numbered, "--user", 1, "--metric", "taxicab")
@@ -249,9 +251,11 @@ def test_numbers_for_people() -> None:
 
 
 def test_ids_for_the_release() -> None:
-    release = Release(publish_matrix(PEOPLE, plan_of("hashing+laplace")))
-    assert Opened(release, textual=True).user("007") == "007"
-    assert [Opened(release, textual=False).user(text) for text in ("007", "-3", "+4")] == [7, -3, 4]
+    plan = plan_of("hashing+laplace")
+    named = Release(publish_matrix(PEOPLE[:2], plan, users=["007", "8"]))
+    assert Opened(named, textual=True).user("007", name="A") == "007"
+    numbered = Release(publish_matrix(PEOPLE[:3], plan, users=[-3, 4, 7]))
+    assert [Opened(numbered, textual=False).user(text, name="A") for text in ("007", "-3", "+4")] == [7, -3, 4]
     for text in ("", "x", "1.0", " 1", "１", "9" * 20):
-        with pytest.raises(ParameterError, match="users must be integers"):
-            Opened(release, textual=False).user(text)
+        with pytest.raises(ParameterError, match="A must be an integer"):
+            Opened(numbered, textual=False).user(text, name="A")

@@ -32,7 +32,9 @@ def distance(
     $ dimly distance release ada bob
     """
     asked = open_to_ask(release)
-    found = asked.release.distance(asked.user(a), asked.user(b), method=method, confidence=confidence)
+    found = asked.release.distance(
+        asked.user(a, name="A"), asked.user(b, name="B"), method=method, confidence=confidence
+    )
     if as_json:
         print_json(estimate_facts(found))
         return

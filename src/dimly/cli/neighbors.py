@@ -46,7 +46,7 @@ def neighbors(
     from dimly.analyst import Estimate
 
     asked = open_to_ask(release)
-    who = asked.user(user) if user is not None else asked.release.project(attribute or [])
+    who = asked.user(user, name="--user") if user is not None else asked.release.project(attribute or [])
     with ProgressBar() as bar:
         bar.phase("searching")
         found = asked.release.neighbors(who, n=n, metric=metric, denoise=not no_denoise, progress=bar.reach)

@@ -24,19 +24,26 @@ class Opened(NamedTuple):
     release: "Release"
     textual: bool
 
-    def user(self, text: str) -> int | str:
+    def user(self, text: str, *, name: str) -> int | str:
         """Return an id from the command line, of the release's own type.
+
+        Parameters
+        ----------
+        text : str
+        name : str
+            What the command calls it, to be told apart in a refusal: ids themselves are not repeated.
 
         Raises
         ------
         ParameterError
-            If the release's ids are integers and this is none.
+            If the release's ids are integers and this is none, or nobody has it.
         """
-        if self.textual:
-            return text
-        if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
-            raise ParameterError("users must be integers, as in this release.")
-        return int(text)
+        if not self.textual and not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+            raise ParameterError(f"{name} must be an integer, as all users of this release are.")
+        user = text if self.textual else int(text)
+        if user not in self.release:
+            raise ParameterError(f"{name} must be a user of this release, and is not.")
+        return user
 
 
 def open_to_ask(path: Path) -> Opened:
