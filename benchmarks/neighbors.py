@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 from sklearn.neighbors import NearestNeighbors
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Result, Run, benchmark, compare
 from dimly.analyst import Release
@@ -127,7 +127,7 @@ def _by_scikit_learn(points: np.ndarray) -> np.ndarray:
 
 
 def _by_faiss(points: np.ndarray) -> np.ndarray:
-    import faiss  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: PLC0415  (an extra)
+    import faiss  # noqa: PLC0415  (an extra)
 
     with threadpool_limits(THREADS):
         index = faiss.IndexFlatL2(points.shape[1])

@@ -127,7 +127,7 @@ def _by_tiles(space: Space, rows: NDArray[Any], most: int, progress: Progress | 
 def _by_faiss(space: Space, rows: NDArray[Any], most: int, progress: Progress | None) -> Positions:
     """Return the nearest of everybody, unordered, by FAISS's flat index."""
     try:
-        import faiss  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: PLC0415  (an extra)
+        import faiss  # noqa: PLC0415  (an extra)
     except ImportError:
         raise MissingExtraError("engine='faiss' needs FAISS. Install dimly[search], or use engine='tiles'.") from None
     assert isinstance(space, SketchSpace | DenoisedSpace)  # noqa: S101

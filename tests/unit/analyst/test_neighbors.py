@@ -8,7 +8,7 @@ import pytest
 from tests.folders import people, small_parts, write
 from tests.plans import N_USERS, plan_of
 from tests.releases import every_mechanism, readable, release_of
-from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_info
 
 from dimly.analyst import Release, Vector
 from dimly.analyst.neighbors import smallest
