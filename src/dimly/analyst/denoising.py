@@ -39,6 +39,7 @@ _RANK = 100  # directions searched for beyond that
 _SPARE = 20  # searched for besides: the last ones of a random subspace are poor
 _PASSES = 3
 _MOST_BYTES = 2 << 30  # of denoised points in memory
+_LEAST_BELIEVED = 0.1  # less changes nothing that could be measured, and takes as long
 _SAMPLE = 1 << 14  # people by whom the worth of what is left out is told
 
 
@@ -255,7 +256,8 @@ def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> fl
     spread = rest.var()
     fourth = ((rest - rest.mean()) ** 4).mean() / max(spread**2, 1e-30)
     noise *= 1 + 2 * (max(fourth - 1, 0.0) / len(rest)) ** 0.5
-    return 0.5 * float(np.clip(1 - noise / max(spread, 1e-30), 0.0, 1.0))
+    believed = float(np.clip(1 - noise / max(spread, 1e-30), 0.0, 1.0))
+    return believed / 2 if believed >= _LEAST_BELIEVED else 0.0
 
 
 def _kurtosis(coordinates: Coordinates) -> float:
