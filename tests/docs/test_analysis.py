@@ -1,8 +1,12 @@
-"""Tables of docs/analysis.md say what theory says."""
+"""Tables of docs/analysis.md and docs/accuracy.md say what theory and measurements say."""
 
 import math
 import re
 from pathlib import Path
+
+import pytest
+from benchmarks.accuracy import RESULTS, load
+from benchmarks.accuracy_report import FIGURES, MEASURES, markdown
 
 from dimly.mechanisms import Plan, best_k
 from dimly.mechanisms.mechanism import sketching
@@ -26,3 +30,13 @@ def test_what_splitting_a_budget_costs() -> None:
     for mechanism, *cells in rows:
         errors = [error(mechanism, 1 / n, 200.0) / math.sqrt(n) for n in (1, 2, 4)]
         assert cells == [f"{value:,.0f}" for value in errors]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_page_shows_what_was_measured(measure: str) -> None:
+    page = (DOCS / "accuracy.md").read_text(encoding="utf-8")
+    table = markdown(load(RESULTS), measure)
+    assert table.count("\n") > 6
+    assert table in page, "run: python -m benchmarks.accuracy_report"
+    assert f"](figures/{measure}.png)" in page
+    assert (FIGURES / f"{measure}.png").exists()
