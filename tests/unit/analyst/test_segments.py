@@ -116,7 +116,7 @@ def test_many_people_are_read_in_parts(release: Release, monkeypatch: pytest.Mon
 
 def test_one_person_is_one_segment(release: Release) -> None:
     for count in (1, "auto"):
-        found = Release(Sketches(release.plan, release.users[:1], release.values[:1])).segments(count)  # type: ignore[arg-type]
+        found = Release(Sketches(release.plan, release.users[:1], release.values[:1])).segments(count)
         assert (found.labels.tolist(), found.sizes.tolist(), found.stability) == ([0], [1], 0.0)
         assert found.words.startswith("No segments to speak of")
 
