@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.analyst.confidence import distance_skewness
-from dimly.analyst.denoising import Denoised, Denoiser, denoised
+from dimly.analyst.denoising import Denoised, denoised
 from dimly.analyst.estimate import Arrays, Estimate, choose, exactly, scalar, unknown, within_one
+from dimly.analyst.export_points import promise
+from dimly.analyst.exports import Exports
 from dimly.analyst.inverting import inverted, quadratic
 from dimly.analyst.likelihood import Method, check_method, most_likely
 from dimly.analyst.neighbor_graph import Engine, graph_of
 from dimly.analyst.neighbors import Neighbors, Progress, nearest_to
+from dimly.analyst.ratios import cosine_of, jaccard_of
 from dimly.analyst.readers import Pairs, Reader, reader_of
 from dimly.analyst.segments import Activity, Count, Segments, segments_of
 from dimly.analyst.selection import (
@@ -36,17 +39,14 @@ from dimly.analyst.structure import Structure, structure_of
 from dimly.analyst.vector import Vector, own_steps
 from dimly.errors import ParameterError
 from dimly.mechanisms.attributes import Vocabulary
-from dimly.mechanisms.error_models import Floats, Polynomial
-from dimly.mechanisms.intervals import ratio_interval
+from dimly.mechanisms.error_models import Floats
 from dimly.mechanisms.plan import Plan
-from dimly.release.guarantee import guarantee
 from dimly.release.sketches import published_layout
-from dimly.release.stored import StoredSketches
 
 _MOST_IN_A_MATRIX = 3_000
 
 
-class Release:
+class Release(Exports):
     """What an analyst can tell from published numbers. Users are always named by their ids.
 
     Wherever a user is taken, so is a :class:`Vector` of the analyst's own, and a list of users (then the answer holds
@@ -101,9 +101,7 @@ class Release:
     @property
     def guarantee(self) -> str:
         """What is promised, and what is not, in words."""
-        if isinstance(self._sketches, StoredSketches):
-            return self._sketches.manifest.promise
-        return guarantee(self.plan, len(self), private=self.private)
+        return promise(self._sketches)
 
     def __len__(self) -> int:
         return len(self._sketches)
@@ -191,15 +189,9 @@ class Release:
         NaN, with every cosine possible, where a squared norm is estimated at zero or below.
         """
         x, y, pairs, same, lost = self._compare(a, b)
-        nx, ny = (np.where(n > 0, n, np.nan) for n in (pairs.squared_norm_x, pairs.squared_norm_y))
-        value = pairs.inner_product / np.sqrt(nx * ny)
-        if not x.noisy:
-            return like_input(exactly(value), a, b)
-        gradient = np.stack([-value / (2 * nx), -value / (2 * ny), 1 / np.sqrt(nx * ny)], axis=-1)
-        variance = np.einsum("ni,nij,nj->n", gradient, self._joint(pairs, y), gradient)
-        found = within_one(value, np.sqrt(np.maximum(variance, 0.0)), confidence)
+        found = cosine_of(pairs, self._joint(pairs, y) if x.noisy else None, confidence)
         found = choose(lost, unknown(lost.shape, 1.0), found)
-        return like_input(choose(same, exactly(np.ones_like(value)), found), a, b)
+        return like_input(choose(same, exactly(np.ones_like(found.value)), found), a, b)
 
     def jaccard(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the Jaccard similarity of two people, shared over all attributes: a plug-in; bits only.
@@ -209,22 +201,9 @@ class Release:
         """
         self._need_bits("Jaccard similarity")
         x, y, pairs, same, lost = self._compare(a, b)
-        either = pairs.squared_norm_x + pairs.squared_norm_y - pairs.inner_product
-        value = pairs.inner_product / np.where(either > 0, either, np.nan)
-        if not x.noisy:
-            return like_input(exactly(np.where(either > 0, value, 1.0)), a, b)
-        # c − J·(nx + ny − c) is the product of (nx, ny, c) with (0, 0, 1) + J·(−1, −1, 1).
-        covariance = self._joint(pairs, y)
-        fixed, along = np.array([0.0, 0.0, 1.0]), np.array([-1.0, -1.0, 1.0])
-        square, cross, constant = (
-            np.einsum("i,nij,j->n", u, covariance, v) for u, v in ((along, along), (fixed, along), (fixed, fixed))
-        )
-        variance = Polynomial(square, 2 * cross, constant)
-        low, high = ratio_interval(pairs.inner_product, either, variance, confidence=confidence)
-        spread = np.sqrt(variance(np.clip(np.nan_to_num(value), 0.0, 1.0)))
-        stderr = np.divide(spread, either, out=np.full_like(spread, np.inf), where=either > 0)
-        found = choose(lost, unknown(lost.shape, 1.0), Estimate(value, stderr, low, high))
-        return like_input(choose(same, exactly(np.ones_like(value)), found), a, b)
+        found = jaccard_of(pairs, self._joint(pairs, y) if x.noisy else None, confidence)
+        found = choose(lost, unknown(lost.shape, 1.0), found)
+        return like_input(choose(same, exactly(np.ones_like(found.value)), found), a, b)
 
     def hamming(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the number of attributes in which two people differ; bits only."""
@@ -241,11 +220,6 @@ class Release:
         variance = self.plan.error.attribute(pairs.possible_norms[0], np.clip(value, 0.0, 1.0))
         found = within_one(value, np.sqrt(variance), confidence)
         return like_input(choose(lost, unknown(lost.shape, 1.0), found), user)
-
-    @cached_property
-    def denoiser(self) -> Denoiser:
-        """The map that shrinks noise; fitted to the whole release when it is first asked for."""
-        return Denoiser.of(self._sketches)
 
     @cached_property
     def structure(self) -> Structure:
