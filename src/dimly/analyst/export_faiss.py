@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from dimly.analyst.export_files import new_file
-from dimly.analyst.export_frames import write_users
+from dimly.analyst.export_frames import users_writer
 from dimly.analyst.export_points import About, Exported
 from dimly.analyst.neighbors import Progress
 from dimly.errors import DimlyError, MissingExtraError, ParameterError
@@ -38,24 +38,23 @@ def write_faiss(
     with (
         new_file(path, overwrite=overwrite) as draft,
         new_file(users_beside(path), overwrite=overwrite) as users,
+        users_writer(exported, users) as write,
     ):
-        write_users(exported, users)
-        made = _filled(faiss, exported, index, progress)
+        made = faiss.IndexIDMap2(_empty(faiss, exported.dimension, index))
+        for batch in exported.batches(progress):
+            write(batch)
+            places = batch.start + np.flatnonzero(batch.known)
+            made.add_with_ids(np.ascontiguousarray(batch.points[batch.known]), places)
         try:
             faiss.write_index(made, str(draft))
-        except RuntimeError:  # whose text is FAISS's own source
+        except RuntimeError:  # whose text is about FAISS's source
             raise DimlyError(f"{path} cannot be written. Is the disk full?") from None
     return exported.about
 
 
-def _filled(faiss: Any, exported: Exported, index: FaissIndex, progress: Progress | None) -> Any:
+def _empty(faiss: Any, dimension: int, index: FaissIndex) -> Any:
     if index == "flat":
-        plain = faiss.IndexFlatL2(exported.dimension)
-    else:
-        plain = faiss.IndexHNSWFlat(exported.dimension, _LINKS)
-        plain.hnsw.efConstruction, plain.hnsw.efSearch = _BUILD, _SEARCH
-    made = faiss.IndexIDMap2(plain)
-    for batch in exported.batches(progress):
-        places = batch.start + np.flatnonzero(batch.known)
-        made.add_with_ids(np.ascontiguousarray(batch.points[batch.known]), places)
-    return made
+        return faiss.IndexFlatL2(dimension)
+    graph = faiss.IndexHNSWFlat(dimension, _LINKS)
+    graph.hnsw.efConstruction, graph.hnsw.efSearch = _BUILD, _SEARCH
+    return graph

@@ -1,6 +1,8 @@
 """Points as arrays and tables, in memory and in files."""
 
+import contextlib
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +59,13 @@ def write_parquet(exported: Exported, path: str | Path, *, overwrite: bool, prog
     return exported.about
 
 
-def write_users(exported: Exported, path: Path) -> None:
-    """Write the ids alone, in the order of the release, with what the export says of itself."""
+@contextlib.contextmanager
+def users_writer(exported: Exported, path: Path) -> Iterator[Callable[[Batch], None]]:
+    """Write the table without its points, ids and excess in the order of the release, as its batches come by."""
     schema = _schema(exported)
-    with pq.ParquetWriter(path, pa.schema([schema.field("user")], metadata=schema.metadata)) as writer:
-        for users, _ in exported.sketches.parts():
-            writer.write_table(pa.Table.from_arrays([_user_column(users)], schema=writer.schema))
+    schema = schema.remove(schema.get_field_index("point"))
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        yield lambda batch: writer.write_batch(_record(batch, schema))
 
 
 def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress: Progress | None) -> About:
@@ -72,35 +75,46 @@ def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress
         users = np.array(users.tolist(), np.str_)
         if (np.strings.str_len(users) != np.strings.str_len(exported.sketches.users)).any():
             raise ParameterError("user ids must not end in NUL, which NumPy drops, and one does. Use to_parquet.")
-    shape = len(exported), exported.dimension
-    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    excess = []
+    header = {"descr": "<f4", "fortran_order": False, "shape": (len(exported), exported.dimension)}
     with new_file(path, overwrite=overwrite) as draft, zipfile.ZipFile(draft, "w") as archive:
         # As numpy.savez, but for the points, which need not all be in memory.
-        for name, array in {"user": users, "about": np.array(exported.about_json)}.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
         with archive.open("point.npy", "w", force_zip64=True) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for batch in exported.batches(progress):
-                file.write(np.ascontiguousarray(batch.points, "<f4").tobytes())
+                file.write(np.ascontiguousarray(batch.points, "<f4").data)
+                excess.append(batch.excess)
+        arrays = {"user": users, "about": np.array(exported.about_json)}
+        if exported.denoiser is None:
+            arrays["excess"] = np.concatenate([part for part in excess if part is not None])
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
     return exported.about
 
 
 def _schema(exported: Exported) -> pa.Schema:
-    users = pa.string() if exported.sketches.textual else pa.int64()
-    fields = [
-        pa.field("user", users, nullable=False),
-        pa.field("point", list_of(pa.float32(), exported.dimension)),
-    ]
-    return pa.schema(fields, metadata={METADATA: exported.about_json})
+    fields = {
+        "user": pa.string() if exported.sketches.textual else pa.int64(),
+        "point": list_of(pa.float32(), exported.dimension),
+    }
+    if exported.denoiser is None:
+        fields["excess"] = pa.float64()
+    nullable = [pa.field(name, kind, nullable=name != "user") for name, kind in fields.items()]
+    return pa.schema(nullable, metadata={METADATA: exported.about_json})
 
 
 def _record(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return one batch; the points of those of whom nothing is known are missing."""
-    numbers = pa.array(np.ascontiguousarray(batch.points).reshape(-1))
-    lost = None if batch.known.all() else pa.array(~batch.known)
-    points = pa.FixedSizeListArray.from_arrays(numbers, type=schema.field("point").type, mask=lost)
-    return pa.RecordBatch.from_arrays([_user_column(batch.users), points], schema=schema)
+    """Return one batch; what is said of people of whom nothing is known is missing."""
+    lost = None if batch.known.all() else ~batch.known
+    columns = {"user": _user_column(batch.users)}
+    if "point" in schema.names:
+        numbers, kind = pa.array(np.ascontiguousarray(batch.points).reshape(-1)), schema.field("point").type
+        mask = None if lost is None else pa.array(lost)
+        columns["point"] = pa.FixedSizeListArray.from_arrays(numbers, type=kind, mask=mask)
+    if batch.excess is not None:
+        columns["excess"] = pa.array(batch.excess, mask=lost)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def _user_column(users: NDArray[Any]) -> pa.Array:

@@ -2,7 +2,9 @@
 
 Points as they are published have squared distances that are too large by 2·bias on average, whatever the two people;
 so any tool that ranks by Euclidean distance ranks as :meth:`Release.neighbors` does with ``denoise=False``, and
-subtracting a constant makes unbiased estimates. Denoised points rank better, and their distances estimate nothing.
+subtracting a constant makes unbiased estimates. Subtracting the excess of both people instead makes those of
+:meth:`Release.distance`: it is the bias, but for ``counting`` on bits, which knows more of each person's norm than
+the point tells. Denoised points rank better as a rule, and their distances estimate nothing.
 """
 
 import json
@@ -17,9 +19,12 @@ from dimly.analyst.coordinates import Coordinates, Points
 from dimly.analyst.denoising import Denoiser
 from dimly.analyst.neighbors import Progress
 from dimly.analyst.people import known
+from dimly.analyst.readers import SketchReader, reader_of
 from dimly.analyst.selection import Published, chosen
+from dimly.analyst.spaces import sketch_norms
 from dimly.analyst.vector import Vector
 from dimly.errors import ParameterError
+from dimly.mechanisms.error_models import CountingError
 from dimly.release.guarantee import guarantee
 from dimly.release.stored import StoredSketches
 
@@ -42,7 +47,8 @@ class About(TypedDict):
     dimension: int
     denoised: bool
     bias: float | None
-    """Subtract it twice from squared distances, once from those to a vector of one's own; None if denoised."""
+    """Average excess: subtract it twice from squared distances, or once if one side is a vector of one's own, which
+    has no noise; None if denoised."""
 
 
 class Batch(NamedTuple):
@@ -54,6 +60,8 @@ class Batch(NamedTuple):
     points: Points
     known: NDArray[np.bool_]
     """Who has no saturated number: of the others nothing is known, and their points are NaN."""
+    excess: NDArray[np.float64] | None
+    """By how much everybody's part makes squared distances too large, NaN if not known; None if denoised."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +137,8 @@ class Exported:
             for start in range(0, len(users), step):
                 piece = slice(start, start + step)
                 inside = known(rows[piece])
-                yield Batch(done, users[piece], self._points(rows[piece], inside), inside)
+                points = self._points(rows[piece], inside)
+                yield Batch(done, users[piece], points, inside, self._excess(rows[piece], points))
                 done += len(inside)
                 if progress is not None:
                     progress(done, len(self))
@@ -160,6 +169,16 @@ class Exported:
             points = self.denoiser.reduce(points)
         points[~inside] = np.nan
         return points
+
+    def _excess(self, rows: NDArray[Any], points: Points) -> NDArray[np.float64] | None:
+        """Return squared norms of points less the unbiased ones of people; rows of the former may be NaN."""
+        if self.denoiser is not None:
+            return None
+        reader = reader_of(self.coordinates.plan)
+        if isinstance(reader, SketchReader) and isinstance(reader.error, CountingError):
+            squares = np.einsum("nk,nk->n", points, points, dtype=np.float64)
+            return np.asarray(squares - sketch_norms(reader, rows))
+        return np.where(np.isnan(points[:, 0]), np.nan, self.coordinates.bias)
 
 
 def promise(sketches: Published) -> str:

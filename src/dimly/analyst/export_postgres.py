@@ -6,7 +6,7 @@ reads an older export meanwhile is not kept waiting. Texts of the server quote r
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -103,6 +103,11 @@ class _Form:
     indexed: Column | None
     """As what HNSW takes the points; None: no index."""
 
+    @property
+    def half(self) -> bool:
+        """Whether points are held in half precision."""
+        return self.column == "halfvec"
+
     @classmethod
     def of(cls, dimension: int, column: Column, index: PostgresIndex) -> "_Form":
         if column not in get_args(Column):
@@ -137,10 +142,14 @@ class _Export:
         """Make the tables; nothing is seen of them until the connection commits."""
         replaced = self._taken(overwrite=overwrite)
         self._execute("CREATE EXTENSION IF NOT EXISTS vector")
-        kind = "text" if self._exported.sketches.textual else "bigint"
-        point = f"{self._form.column}({self._form.dimension})"
-        self._execute(f"CREATE TABLE {self._draft.text()} (user_id {kind} NOT NULL, point {point})")
-        self._copy(kind, progress)
+        columns = {
+            "user_id": "text" if self._exported.sketches.textual else "int8",
+            "point": f"{self._form.column}({self._form.dimension})",
+        }
+        if self._exported.denoiser is None:
+            columns["excess"] = "float8"
+        self._execute(f"CREATE TABLE {self._draft.text()} ({_listed(columns)})")
+        self._copy(columns, progress)
         self._execute(
             f'ALTER TABLE {self._draft.text()} ADD CONSTRAINT "{self._draft.table}_pkey" PRIMARY KEY (user_id)'
         )
@@ -175,27 +184,29 @@ class _Export:
             found.append(name)
         return found
 
-    def _copy(self, kind: str, progress: Progress | None) -> None:
+    def _copy(self, columns: dict[str, str], progress: Progress | None) -> None:
         import pgvector.psycopg  # noqa: PLC0415
 
         pgvector.psycopg.register_vector(self._connection)
-        statement = f"COPY {self._draft.text()} (user_id, point) FROM STDIN (FORMAT BINARY)"
+        statement = f"COPY {self._draft.text()} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.set_types(["text" if kind == "text" else "int8", self._form.column])
+            copy.set_types([kind.split("(")[0] for kind in columns.values()])
             for batch in self._exported.batches(progress):
                 for row in self._rows(batch):
                     copy.write_row(row)
 
-    def _rows(self, batch: Batch) -> Iterator[tuple[int | str, Any]]:
-        """Yield ids and points; of people of whom nothing is known there is no point."""
+    def _rows(self, batch: Batch) -> Iterator[tuple[Any, ...]]:
+        """Yield what stands in the columns; of people of whom nothing is known only their ids."""
         import pgvector  # noqa: PLC0415
 
-        users: list[int | str] = batch.users.tolist()
-        if self._exported.sketches.textual and any("\0" in str(user) for user in users):
+        users: list[Any] = batch.users.tolist()
+        if self._exported.sketches.textual and any("\0" in user for user in users):
             raise DataError("user ids must not hold NUL for PostgreSQL, which has no such text. Use another export.")
-        half = self._form.column == "halfvec"
-        for user, point, known in zip(users, batch.points, batch.known.tolist(), strict=True):
-            yield user, (pgvector.HalfVector(point) if half else point) if known else None
+        points: Iterable[Any] = map(pgvector.HalfVector, batch.points) if self._form.half else batch.points
+        columns: list[Iterable[Any]] = [points] if batch.excess is None else [points, batch.excess.tolist()]
+        nothing = (None,) * len(columns)
+        for user, known, *rest in zip(users, batch.known.tolist(), *columns, strict=True):
+            yield user, *(rest if known else nothing)
 
     def _index(self) -> None:
         form = self._form
@@ -212,22 +223,22 @@ class _Export:
         name = self._draft.text("_about")
         kinds = {
             "release": "text",
-            "plan_digest": "text NOT NULL",
-            "mechanism": "text NOT NULL",
-            "epsilon": "double precision NOT NULL",
-            "delta": "double precision NOT NULL",
-            "unit": "text NOT NULL",
-            "private": "boolean NOT NULL",
-            "guarantee": "text NOT NULL",
-            "people": "bigint NOT NULL",
-            "dimension": "integer NOT NULL",
-            "denoised": "boolean NOT NULL",
-            "bias": "double precision",
+            "plan_digest": "text",
+            "mechanism": "text",
+            "epsilon": "float8",
+            "delta": "float8",
+            "unit": "text",
+            "private": "boolean",
+            "guarantee": "text",
+            "people": "int8",
+            "dimension": "int4",
+            "denoised": "boolean",
+            "bias": "float8",
         }
-        self._execute(f"CREATE TABLE {name} ({', '.join(f'{field} {kind}' for field, kind in kinds.items())})")
+        self._execute(f"CREATE TABLE {name} ({_listed(kinds)})")
         values = [about[field] for field in kinds]  # type: ignore[literal-required]
         self._connection.execute(f"INSERT INTO {name} VALUES ({', '.join(['%s'] * len(values))})", values)  # noqa: S608
-        words = "denoised, to rank by" if about["denoised"] else "squared distances are too large by 2 * bias"
+        words = "denoised, to rank by" if about["denoised"] else "squared distances are too large by the excess of both"
         said = f"{_MARK}: points of people by {about['mechanism']}, plan {about['plan_digest']}; {words}, see"
         for draft, other in ((self._draft.text(), "_about"), (name, "")):
             # A comment takes no parameters; nothing in it needs a quote.
@@ -243,6 +254,10 @@ class _Export:
 
     def _execute(self, statement: str) -> None:
         self._connection.execute(statement)
+
+
+def _listed(columns: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
 def _translated(error: Any, target: _Target) -> DimlyError:

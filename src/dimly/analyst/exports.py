@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class Exports:
     """People as points, for other tools. Inherited by releases.
 
-    Points are float32, centered where the family needs it. Squared distances of two of them are too large by 2·bias on
-    average, those to a vector of one's own by bias; whatever is written says so beside the points. With
-    ``denoise=True`` they are denoised, and have as few coordinates as are kept: their distances rank people, better
-    as a rule, and estimate nothing. Noisy distances have no points, and refuse.
+    Points are float32, centered where the family needs it. Squared distances of two of them, less the *excess* of both
+    people, are the estimates of :meth:`Release.distance`; less that of the one person if the other point is a vector
+    of one's own. Its average is the bias, which is the same for everybody. With ``denoise=True`` points are denoised,
+    and have as few coordinates as are kept: their distances rank people, better as a rule, and estimate nothing.
+    Noisy distances have no points, and are refused.
     """
 
     _sketches: Published
@@ -52,10 +53,10 @@ class Exports:
         return as_pandas(self._exported(denoise))
 
     def to_arrow(self, *, denoise: bool = False) -> "pa.Table":
-        """Return everybody as an Arrow table of ``user`` and ``point``, a list of one length.
+        """Return everybody as an Arrow table of ``user``, ``point``, a list of one length, and ``excess``.
 
-        The point of somebody with a saturated number is missing. The schema's metadata says what the table is, as
-        JSON under "dimly".
+        The latter two are missing for somebody with a saturated number; there is no excess of denoised points. The
+        schema's metadata says what the table is, as JSON under "dimly".
         """
         return as_arrow(self._exported(denoise))
 
@@ -74,7 +75,7 @@ class Exports:
     def to_npz(
         self, path: str | Path, *, denoise: bool = False, overwrite: bool = False, progress: Progress | None = None
     ) -> About:
-        """Write ``user``, ``point`` and ``about`` (JSON) to an archive for ``numpy.load``, in parts; return the latter.
+        """Write ``user``, ``point``, ``excess`` and ``about``, which is JSON, for ``numpy.load``; return the latter.
 
         Raises
         ------
@@ -94,8 +95,8 @@ class Exports:
     ) -> About:
         """Write an index for FAISS (``dimly[search]``), and beside it who is who; return what the latter says.
 
-        FAISS numbers people as they stand in the release, from 0. ``path.users.parquet`` holds their ids in that
-        order, also those of people with a saturated number, who are not in the index.
+        FAISS numbers people as they stand in the release, from 0. ``path.users.parquet`` holds ``user`` and ``excess``
+        in that order, also of people with a saturated number, who are not in the index.
 
         Parameters
         ----------
@@ -127,9 +128,8 @@ class Exports:
     ) -> About:
         """Write everybody's point to a table of PostgreSQL with pgvector (``dimly[postgres]``); return what it says.
 
-        ``table`` has the columns ``user_id`` and ``point``, which is missing for people with a saturated number;
-        ``table_about`` has one row, that tells what the points are and their bias. Both are made in one transaction.
-        Queries: docs/exports.md.
+        ``table`` has the columns ``user_id``, ``point`` and ``excess``, as of :meth:`to_arrow`; ``table_about`` has one
+        row, that tells what the points are. Both are made in one transaction. Queries: docs/exports.md.
 
         Parameters
         ----------

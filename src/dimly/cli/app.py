@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 import dimly
 from dimly.cli import faults
 from dimly.cli.distance import distance
+from dimly.cli.export import export
 from dimly.cli.inspect import inspect
 from dimly.cli.ledger import ledger
 from dimly.cli.neighbors import neighbors
@@ -81,6 +82,7 @@ app.add_typer(ledger, name="ledger", rich_help_panel="Curator")
 app.command(rich_help_panel="Analyst")(distance)
 app.command(rich_help_panel="Analyst")(neighbors)
 app.command(rich_help_panel="Analyst")(segments)
+app.command(rich_help_panel="Analyst")(export)
 app.command(rich_help_panel="Anyone")(inspect)
 app.command(rich_help_panel="Anyone")(verify)
 
