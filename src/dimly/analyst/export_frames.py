@@ -72,8 +72,9 @@ def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress
     """Write an archive of arrays; see :meth:`Release.to_npz`."""
     users = exported.sketches.users
     if exported.sketches.textual:
-        users = np.array(users.tolist(), np.str_)
-        if (np.strings.str_len(users) != np.strings.str_len(exported.sketches.users)).any():
+        texts = users.tolist()
+        users = np.array(texts, np.str_)
+        if any(text.endswith("\0") for text in texts):
             raise ParameterError("user ids must not end in NUL, which NumPy drops, and one does. Use to_parquet.")
     excess = []
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(exported), exported.dimension)}

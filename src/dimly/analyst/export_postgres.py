@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
+
 from dimly.analyst.export_points import About, Batch, Exported
 from dimly.analyst.neighbors import Progress
 from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError
@@ -17,8 +19,10 @@ from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterErro
 PostgresIndex = Literal["auto", "flat", "hnsw"]
 Column = Literal["vector", "halfvec"]
 
+_EXTENSION = "vector"
 _WIDEST = 16_000  # coordinates of a vector or halfvec
 _WIDEST_INDEXED = {"vector": 2_000, "halfvec": 4_000}  # of one that HNSW takes
+_LARGEST_HALF = 65_504
 _LONGEST_NAME = 50  # PostgreSQL cuts names at 63 bytes, and we append to them
 _MARK = "Dimly export"  # how comments on our tables begin
 _NO_PGVECTOR = "the server must have pgvector 0.7 or newer, and has not."
@@ -30,7 +34,6 @@ _REASONS = {
     "42P07": "the table, or what belongs to it, was made by somebody else meanwhile.",
     "53100": "the disk of the server is full.",
     "54000": "user ids must be shorter for an index of PostgreSQL, which takes some 2,700 bytes.",
-    "22003": "points must fit the column, and half precision ends at 65,504. Use column='vector'.",
 }
 
 
@@ -141,7 +144,7 @@ class _Export:
     def run(self, *, overwrite: bool, progress: Progress | None) -> None:
         """Make the tables; nothing is seen of them until the connection commits."""
         replaced = self._taken(overwrite=overwrite)
-        self._execute("CREATE EXTENSION IF NOT EXISTS vector")
+        self._execute(f"CREATE EXTENSION IF NOT EXISTS {_EXTENSION}")
         columns = {
             "user_id": "text" if self._exported.sketches.textual else "int8",
             "point": f"{self._form.column}({self._form.dimension})",
@@ -202,6 +205,8 @@ class _Export:
         users: list[Any] = batch.users.tolist()
         if self._exported.sketches.textual and any("\0" in user for user in users):
             raise DataError("user ids must not hold NUL for PostgreSQL, which has no such text. Use another export.")
+        if self._form.half and (np.abs(batch.points) > _LARGEST_HALF).any():
+            raise ParameterError(f"column must be 'vector' here: points go beyond {_LARGEST_HALF}, where half ends.")
         points: Iterable[Any] = map(pgvector.HalfVector, batch.points) if self._form.half else batch.points
         columns: list[Iterable[Any]] = [points] if batch.excess is None else [points, batch.excess.tolist()]
         nothing = (None,) * len(columns)
@@ -267,6 +272,8 @@ def _translated(error: Any, target: _Target) -> DimlyError:
         return ParameterError("dsn must be a connection string, such as postgresql://ada@localhost/shop.")
     if code is None:
         return DimlyError("dsn must lead to a server that takes the connection, and keeps it. Try the same with psql.")
+    if code == "3F000" and target.schema is None:
+        return ParameterError("table must be in a schema that the role of dsn can use. Name one, as in shop.people.")
     if code == "3F000":
         return ParameterError(f"schema {target.schema} must exist, and does not. Make it first.")
     if code == "2BP01":
