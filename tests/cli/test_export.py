@@ -61,7 +61,7 @@ def test_pgvector(folder: Path, server: str, sql: Any, monkeypatch: pytest.Monke
     monkeypatch.setenv("PGHOST", server.split("host=")[1])
     monkeypatch.setenv("PGUSER", "postgres")
     monkeypatch.setenv("PGDATABASE", "postgres")
-    assert "table must be a new one, and people exists" in refusal(*again)
+    assert "table must be a new one, and public.people exists" in refusal(*again)
     answer(*again, "--overwrite")
     assert sql.execute("SELECT to_regclass('people_hnsw') IS NULL").fetchone() == (True,)
     assert sql.execute("SELECT DISTINCT pg_typeof(point)::text FROM people").fetchone() == ("halfvec",)

@@ -25,7 +25,7 @@ _WIDEST_INDEXED = {"vector": 2_000, "halfvec": 4_000}  # of one that HNSW takes
 _LARGEST_HALF = 65_504
 _LONGEST_NAME = 50  # PostgreSQL cuts names at 63 bytes, and we append to them
 _MARK = "Dimly export"  # how comments on our tables begin
-_NO_PGVECTOR = "the server must have pgvector 0.7 or newer, and has not."
+_NO_PGVECTOR = "the database must have pgvector 0.7 or newer, on its search path, and has not."
 _REASONS = {
     "0A000": _NO_PGVECTOR,
     "58P01": _NO_PGVECTOR,
@@ -137,8 +137,10 @@ class _Export:
     def __init__(self, connection: Any, exported: Exported, target: _Target, form: _Form) -> None:
         self._connection = connection
         self._exported = exported
-        self._target = target
         self._form = form
+        if target.schema is None:  # never a table of that name elsewhere on the search path
+            target = target._replace(schema=connection.execute("SELECT current_schema()").fetchone()[0])
+        self._target = target
         self._draft = target._replace(table=f"dimly_{secrets.token_hex(8)}")
 
     def run(self, *, overwrite: bool, progress: Progress | None) -> None:

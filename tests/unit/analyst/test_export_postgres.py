@@ -115,14 +115,17 @@ def test_denoised_points_rank_as_the_release_does(server: str, sql: Any) -> None
 class TestReplacing:
     def test_only_if_told(self, server: str, sql: Any) -> None:
         release_of("hashing+laplace").to_pgvector(server, table="people")
-        for missing in ("people_about", "people"):
-            with pytest.raises(ParameterError, match=r"table must be a new one, and people\w* exists. Use overwrite"):
+        words = r"table must be a new one, and public.people\w* exists. Use overwrite"
+        for left in ("people", "people_about"):  # either alone is in the way, too
+            with pytest.raises(ParameterError, match=words):
                 release_of("counting+laplace").to_pgvector(server, table="people")
-            assert column(sql, "SELECT mechanism FROM people_about" if missing != "people" else "SELECT 1") != []
             release_of("counting+laplace").to_pgvector(server, table="people", overwrite=True)
             assert column(sql, "SELECT mechanism FROM people_about") == ["counting+laplace"]
-            sql.execute(f"DROP TABLE {missing}")
+            sql.execute(f"DROP TABLE {'people_about' if left == 'people' else 'people'}")
+        with pytest.raises(ParameterError, match=words):
+            release_of("hashing+laplace").to_pgvector(server, table="people")
         release_of("hashing+laplace").to_pgvector(server, table="people", overwrite=True, index="flat")
+        assert column(sql, "SELECT mechanism FROM people_about") == ["hashing+laplace"]
         assert list(indexes(sql)) == ["people_pkey"]
         assert column(sql, TABLES) == ["people", "people_about"]
 
@@ -133,9 +136,18 @@ class TestReplacing:
     def test_never_what_is_not_ours(self, made: str, server: str, sql: Any) -> None:
         sql.execute(f"CREATE {made}")
         before = column(sql, TABLES)
-        with pytest.raises(ParameterError, match=r"must be of an earlier export to be replaced, and people\w* is not"):
+        with pytest.raises(ParameterError, match=r"of an earlier export to be replaced, and public.people\w* is not"):
             release_of("hashing+laplace").to_pgvector(server, table="people", overwrite=True)
         assert column(sql, TABLES) == before
+
+    def test_never_what_is_elsewhere(self, server: str, sql: Any) -> None:
+        sql.execute("CREATE SCHEMA IF NOT EXISTS shop")
+        release_of("hashing+laplace").to_pgvector(server, table="shop.people")
+        dsn = psycopg.conninfo.make_conninfo(server, options="-c search_path=public,shop")
+        release_of("counting+laplace").to_pgvector(dsn, table="people", overwrite=True)
+        assert column(sql, "SELECT mechanism FROM shop.people_about") == ["hashing+laplace"]
+        assert column(sql, "SELECT mechanism FROM people_about") == ["counting+laplace"]
+        sql.execute("DROP SCHEMA shop CASCADE")
 
     def test_not_under_views(self, server: str, sql: Any) -> None:
         release_of("hashing+laplace").to_pgvector(server, table="people")
@@ -292,7 +304,7 @@ class TestRefusals:
 
     def test_a_server_without_pgvector(self, server: str, sql: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(export_postgres, "_EXTENSION", "nonsense")
-        with pytest.raises(DimlyError, match=r"the server must have pgvector 0.7 or newer, and has not. Nothing"):
+        with pytest.raises(DimlyError, match=r"must have pgvector 0.7 or newer, on its search path, and has not"):
             release_of("hashing+laplace").to_pgvector(server, table="people")
         assert column(sql, TABLES) == []
 
