@@ -88,13 +88,10 @@ class _Target(NamedTuple):
             )
         return cls(match[1], match[2])
 
-    def name(self, ending: str = "") -> tuple[str, ...]:
-        """Return the parts of a name that begins like the table's."""
-        return (self.table + ending,) if self.schema is None else (self.schema, self.table + ending)
-
     def text(self, ending: str = "") -> str:
-        """Return such a name as SQL has it; small letters need no quotes, and keywords get them."""
-        return ".".join(f'"{part}"' for part in self.name(ending))
+        """Return a name that begins like the table's, as SQL has it."""
+        parts = [self.table + ending] if self.schema is None else [self.schema, self.table + ending]
+        return ".".join('"{}"'.format(part.replace('"', '""')) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +144,10 @@ class _Export:
         """Make the tables; nothing is seen of them until the connection commits."""
         replaced = self._taken(overwrite=overwrite)
         self._execute(f"CREATE EXTENSION IF NOT EXISTS {_EXTENSION}")
+        kind = "text" if self._exported.sketches.textual else "int8"
         columns = {
-            "user_id": "text" if self._exported.sketches.textual else "int8",
+            # Named, as PostgreSQL 18 would name it after the draft.
+            "user_id": f'{kind} CONSTRAINT "{self._target.table}_user_id" NOT NULL',
             "point": f"{self._form.column}({self._form.dimension})",
         }
         if self._exported.denoiser is None:
@@ -195,7 +194,7 @@ class _Export:
         pgvector.psycopg.register_vector(self._connection)
         statement = f"COPY {self._draft.text()} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.set_types([kind.split("(")[0] for kind in columns.values()])
+            copy.set_types([re.split(r"\W", kind)[0] for kind in columns.values()])
             for batch in self._exported.batches(progress):
                 for row in self._rows(batch):
                     copy.write_row(row)

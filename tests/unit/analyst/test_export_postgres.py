@@ -61,6 +61,8 @@ def test_tables_say_what_they_are(tmp_path: Path, server: str, sql: Any) -> None
         assert comment.endswith(f"see {other}")
     assert column(sql, TABLES) == ["people", "people_about"]
     assert column(sql, "SELECT user_id FROM people ORDER BY 1") == release.users.tolist()
+    names = "SELECT conname FROM pg_constraint WHERE conrelid = 'people'::regclass AND conname LIKE '%dimly%'"
+    assert column(sql, names) == []
     assert told == [(30, 30)]
     assert indexes(sql) == {
         "people_pkey": "CREATE UNIQUE INDEX people_pkey ON public.people USING btree (user_id)",
@@ -143,6 +145,12 @@ class TestReplacing:
     def test_never_what_is_elsewhere(self, server: str, sql: Any) -> None:
         sql.execute("CREATE SCHEMA IF NOT EXISTS shop")
         release_of("hashing+laplace").to_pgvector(server, table="shop.people")
+        sql.execute('CREATE SCHEMA IF NOT EXISTS "A ""b"')
+        release_of("hashing+laplace").to_pgvector(
+            psycopg.conninfo.make_conninfo(server, options='-c search_path="A\\ ""b",public'), table="people"
+        )
+        assert column(sql, 'SELECT mechanism FROM "A ""b".people_about') == ["hashing+laplace"]
+        sql.execute('DROP SCHEMA "A ""b" CASCADE')
         dsn = psycopg.conninfo.make_conninfo(server, options="-c search_path=public,shop")
         release_of("counting+laplace").to_pgvector(dsn, table="people", overwrite=True)
         assert column(sql, "SELECT mechanism FROM shop.people_about") == ["hashing+laplace"]
