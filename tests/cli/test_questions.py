@@ -138,6 +138,11 @@ class TestNeighbors:
         said = answer("neighbors", named, "--attribute", "1", "--attribute", "x", "-n", 3)["neighbors"]
         assert [one["user"] for one in said] == release.neighbors(release.project({"1", "x"}), n=3).users.tolist()
 
+    def test_an_empty_attribute_is_refused(self, named: Path) -> None:
+        result = run("neighbors", named, "--attribute", "", "-n", 2)
+        assert result.exit_code == 2
+        assert "--attribute must not be empty" in result.stderr
+
     def test_for_people(self, named: Path) -> None:
         result = run("neighbors", named, "--user", "007", "-n", 2, "--metric", "cosine")
         assert (result.exit_code, result.stderr) == (0, "")
@@ -145,6 +150,9 @@ class TestNeighbors:
         assert lines[0].split("  ")[0] == "user"
         assert "cosine" in lines[0]
         assert len(lines) == 3
+        lines = run("neighbors", named, "--user", "007", "-n", 2).stdout.splitlines()
+        assert len(lines) == 5
+        assert "may be noise" in lines[-1]
 
     def test_bad_calls(self, numbered: Path, tmp_path: Path) -> None:
         words = "whose neighbors must be told by --user or by --attribute"
@@ -174,6 +182,7 @@ class TestSegments:
             "sizes": found.sizes.tolist(),
             "stability": pytest.approx(found.stability),
             "signal": pytest.approx(found.signal),
+            "words": found.words,
         }
         table = pq.read_table(out)
         assert table.column_names == ["user", "segment"]

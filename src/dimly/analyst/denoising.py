@@ -60,6 +60,9 @@ class Denoiser:
     rest : float
         How much of a person's squared length beyond the denoised point belongs to his distance from others, from 0 to
         1/2; see :func:`worth_of_rest`.
+    missed : float
+        Variance that is not noise in the directions that are not kept, as a multiple of the noise's. Large only where
+        not all directions were searched.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class Denoiser:
     basis: Points
     gains: Points
     rest: float = 0.0
+    missed: float = 0.0
 
     @classmethod
     def of(cls, sketches: Sketches | StoredSketches) -> "Denoiser":
@@ -95,7 +99,10 @@ class Denoiser:
         coordinates = Coordinates.of(sketches.plan)
         found = _principal(sketches, coordinates.dimension)
         denoiser = cls._keeping(found, coordinates)
-        return replace(denoiser, rest=worth_of_rest(sketches, denoiser)) if denoiser.rank else denoiser
+        if not denoiser.rank:
+            return denoiser
+        rest, missed = worth_of_rest(sketches, denoiser)
+        return replace(denoiser, rest=rest, missed=missed)
 
     @classmethod
     def _keeping(cls, found: "_Principal", coordinates: Coordinates) -> "Denoiser":
@@ -224,8 +231,8 @@ def shrinkage(variances: Floats, noise: float, ratio: float) -> Floats:
     return gains
 
 
-def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> float:
-    """Return how much of what denoising leaves out of a person's squared length to count in distances.
+def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> tuple[float, float]:
+    """Return how much of what denoising leaves out of a person's squared length to count in distances, and ``missed``.
 
     Of ‖x − y‖² = ‖x‖² + ‖y‖² − 2⟨x, y⟩ denoised points tell the inner product best, but they are too short, and by more
     for people with many attributes of their own: ranked by them alone, these look near to everybody. The rest
@@ -250,14 +257,16 @@ def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> fl
     trace = ((1 - gains**2) ** 2).sum() + k - len(gains)
     diagonal = ((1 - (denoiser.map.astype(np.float64) ** 2).sum(axis=1)) ** 2).sum()
     signal = np.maximum(kept.var(axis=0) - v, 0.0)
-    left_out = (signal * (1 - gains**2) ** 2).sum() + max(squares.mean() - k * v - signal.sum(), 0.0)
+    outside = max(squares.mean() - k * v - signal.sum(), 0.0)
+    left_out = (signal * (1 - gains**2) ** 2).sum() + outside
     noise = v**2 * (2 * trace + (_kurtosis(coordinates) - 3) * diagonal) + 4 * v * left_out
     # Noise is taken to be two standard errors of the variance larger, lest chance be believed.
     spread = rest.var()
     fourth = ((rest - rest.mean()) ** 4).mean() / max(spread**2, 1e-30)
     noise *= 1 + 2 * (max(fourth - 1, 0.0) / len(rest)) ** 0.5
     believed = float(np.clip(1 - noise / max(spread, 1e-30), 0.0, 1.0))
-    return believed / 2 if believed >= _LEAST_BELIEVED else 0.0
+    missed = float(outside / (v * (k - len(gains)))) if k > len(gains) else 0.0
+    return (believed / 2 if believed >= _LEAST_BELIEVED else 0.0), missed
 
 
 def _kurtosis(coordinates: Coordinates) -> float:

@@ -25,6 +25,7 @@ Progress = Callable[[int, int], None]
 """Told how much is done, and how much there is to do."""
 Positions = NDArray[np.int64]
 
+_MOST_MISSED = 0.75
 _BLOCK = 1 << 18  # published numbers; as floats 1 MB
 
 
@@ -104,8 +105,10 @@ def space_of(release: "Release", metric: Metric, *, denoise: bool) -> Space | No
     else:
         assert isinstance(reader, BitReader)  # noqa: S101
         raw = BitSpace(reader, metric, floor)
-    # Where nothing rises above the noise there is nothing to rank by but the points as they are.
-    return DenoisedSpace.of(raw, release.denoiser) if denoise and release.denoiser.rank else raw
+    # Where nothing rises above the noise there is nothing to rank by but the points as they are; and these rank better
+    # where most of what sets people apart lies in directions that were not searched.
+    useful = denoise and release.denoiser.rank and release.denoiser.missed < _MOST_MISSED
+    return DenoisedSpace.of(raw, release.denoiser) if useful else raw
 
 
 def estimate(release: "Release", metric: Metric) -> Callable[[Any, Any], Arrays]:

@@ -230,7 +230,14 @@ class Release(Exports):
         """Return everybody's point with its noise shrunk: to rank and to cluster by, not to measure distances."""
         return denoised(self._sketches, self.denoiser, self.structure)
 
-    def segments(self, count: Count = 8, *, denoise: bool = True, activity: Activity = "auto") -> Segments:
+    def segments(
+        self,
+        count: Count = 8,
+        *,
+        denoise: bool = True,
+        activity: Activity = "auto",
+        progress: Progress | None = None,
+    ) -> Segments:
         """Return the people in groups, by k-means; the same release gives the same groups.
 
         Parameters
@@ -243,8 +250,10 @@ class Release(Exports):
         activity : bool or "auto"
             Whether how active people are may set them apart, or only their taste. "auto": unless it would do more
             than a third of that.
+        progress : callable, optional
+            Told of (people read, people to read in all passes).
         """
-        return segments_of(self, count, denoise=denoise, activity=activity)
+        return segments_of(self, count, denoise=denoise, activity=activity, progress=progress)
 
     def neighbors(
         self,
@@ -267,8 +276,8 @@ class Release(Exports):
         metric : {"euclidean", "cosine", "jaccard"}
             Jaccard for bits only.
         denoise : bool, default=True
-            Rank by denoised points, which finds more of the true neighbors; else by the points as they are published,
-            as a search on exported points does. Noisy distances are never denoised.
+            Rank by denoised points, which mostly finds more of the true neighbors; else by the points as they are
+            published, as a search on exported points does. Noisy distances are never denoised.
         progress : callable, optional
             Told of (people done, people in all).
 

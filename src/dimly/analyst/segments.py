@@ -2,6 +2,7 @@
 
 import operator
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,7 +14,8 @@ from dimly.analyst.confidence import unified_interval
 from dimly.analyst.coordinates import Coordinates
 from dimly.analyst.denoising import Denoiser, directions
 from dimly.analyst.estimate import Arrays, Estimate
-from dimly.analyst.people import blocks, coordinates_of, placed, sample
+from dimly.analyst.neighbors import Progress
+from dimly.analyst.people import Block, blocks, coordinates_of, placed, sample
 from dimly.analyst.stability import Cloud
 from dimly.analyst.structure import Structure
 from dimly.analyst.views import View
@@ -87,12 +89,12 @@ class Segments:
         found = f"Found {self.structure.words}."
         if len(self) == 1:
             return f"{found} It does not fall into groups."
-        kind = "" if self.activity else ", by taste and not by activity"
+        kind = "" if self.activity else ", by taste and not by activity,"
         if self.stability == 0:
             return (
                 f"{found} These {len(self)} segments{kind} are no more stable than cuts through a cloud without groups."
             )
-        return f"{found} Stability of these {len(self)} segments{kind}: {self.stability:.2f} of 1."
+        return f"{found} Stability of these {len(self)} segments{kind.rstrip(',')}: {self.stability:.2f} of 1."
 
     def distances(self, *, confidence: float = 0.95) -> Arrays:
         """Return the squared distances between the segments' averages, as (count, count) estimates.
@@ -118,7 +120,9 @@ class Segments:
         return Estimate(*(np.where(same, 0.0, part) for part in (value, stderr, low, high)))
 
 
-def segments_of(release: "Release", count: Count, *, denoise: bool, activity: Activity) -> Segments:
+def segments_of(
+    release: "Release", count: Count, *, denoise: bool, activity: Activity, progress: Progress | None = None
+) -> Segments:
     """Return the people of a release in groups; see :meth:`Release.segments`."""
     sketches, coordinates = release._sketches, Coordinates.of(release.plan)
     if count != "auto":
@@ -133,14 +137,15 @@ def segments_of(release: "Release", count: Count, *, denoise: bool, activity: Ac
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Number of distinct clusters")
         chosen = _chosen(sketches, denoiser, structure, count, denoise=denoise, activity=activity)
-        labels = _grouped(sketches, chosen.n_segments, chosen.view)
+        everyone = _Passes(sketches, progress)
+        labels = _grouped(everyone, chosen.n_segments, chosen.view)
     sizes = np.bincount(labels[labels >= 0], minlength=chosen.n_segments)
     order = np.argsort(-sizes, kind="stable")
     places = np.append(np.argsort(order), -1)  # the last one is for label −1
     labels = places[labels].astype(np.int32)
     sizes = sizes[order][: np.count_nonzero(sizes)]
     centers = np.zeros((len(sizes), coordinates.dimension))
-    for block in blocks(sketches):
+    for block in everyone:
         inside = labels[block.start : block.start + len(block.points)]
         for label in np.unique(inside[inside >= 0]):
             centers[label] += block.points[inside == label].sum(axis=0, dtype=np.float64)
@@ -155,6 +160,27 @@ def segments_of(release: "Release", count: Count, *, denoise: bool, activity: Ac
         structure=structure,
         _coordinates=coordinates,
     )
+
+
+@dataclass(slots=True)
+class _Passes:
+    """The people of a release, read again and again, and how much of it is done."""
+
+    sketches: Sketches | StoredSketches
+    progress: Progress | None
+    n_read: int = 0
+
+    def __iter__(self) -> Iterator[Block]:
+        for block in blocks(self.sketches):
+            yield block
+            self.n_read += len(block.points)
+            if self.progress is not None:
+                self.progress(self.n_read, self.n_passes * len(self.sketches))
+
+    @property
+    def n_passes(self) -> int:
+        """Number of times that everybody is read: to group and to average, and once more where they are too many."""
+        return 2 + (len(self.sketches) > _MOST_AT_ONCE)
 
 
 class _Choice(NamedTuple):
@@ -205,16 +231,17 @@ def _checked_count(count: Any, n_users: int) -> int:
     return whole
 
 
-def _grouped(sketches: Sketches | StoredSketches, count: int, view: View) -> Labels:
+def _grouped(everyone: _Passes, count: int, view: View) -> Labels:
     """Return everybody's group; −1 where nothing is known."""
     from sklearn.cluster import KMeans, MiniBatchKMeans  # noqa: PLC0415 (slow to import)
 
+    sketches = everyone.sketches
     n_users = len(sketches)
     labels = np.full(n_users, -1, np.int32)
     most = min(_MOST_AT_ONCE, _MOST_NUMBERS // view.n_coordinates)
     if n_users <= most:
         everybody, known = np.empty((n_users, view.n_coordinates), np.float32), np.empty(n_users, np.bool_)
-        for block in blocks(sketches):
+        for block in everyone:
             here = slice(block.start, block.start + len(block.points))
             everybody[here], known[here] = view(block.points), block.known
         _check_known(int(known.sum()), count)
@@ -226,10 +253,10 @@ def _grouped(sketches: Sketches | StoredSketches, count: int, view: View) -> Lab
     first = KMeans(count, n_init=_RUNS, random_state=0).fit(some)
     # Everybody moves the centers once; none is given up for lack of people.
     model = MiniBatchKMeans(count, init=first.cluster_centers_, n_init=1, random_state=0, reassignment_ratio=0.0)
-    for block in blocks(sketches):
+    for block in everyone:
         if block.known.any():
             model.partial_fit(view(block.points[block.known]))
-    for block in blocks(sketches):
+    for block in everyone:
         if block.known.any():
             inside = model.predict(view(block.points[block.known]))
             labels[block.start : block.start + len(block.points)][block.known] = inside

@@ -1,11 +1,12 @@
 """``dimly neighbors``: who is most like somebody, or like a list of attributes."""
 
+import statistics
 from typing import Annotated, Literal
 
 import typer
 
 from dimly.cli.options import AsJson, Debug
-from dimly.cli.output import print_json, print_table
+from dimly.cli.output import print_json, print_lines, print_table
 from dimly.cli.progress import ProgressBar
 from dimly.cli.questions import PARTS, ReleaseFolder, estimate_facts, interval_text, number_text, open_to_ask
 from dimly.errors import ParameterError
@@ -43,6 +44,8 @@ def neighbors(
     if (user is None) == (attribute is None):
         got = "neither" if user is None else "both"
         raise ParameterError(f"whose neighbors must be told by --user or by --attribute, got {got}.")
+    if attribute is not None and "" in attribute:
+        raise ParameterError("--attribute must not be empty. Was a variable of the shell not set?")
     from dimly.analyst import Estimate
 
     asked = open_to_ask(release)
@@ -60,6 +63,12 @@ def neighbors(
     what = "squared distance" if metric == "euclidean" else metric
     rows = [(_one_line(one), number_text(e.value), number_text(e.stderr), interval_text(e)) for one, e in people]
     print_table(["user", what, "standard error", "95 % interval"], rows, numbers=[what, "standard error"])
+    if metric == "euclidean":
+        # Two independent errors: a difference of so many standard errors is chance in one of twenty cases.
+        least = 1.96 * 2**0.5 * statistics.median(e.stderr for _, e in people)
+        print_lines(
+            ["", f"Distances may be below zero, being unbiased; differences below {number_text(least)} may be noise."]
+        )
 
 
 def _one_line(user: object) -> str:

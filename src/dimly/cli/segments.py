@@ -8,6 +8,7 @@ import typer
 from dimly.cli.files import check_output, write_bytes
 from dimly.cli.options import AsJson, Debug
 from dimly.cli.output import print_fields, print_json, print_lines, print_table
+from dimly.cli.progress import ProgressBar
 from dimly.cli.questions import ReleaseFolder, number_text, open_to_ask
 
 if TYPE_CHECKING:
@@ -56,7 +57,11 @@ def segments(
     """
     check_output(out, overwrite=overwrite)
     asked = open_to_ask(release)
-    found = asked.release.segments("auto" if count == "auto" else int(count), denoise=not no_denoise)
+    with ProgressBar() as bar:
+        bar.phase("finding what goes together")
+        found = asked.release.segments(
+            "auto" if count == "auto" else int(count), denoise=not no_denoise, progress=bar.reach
+        )
     write_bytes(out, _parquet(found, textual=asked.textual), overwrite=overwrite)
     if as_json:
         print_json(_facts(found))
@@ -73,6 +78,7 @@ def _facts(found: "Segments") -> dict[str, Any]:
         "sizes": found.sizes.tolist(),
         "stability": found.stability,
         "signal": found.signal,
+        "words": found.words,
     }
 
 

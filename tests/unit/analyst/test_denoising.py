@@ -185,3 +185,14 @@ def test_the_rest_finds_more_neighbors_of_people_with_tastes_of_their_own() -> N
         recall.append([(distances[i, users] <= tenth[i]).mean() for users in found])
     counted, left_out = np.mean(recall, axis=0)
     assert counted > left_out + 0.04  # 0.13 more on average of twelve publications, ± 0.025: fails once in 5,000
+
+
+def test_what_was_not_searched_is_not_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denoising, "_WIDEST", 64)
+    monkeypatch.setattr(denoising, "_RANK", 8)
+    people = np.random.default_rng(0).random((400, 200)) < 0.3
+    for epsilon, searched_enough in ((1.0, True), (8.0, False)):
+        release = dimly.publish(people, Plan.of("randomized-response", Budget(epsilon), n_attributes=200))
+        assert release.denoiser.rank > 0
+        assert (release.denoiser.missed < 0.75) == searched_enough
+        assert release.neighbors(0, n=5).denoised == searched_enough

@@ -179,3 +179,12 @@ def test_no_segment_is_empty() -> None:
     assert found.sizes.tolist() == [20, 20]
     assert found.centers.shape == (2, 64)
     assert set(found.labels.tolist()) == {0, 1}
+
+
+def test_progress_counts_every_pass(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    for most, passes in ((10**6, 2), (len(release) - 1, 3)):
+        monkeypatch.setattr(segments, "_MOST_AT_ONCE", most)
+        told: list[tuple[int, int]] = []
+        release.segments(2, progress=lambda done, total, told=told: told.append((done, total)))  # type: ignore[misc]
+        assert told[-1] == (passes * len(release), passes * len(release))
+        assert [done for done, _ in told] == sorted(done for done, _ in told)
