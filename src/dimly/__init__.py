@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dimly.analyst import Combined, Estimate, Release, Vector, combine
     from dimly.api import open_release, publish
+    from dimly.curator.sketcher import Sketcher
     from dimly.errors import (
         BudgetError,
         DataError,
@@ -44,6 +45,7 @@ _HOME = {
     ),
     "analyst": ("Combined", "Estimate", "Release", "Vector", "combine"),
     "api": ("open_release", "publish"),
+    "curator.sketcher": ("Sketcher",),
     "mechanisms": ("MECHANISMS", "Plan", "Vocabulary", "best_k"),
     "privacy": (
         "Budget",
@@ -74,6 +76,7 @@ __all__ = [
     "PrivacyWarning",
     "Release",
     "ReleaseError",
+    "Sketcher",
     "Vector",
     "Vocabulary",
     "best_k",

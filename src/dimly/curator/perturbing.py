@@ -71,6 +71,28 @@ class Perturber:
             out[...] = published
         return published
 
+    def perturb_one(self, rows: Rows, values: NDArray[np.int64] | None, words: WordSource) -> NDArray[Any]:
+        """Return what is published of one person: the sketch of ``rows``, whose attributes this person has.
+
+        Parameters
+        ----------
+        rows : Rows
+            Of the plan's projection, each attribute once.
+        values : ndarray of int64, optional
+            In 0…resolution, one for each row; None: all ones.
+        words : WordSource
+
+        Returns
+        -------
+        ndarray of shape (k,) of the plan's type
+        """
+        assert self._sampler is not None  # noqa: S101
+        exact = rows.total(values)
+        out = np.empty(rows.k, self.plan.dtype)
+        self._sampler.add(exact, words, out)
+        exact.fill(0)  # nothing of this person stays behind in memory that others will use
+        return out
+
     def _sketches(self, people: People, words: WordSource, out: NDArray[Any] | None) -> NDArray[Any]:
         assert self._rows is not None  # noqa: S101
         assert self._sampler is not None  # noqa: S101

@@ -46,6 +46,8 @@ class OpenTable(Table, Protocol):
 
 
 Opening = Callable[[], AbstractContextManager[OpenTable]]
+Filling = Callable[[Parts, Callable[[], None]], None]
+"""Writes everybody's published row into parts, and calls the second argument before it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ def publish_folder(
     overwrite: bool = False,
     base: Base | None = None,
     words: Callable[[], WordSource] = Keystream,
+    filling: Filling | None = None,
 ) -> Published:
     """Publish a table into a folder.
 
@@ -116,6 +119,8 @@ def publish_folder(
         A release whose other people are taken over.
     words : callable
         Makes a source of random words for each batch; anything but fresh keystreams leaves a stamp.
+    filling : callable, optional
+        Writes what was perturbed beforehand, in the place of perturbing the table's rows.
 
     Raises
     ------
@@ -128,17 +133,20 @@ def publish_folder(
             _claim(table, charge, public, base)
             writer.user_type = table.user_type
             parts: Parts = writer if base is None else base.new_parts(writer.make_scratch())
-            making = _perturber(plan, table, public, resources)
-            publish_rows(
-                table,
-                making,
-                parts,
-                plan=plan,
-                threads=resources.workers,
-                progress=progress,
-                words=words,
-                before_noise=_nothing if charge is None else charge.start_sampling,
-            )
+            before_noise = _nothing if charge is None else charge.start_sampling
+            if filling is not None:
+                filling(parts, before_noise)
+            else:
+                publish_rows(
+                    table,
+                    _perturber(plan, table, public, resources),
+                    parts,
+                    plan=plan,
+                    threads=resources.workers,
+                    progress=progress,
+                    words=words,
+                    before_noise=before_noise,
+                )
             diagnostics = table.diagnostics()
         if base is not None:
             progress.phase("merging")

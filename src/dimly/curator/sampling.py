@@ -71,6 +71,8 @@ class NoiseSampler:
             count = kernels.add_guided(
                 sketch, prefixes, self._guide, self._no_guide, limits.min, limits.max, out, _room.unsettled
             )
+            if not count:  # as it mostly is for one person: the next look would cost as much as all before
+                return
             places = _room.unsettled[:count]
             high = np.empty(count, np.uint64)
             words.fill(high)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dimly.errors import ParameterError
+from dimly.mechanisms import kernels
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.families import Family, check_shape, family_named
 from dimly.mechanisms.rows import DenseRows, HashedRows, Integers, Rows
@@ -113,17 +114,11 @@ class Projection:
                 matrix[part] = self._dense_chunk(attributes[part])
             return DenseRows(matrix)
         columns = np.empty((len(attributes), self.blocks), dtype=np.int32)
-        signs = np.ones((len(attributes), self.blocks), dtype=np.int8)
+        signs = np.empty((len(attributes), self.blocks), dtype=np.int8)
+        width, stride = (self.k // self.blocks,) * 2 if self.family == "sparse" else (self.k, 0)
         for part in self._parts(attributes):
             streams = self._streams(attributes[part], 8 * self.blocks + -(-self.blocks // 8))
-            words = np.ascontiguousarray(streams[:, : 8 * self.blocks]).view("<u8")
-            if self.family == "sparse":
-                block = self.k // self.blocks
-                columns[part] = _scaled(words, block) + block * np.arange(self.blocks)
-            else:
-                columns[part] = _scaled(words, self.k)
-            if self.record.signed:
-                signs[part] = _signs(streams[:, 8 * self.blocks :], self.blocks)
+            kernels.hashed_entries(streams, width, stride, self.record.signed, columns[part], signs[part])
         return HashedRows(self.k, columns, signs)
 
     @property
@@ -176,14 +171,6 @@ _TERNARY: Final = np.array([(1, -1, 0, 0, 0, 0)[byte % 6] for byte in range(256)
 def _ternary_length(k: int) -> int:
     """Return a number of bytes of which k are below 252 nearly always: 1/64 of them are not."""
     return k + k // 32 + 24
-
-
-def _scaled(words: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
-    """Return (u64 · k) >> 64 exactly, for k below 2³²: the product in two halves that cannot overflow."""
-    factor, half = np.uint64(k), np.uint64(32)
-    high = (words >> half) * factor
-    low = ((words & np.uint64(0xFFFFFFFF)) * factor) >> half
-    return ((high + low) >> half).astype(np.int64)
 
 
 def _deviates(words: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -107,6 +107,38 @@ class Rows(ABC):
         self._project(starts, indices, factors, out=out, bound=bound)
         return out
 
+    @abstractmethod
+    def take(self, positions: Integers) -> "Rows":
+        """Return the rows at some positions, which must be in range."""
+
+    def total(self, values: Integers | None = None) -> IntArray:
+        """Return the exact integer sketch of one person who has all of these attributes.
+
+        As :meth:`project` for that person, in a tenth of the time where the attributes are few.
+
+        Parameters
+        ----------
+        values : integer array, optional
+            A factor for each row; all ones if None.
+
+        Returns
+        -------
+        int64 array of shape (k,)
+        """
+        factors = None
+        bound = len(self) * self._largest
+        if values is not None:
+            factors = _integers("values", values).astype(np.int64, copy=False)
+            if len(factors) != len(self):
+                raise ParameterError("values must be as many as the rows, or None for all ones.")
+            bound *= max(int(factors.max(initial=0)), -int(factors.min(initial=0)))
+        if bound > np.iinfo(np.int64).max:
+            raise ParameterError("values must be small enough for 64-bit sums. Scale them down.")
+        out = np.empty(self.k, np.int64)
+        everything = np.arange(len(self), dtype=np.int32)
+        self._project(np.array([0, len(self)]), everything, factors, out=out[None, :], bound=bound)
+        return out
+
     @property
     @abstractmethod
     def _norms(self) -> tuple[IntArray, IntArray]:
@@ -140,6 +172,10 @@ class HashedRows(Rows):
         dense = np.zeros((len(self), self.k), dtype=np.int64)
         np.add.at(dense, (np.arange(len(self))[:, None], self.columns), self.signs)
         return dense
+
+    def take(self, positions: Integers) -> "HashedRows":
+        """Return the rows at some positions, which must be in range."""
+        return HashedRows(self.k, self.columns[positions], self.signs[positions])
 
     @cached_property
     def _norms(self) -> tuple[IntArray, IntArray]:
@@ -184,6 +220,10 @@ class DenseRows(Rows):
     def to_dense(self) -> IntArray:
         """Return the rows as a matrix of shape (attributes, k)."""
         return self.matrix.astype(np.int64)
+
+    def take(self, positions: Integers) -> "DenseRows":
+        """Return the rows at some positions, which must be in range."""
+        return DenseRows(self.matrix[positions])
 
     @cached_property
     def _norms(self) -> tuple[IntArray, IntArray]:

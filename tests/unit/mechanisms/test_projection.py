@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dimly.errors import ParameterError
+from dimly.mechanisms import kernels
 from dimly.mechanisms import projection as projection_module
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.families import FAMILIES
@@ -145,9 +146,12 @@ def test_buckets_are_exact_where_products_need_96_bits() -> None:
         0x0123456789ABCDEF,
         *(2**64 // 7 * i for i in range(7)),
     ]
-    for k in (1, 2, 3, 1000, 2**31 - 1, 2**32 - 1):
-        scaled = projection_module._scaled(np.array(words, dtype=np.uint64), k)
-        assert scaled.tolist() == [word * k >> 64 for word in words]
+    streams = np.array([list(word.to_bytes(8, "little")) for word in words], np.uint8)
+    columns, signs = np.empty((len(words), 1), np.int32), np.empty((len(words), 1), np.int8)
+    for k in (1, 2, 3, 1000, 2**31 - 1):
+        kernels.hashed_entries(streams, k, 0, False, columns, signs)
+        assert columns[:, 0].tolist() == [word * k >> 64 for word in words]
+        assert (signs == 1).all()
 
 
 def test_deviates_are_finite_and_symmetric_at_the_ends_of_the_law() -> None:
@@ -194,3 +198,21 @@ def test_attributes_must_be_text(attributes: list[str]) -> None:
 def test_one_text_is_not_a_list_of_attributes() -> None:
     with pytest.raises(ParameterError, match="must be a list of them, got str"):
         Projection("sign", 8, 1, SEED).rows("tea")
+
+
+@every_projection
+def test_the_total_is_the_sketch_of_somebody_with_all_attributes(projection: Projection) -> None:
+    rows = projection.rows(["tea", "jam", "rye", "42"])
+    np.testing.assert_array_equal(rows.total(), rows.to_dense().sum(axis=0))
+    values = np.array([3, 0, 7, 1])
+    np.testing.assert_array_equal(rows.total(values), values @ rows.to_dense())
+    np.testing.assert_array_equal(rows.take(np.array([2, 0])).to_dense(), rows.to_dense()[[2, 0]])
+    assert not projection.rows([]).total().any()
+
+
+def test_totals_that_do_not_fit_are_refused() -> None:
+    rows = PROJECTIONS[0].rows(["tea", "jam"])
+    with pytest.raises(ParameterError, match="values must be as many as the rows"):
+        rows.total(np.array([1]))
+    with pytest.raises(ParameterError, match="small enough for 64-bit sums"):
+        rows.total(np.array([2**62, 1]))

@@ -1,0 +1,257 @@
+"""One person at a time: sketches made where the attributes are, on a device or in a stream."""
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.curator.collected import Collected
+from dimly.curator.growing import Base
+from dimly.curator.people import People
+from dimly.curator.perturbing import Perturber
+from dimly.curator.progress import Silence
+from dimly.curator.pseudonyms import Pseudonyms
+from dimly.curator.publishing_tables import Charging, Public, Published, publish_folder
+from dimly.curator.randomness import Keystream, WordSource
+from dimly.curator.resources import Resources
+from dimly.errors import DataError, ParameterError, PrivacyWarning
+from dimly.mechanisms.attributes import Vocabulary, attribute_text
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.rows import Rows
+
+PathLike = str | os.PathLike[str]
+Attributes = Iterable[object] | Mapping[Any, Any]
+"""What one person has, or how much of each."""
+
+_MOST_ENTRIES: Final = 1 << 24  # of a public vocabulary's rows that are kept
+
+
+class Sketcher:
+    """Makes the published row of one person at a time. It keeps no secret and remembers nobody.
+
+    Every call draws noise from a fresh keystream and forgets it; rows are kept of the public ``vocabulary`` only, never
+    of attributes that somebody happened to have. **Every sketch of a person is a release about that person** and
+    spends ``plan.cost``: keep the integers, not the attributes, and hand out the same integers if they are asked for
+    again. How long a call takes depends on how many attributes there are.
+
+    May be used by several threads, and pickled.
+
+    Parameters
+    ----------
+    plan : Plan
+        Any but noisy distances.
+    vocabulary : iterable, optional
+        Public list of attributes; others are left out. Needed if the plan was made with a list. Rows of a list are
+        derived beforehand, which makes sketches of many attributes some ten times as fast.
+
+    Raises
+    ------
+    ParameterError
+        If the plan is for several people at once, or the vocabulary is not the plan's.
+
+    Examples
+    --------
+    >>> from dimly.privacy import Budget
+    >>> sketcher = Sketcher(Plan.of("counting+laplace", Budget(1.0), k=8))
+    >>> sketch = sketcher.sketch({"tea", "jam", 42})
+    >>> sketch.shape, sketch.dtype.name
+    ((8,), 'int16')
+    """
+
+    def __init__(self, plan: Plan, *, vocabulary: Iterable[object] | None = None) -> None:
+        if not isinstance(plan, Plan):
+            raise ParameterError(f"plan must be a Plan, got {type(plan).__name__}. Call Sketcher(plan).")
+        if plan.n_users is not None:
+            raise ParameterError(
+                "mechanism must be other than noisy-distances: one person alone has no distances. Plan sketches."
+            )
+        listed = vocabulary
+        if listed is not None and not isinstance(listed, Vocabulary):
+            listed = Vocabulary.listed(listed)
+        self.plan = plan
+        self._vocabulary = listed if plan.vocabulary is None else plan.vocabulary.resolve(listed)
+        self._positions: dict[str, int] | None = None
+        self._rows: Rows | None = None
+        if self._vocabulary is not None and not self._vocabulary.is_numbered:
+            self._positions = {text: position for position, text in enumerate(self._vocabulary)}
+        if plan.projection is None:
+            self._perturber = Perturber(plan, self._vocabulary or ())
+            return
+        self._perturber = Perturber(plan, ())  # of which the noise is wanted, and each person's rows are given
+        matrix = plan.projection.matrix
+        # Rows of an open family all have the norms that the plan states; of the others that is checked each time.
+        self._derive = matrix.rows if matrix.record.open_vocabulary else plan.rows
+        entries = matrix.record.entries(matrix.k, blocks=matrix.blocks)
+        if self._vocabulary is not None and len(self._vocabulary) * entries <= _MOST_ENTRIES:
+            self._rows = plan.rows(self._vocabulary)
+            self._positions = {text: position for position, text in enumerate(self._vocabulary)}
+
+    def sketch(self, attributes: Attributes) -> NDArray[Any]:
+        """Return what may be published of one person, with fresh secret noise.
+
+        Parameters
+        ----------
+        attributes : iterable or mapping
+            What the person has, in any order; repeats count once. Or a value in [0, 1] for each attribute; those that
+            are left out have the value 0. An empty one is a person without attributes, who is published like others.
+
+        Returns
+        -------
+        ndarray
+            A sketch: the plan's integers, shape (k,). Randomized response: uint8 of shape (⌈d/8⌉,), bit i in byte
+            i//8 as bit i%8.
+
+        Raises
+        ------
+        ParameterError
+            If the attributes are not text, integers, booleans or dates.
+        DataError
+            If a value does not fit the plan. The text holds nothing of the person.
+        """
+        return self._sketch(attributes, Keystream())
+
+    def merge_into(
+        self,
+        release: PathLike,
+        sketches: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
+        *,
+        ledger: PathLike,
+        dataset: str,
+        recipient: str | None = None,
+        create: bool = False,
+        out: PathLike | None = None,
+        roster: Iterable[Any] | None = None,
+        pseudonyms: PathLike | None = None,
+    ) -> Published:
+        """Publish sketches that were made one by one, together with those of a release folder.
+
+        A person's sketch spends the plan's cost for that person, once: so that the ledger charges the plan once for a
+        release, and nothing for people who are new to it. It refuses whoever is in the release already.
+
+        Parameters
+        ----------
+        release : path
+            The folder, made by this plan and charged to this dataset. The larger release takes its place.
+        sketches : mapping from ids to integers, or pairs of both
+            As :meth:`sketch` returned them, in any order, also as lists. Ids are integers or text. Whether noise was
+            added to them cannot be seen: take them from those whom you trust to have done it, by this plan.
+        ledger, dataset, recipient
+            Ledger to charge, the dataset's name in it, and who gets the release.
+        create : bool, default=False
+            Make the release, which must not be there yet, for the plan's full cost.
+        out : path, optional
+            Folder of a new release for the full cost, in which those who are in ``release`` already are replaced, and
+            the others stay as they were.
+        roster : iterable, optional
+            Public list of those who were asked. Whoever sent nothing is published as a person without attributes, so
+            that the release does not say who took part; others are refused. Without it, being in the release says that
+            a person took part.
+        pseudonyms : path, optional
+            File with the secret key, if the release has pseudonyms.
+
+        Returns
+        -------
+        Published
+
+        Raises
+        ------
+        ParameterError
+            If the call cannot work, or the plan is not the release's.
+        DataError
+            If a sketch is none of the plan's, or somebody comes twice.
+        BudgetError
+            If the ledger does not allow it.
+        ReleaseError
+            If the release is damaged.
+        """
+        if create and out is not None:
+            raise ParameterError("out must be left out with create, which makes the release itself.")
+        base = None if create else Base(Path(release), self.plan, replace=out is not None)
+        pairs = sketches.items() if isinstance(sketches, Mapping) else sketches
+        table = Collected.of(
+            pairs,
+            self.plan,
+            roster=roster,
+            nothing=lambda: self.sketch(()),
+            pseudonyms=None if pseudonyms is None else Pseudonyms.from_file(pseudonyms),
+        )
+        published = publish_folder(
+            table.opened,
+            self.plan,
+            out=Path(release if out is None else out),
+            public=Public("found" if roster is None else "given", self._vocabulary, pseudonyms is not None),
+            charging=Charging(Path(ledger), dataset, recipient),
+            resources=Resources.of(),
+            progress=Silence(),
+            overwrite=base is not None and out is None,
+            base=base,
+            filling=table.fill,
+        )
+        for text in published.warnings:
+            warnings.warn(text, PrivacyWarning, stacklevel=2)
+        return published
+
+    def _sketch(self, attributes: Attributes, words: WordSource) -> NDArray[Any]:
+        """Return a sketch with noise from ``words``: for tests alone anything but a fresh keystream."""
+        held = _steps(attributes, self.plan.resolution)
+        texts = list(held)
+        positions: NDArray[np.int64] | None = None
+        if self._vocabulary is not None:
+            places = list(map(self._position, texts))
+            if -1 in places:
+                texts = [text for text, place in zip(texts, places, strict=True) if place >= 0]
+                places = [place for place in places if place >= 0]
+            positions = np.array(places, np.int64)
+        values = None if self.plan.resolution == 1 else np.array([held[text] for text in texts], np.int64)
+        if self.plan.projection is None:
+            assert positions is not None  # noqa: S101 - such a plan has a vocabulary
+            person = People(np.array([0, len(positions)]), positions, None)
+            row: NDArray[Any] = self._perturber.perturb(person, words)[0]
+            return row
+        rows = self._derive(texts) if self._rows is None or positions is None else self._rows.take(positions)
+        return self._perturber.perturb_one(rows, values, words)
+
+    def _position(self, text: str) -> int:
+        if self._positions is not None:
+            return self._positions.get(text, -1)
+        assert self._vocabulary is not None  # noqa: S101
+        return self._vocabulary.index_of(text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self.plan, self._vocabulary)
+
+    def __repr__(self) -> str:
+        return f"<Sketcher by {self.plan.mechanism}, plan {self.plan.digest[:12]}…>"
+
+
+def _made(plan: Plan, vocabulary: Vocabulary | None) -> Sketcher:
+    return Sketcher(plan, vocabulary=vocabulary)
+
+
+def _steps(attributes: Attributes, resolution: int) -> dict[str, int]:
+    """Return each attribute's value in steps of the resolution, without zeros; of several values the largest."""
+    if isinstance(attributes, str | bytes) or not isinstance(attributes, Iterable):
+        raise ParameterError(
+            f"attributes must be a set, a list or a mapping to values in [0, 1], got {type(attributes).__name__}."
+        )
+    if not isinstance(attributes, Mapping):
+        return dict.fromkeys(map(attribute_text, attributes), resolution)
+    steps: dict[str, int] = {}
+    for attribute, value in attributes.items():
+        step = _step(value, resolution)
+        text = attribute_text(attribute)
+        if step > steps.get(text, 0):
+            steps[text] = step
+    return steps
+
+
+def _step(value: Any, resolution: int) -> int:
+    if not isinstance(value, int | float | np.number | np.bool_) or not 0 <= value <= 1:
+        raise DataError("the values of attributes must be numbers in [0, 1]. Scale or clip them by public bounds.")
+    if resolution == 1 and value not in (0, 1):
+        raise DataError("the plan is for bits: values must be 0 or 1. Make a plan with resolution > 1 for others.")
+    return round(float(value) * resolution)
