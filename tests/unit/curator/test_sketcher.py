@@ -175,7 +175,7 @@ def quietly(call: Any, *arguments: Any, **options: Any) -> Any:
 def test_sketches_from_devices_join_a_release(mechanism: str, charged: dict[str, Any], tmp_path: Path) -> None:
     plan, out = plan_of(mechanism), tmp_path / "release"
     quietly(publish, PEOPLE[:10], plan, users=range(10), out=out, **charged)
-    old = open_release(out)
+    before = np.array(open_release(out).values)
     sketcher = Sketcher(plan)
     # As they come over a wire: JSON, in the order of arrival.
     wire = json.dumps({str(user): sketcher.sketch(held(PEOPLE[user])).tolist() for user in (14, 12, 13)})
@@ -184,7 +184,7 @@ def test_sketches_from_devices_join_a_release(mechanism: str, charged: dict[str,
     assert (published.n_users, published.cost) == (13, None)
     grown = open_release(out, verify=True)
     assert grown.users.tolist() == [*range(10), 12, 13, 14]
-    np.testing.assert_array_equal(grown.values[:10], old.values)
+    np.testing.assert_array_equal(grown.values[:10], before)
     np.testing.assert_array_equal(grown.values[10:], [sketches[user] for user in (12, 13, 14)])
     assert spent(charged) == plan.cost.epsilon
     verify(out)
