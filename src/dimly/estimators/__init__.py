@@ -1,0 +1,11 @@
+"""scikit-learn transformers whose output may be published. See docs/estimators.md.
+
+Every ``transform`` of :class:`PrivateProjection` and :class:`RandomizedResponse` is a release. :class:`SketchDenoiser`
+works on what was released, and costs nothing.
+"""
+
+from dimly.estimators.denoiser import SketchDenoiser
+from dimly.estimators.private_projection import PrivateProjection
+from dimly.estimators.randomized_response import RandomizedResponse
+
+__all__ = ["PrivateProjection", "RandomizedResponse", "SketchDenoiser"]

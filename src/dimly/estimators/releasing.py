@@ -1,0 +1,211 @@
+"""What the transformers that release have in common: checking, refusing to repeat, counting, perturbing."""
+
+import inspect
+import multiprocessing
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dimly.analyst.coordinates import Coordinates
+from dimly.curator.people import user_ids
+from dimly.curator.perturbing import Perturber
+from dimly.curator.publishing import matrix_people
+from dimly.curator.randomness import Keystream
+from dimly.curator.repeats import REGISTER, Account, Tags
+from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning
+from dimly.mechanisms.plan import Plan
+from dimly.privacy import Composition
+
+Output = Literal["points", "integers"]
+
+# What a search or a cross-validation passes on to the one estimator that it has fitted.
+_DELEGATED: Final = frozenset(
+    ("predict", "predict_proba", "predict_log_proba", "decision_function", "score", "score_samples", "transform")
+)
+
+
+class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A transformer whose output may be published."""
+
+    plan: Plan | None
+    output: Output
+    allow_repeats: bool
+    n_features_in_: int
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
+        """Make the plan for tables with as many columns as ``X``. Nothing of its values is used.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n_samples, n_features)
+            One row per person. Its number of columns and their names are public.
+        y : object
+            Not used.
+        """
+        if self.output not in ("points", "integers"):
+            raise ParameterError(f"output must be points or integers, got {self.output!r}.")
+        self._validated(X, reset=True)
+        self.plan_ = self._planned()
+        self.bias_ = Coordinates.of(self.plan_).bias
+        if not hasattr(self, "_account"):  # what was spent stays spent when it is fitted again
+            self._account = Account()
+        return self
+
+    def transform(self, X: Any, *, users: ArrayLike | None = None) -> NDArray[Any]:  # noqa: N803
+        """Release the people of ``X``, with fresh secret noise.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n_samples, n_features)
+            One row per person: bits, or values in [0, 1].
+        users : array_like of shape (n_samples,), optional
+            Ids, integers or text, all different. With them people are recognized by id; without, by their rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+
+        Raises
+        ------
+        DataError
+            If the values do not fit the plan.
+        BudgetError
+            If some of these people were released before, or this is a search; unless ``allow_repeats`` is set.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)  # noqa: N806
+        names = getattr(self, "feature_names_in_", None)
+        people, attributes = matrix_people(self._prepared(X), self.plan_, attributes=names)
+        tags = None if users is None else REGISTER.users(user_ids(users, len(people)).tolist())
+        self._refuse_repeats(X, tags)
+        self._account.charge(self.plan_.cost, tags)
+        rows = Perturber(self.plan_, attributes).perturb(people, Keystream())
+        if self.output == "points":
+            return Coordinates.of(self.plan_).points(rows)
+        return self._integers(rows)
+
+    def fit_transform(self, X: Any, y: Any = None, *, users: ArrayLike | None = None) -> NDArray[Any]:  # noqa: N803
+        """Fit, and release the people of ``X`` once. See :meth:`transform`."""
+        released: NDArray[Any] = self.fit(X, y).transform(X, users=users)
+        return released
+
+    @property
+    def spent_(self) -> Composition:
+        """What all transforms of this object cost any one person together, at most."""
+        check_is_fitted(self)
+        return self._account.spent
+
+    def _planned(self) -> Plan:
+        """Return the plan: the one that was given, or one by the parameters."""
+        names = getattr(self, "feature_names_in_", None)
+        if self.plan is None:
+            return self._plan_by_parameters(names)
+        if not isinstance(self.plan, Plan):
+            raise ParameterError(f"plan must be a Plan, got {type(self.plan).__name__}.")
+        self._check_mechanism(self.plan.mechanism)
+        parameters = inspect.signature(type(self)).parameters
+        for name in self._PLANNED:
+            if getattr(self, name) != parameters[name].default:
+                raise ParameterError(f"{name} must be left out where a plan is given, which states it.")
+        if self.plan.n_attributes not in (None, self.n_features_in_):
+            raise ParameterError(f"X must have {self.plan.n_attributes} columns, as the plan says.")
+        return self.plan
+
+    _PLANNED: tuple[str, ...]
+
+    def _plan_by_parameters(self, names: Sequence[str] | None) -> Plan:
+        raise NotImplementedError
+
+    def _check_mechanism(self, mechanism: str) -> None:
+        raise NotImplementedError
+
+    def _prepared(self, X: Any) -> Any:  # noqa: N803
+        """Return the table with what the parameters say done to its values."""
+        raise NotImplementedError
+
+    def _integers(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
+        try:
+            return validate_data(self, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, dtype="numeric")
+        except ValueError:
+            if _is_numeric(X):
+                raise
+        # Without the original text, which quotes the value.
+        raise DataError("X must hold booleans or numbers. Encode what is text by a public list of categories.")
+
+    def _refuse_repeats(self, X: Any, users: Tags | None) -> None:  # noqa: N803
+        name, again = type(self).__name__, f"spend epsilon {self.plan_.cost.epsilon:g} again"
+        if _in_search():
+            if not self.allow_repeats:
+                raise BudgetError(
+                    f"{name} must not be searched over or cross-validated: every fold and candidate would {again}. "
+                    "Transform once, and search over the steps that follow; or set allow_repeats=True."
+                )
+            warnings.warn(
+                f"A search with {name} in it: every fold and candidate will {again}, and no spent_ adds that up.",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+        if not self.allow_repeats and multiprocessing.parent_process() is not None:
+            raise BudgetError(
+                f"{name} must transform in the main process: others cannot tell whom it released before. Transform "
+                "first, and do in parallel what follows; or set allow_repeats=True."
+            )
+        contents = REGISTER.contents(*_rising_rows(X), width=X.shape[1])
+        if not REGISTER.enter(contents, users, repeats=self.allow_repeats):
+            raise BudgetError(
+                f"{name} must see each person once, and some of these rows were transformed before: that would "
+                f"{again}. Keep the first result; pass users if equal rows are of different people; or set "
+                "allow_repeats=True."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # no seed for noise exists
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _in_search() -> bool:
+    """Return whether one of scikit-learn's searches or cross-validations is at work: it clones, splits and repeats.
+
+    By the callers, because a clone is a new object, and may be in a new process.
+    """
+    frame = sys._getframe()
+    while (caller := frame.f_back) is not None:
+        frame = caller
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("sklearn.model_selection.") and frame.f_code.co_name not in _DELEGATED:
+            return True
+    return False
+
+
+def _rising_rows(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:  # noqa: N803
+    """Return where compressed sparse rows start, their rising indices and their values, none of them zero."""
+    with np.errstate(over="ignore"):  # values that will be clipped
+        table = scipy.sparse.csr_array(X.astype(np.float32))
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    return table.indptr, table.indices, table.data
+
+
+def _is_numeric(X: Any) -> bool:  # noqa: N803
+    if scipy.sparse.issparse(X):
+        return True
+    try:
+        table = np.asarray(X)
+        if table.dtype.kind not in "biufc":
+            table.astype(np.float64)
+    except ValueError:
+        return False
+    return True
