@@ -104,12 +104,10 @@ class SketchDenoiser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def _noise(self) -> tuple[float, int]:
         """Return the variance of noise, and in how many directions it goes."""
         if (self.plan is None) == (self.noise_variance is None):
-            raise ParameterError(
-                "plan or noise_variance must be given, and not both. What is not known cannot be taken off."
-            )
+            raise ParameterError("plan or noise_variance must be given, and not both: the noise to take off.")
         if self.plan is None:
-            variance: object = self.noise_variance
-            if isinstance(variance, bool) or not isinstance(variance, Real) or not 0 < variance < np.inf:
+            variance: Any = self.noise_variance
+            if isinstance(variance, bool) or not isinstance(variance, Real) or not 0 < float(variance) < np.inf:
                 raise ParameterError(f"noise_variance must be a number > 0, got {variance!r}.")
             return float(variance), self.n_features_in_
         if not isinstance(self.plan, Plan):
@@ -117,7 +115,7 @@ class SketchDenoiser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         coordinates = Coordinates.of(self.plan)
         if coordinates.dimension != self.n_features_in_:
             raise ParameterError(
-                f"X must have {coordinates.dimension} columns by this plan, got {self.n_features_in_}. Pass points of it."
+                f"X must have {coordinates.dimension} columns by this plan, got {self.n_features_in_}. Pass its points."
             )
         return noise_variance(coordinates), directions(coordinates)
 

@@ -82,10 +82,10 @@ class RandomizedResponse(OneToOneFeatureMixin, ReleasingTransformer):  # type: i
         return Plan.of(RANDOMIZED_RESPONSE, Budget(self.epsilon), unit=self.unit, **closed)
 
     def _prepared(self, X: Any) -> Any:  # noqa: N803
-        threshold: object = self.threshold
+        threshold: Any = self.threshold
         if threshold is None:
             return X
-        if isinstance(threshold, bool) or not isinstance(threshold, Real) or not threshold >= 0:
+        if isinstance(threshold, bool) or not isinstance(threshold, Real) or not float(threshold) >= 0:
             raise ParameterError(f"threshold must be a number of at least 0, got {threshold!r}.")
         if not scipy.sparse.issparse(X):
             return np.asarray(X) > threshold

@@ -5,7 +5,7 @@ import multiprocessing
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse
@@ -24,11 +24,6 @@ from dimly.mechanisms.plan import Plan
 from dimly.privacy import Composition
 
 Output = Literal["points", "integers"]
-
-# What a search or a cross-validation passes on to the one estimator that it has fitted.
-_DELEGATED: Final = frozenset(
-    ("predict", "predict_proba", "predict_log_proba", "decision_function", "score", "score_samples", "transform")
-)
 
 
 class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -184,8 +179,12 @@ def _in_search() -> bool:
     frame = sys._getframe()
     while (caller := frame.f_back) is not None:
         frame = caller
-        module = frame.f_globals.get("__name__", "")
-        if module.startswith("sklearn.model_selection.") and frame.f_code.co_name not in _DELEGATED:
+        _, is_selection, module = frame.f_globals.get("__name__", "").partition("sklearn.model_selection.")
+        name = frame.f_code.co_name
+        # Not predict and the like, which a search passes on to the one estimator that it has fitted.
+        if is_selection and (
+            module == "_validation" or name.startswith("_fit") or (name == "fit" and "search" in module)
+        ):
             return True
     return False
 

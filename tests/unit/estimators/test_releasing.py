@@ -1,0 +1,250 @@
+"""Transformers release what publishing would, count it, and take every kind of table."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from scipy import stats
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from tests.plans import SEED
+from tests.streams import Recorded
+from tests.unit.estimators.people import people, values
+
+from dimly.analyst.coordinates import Coordinates
+from dimly.curator.publishing import publish_matrix
+from dimly.errors import DataError, ParameterError
+from dimly.estimators import PrivateProjection, RandomizedResponse
+from dimly.estimators.releasing import ReleasingTransformer
+from dimly.mechanisms import Plan
+from dimly.mechanisms.mechanism import sketching
+from dimly.privacy import Budget, compose
+
+PROJECTIONS: list[dict[str, Any]] = [
+    {},
+    {"mechanism": "hashing+laplace"},
+    {"mechanism": "sparse+gaussian", "blocks": 4, "delta": 1e-6},
+    {"mechanism": "ternary+laplace"},
+    {"resolution": 16},
+]
+RELEASING = [PrivateProjection(16), RandomizedResponse()]
+both = pytest.mark.parametrize("estimator", RELEASING, ids=lambda estimator: type(estimator).__name__)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw the same noise whenever something is released."""
+    monkeypatch.setattr("dimly.estimators.releasing.Keystream", lambda: Recorded(5))
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize("options", PROJECTIONS)
+def test_a_projection_is_what_publishing_gives(options: dict[str, Any]) -> None:
+    table = values() if options.get("resolution") else people()
+    points = PrivateProjection(16, seed=SEED, epsilon=0.7, **options)
+    integers = clone(points).set_params(output="integers", allow_repeats=True)
+    released = points.fit_transform(table)
+    published = publish_matrix(table, points.plan_, words=Recorded(5)).values
+    np.testing.assert_array_equal(integers.fit_transform(table), published)
+    coordinates = Coordinates.of(points.plan_)
+    np.testing.assert_array_equal(released, coordinates.points(published))
+    assert released.dtype == np.float32
+    assert points.bias_ == coordinates.bias
+    assert points.plan_.budget.epsilon == 0.7
+    assert points.plan_.mechanism == options.get("mechanism", "counting+laplace")
+
+
+@pytest.mark.usefixtures("recorded")
+def test_responses_are_what_publishing_gives() -> None:
+    table = people(d=61)
+    response = RandomizedResponse(epsilon=0.7, allow_repeats=True)
+    released = response.fit_transform(table)
+    published = publish_matrix(table, response.plan_, words=Recorded(5)).values
+    bits = np.unpackbits(published, axis=1, count=61, bitorder="little")
+    np.testing.assert_array_equal(released, Coordinates.of(response.plan_).points(published))
+    np.testing.assert_array_equal(response.set_params(output="integers").fit_transform(table), bits)
+
+
+@pytest.mark.usefixtures("recorded")
+@both
+def test_every_kind_of_table_is_the_same(estimator: ReleasingTransformer) -> None:
+    table = people()
+    estimator = clone(estimator).set_params(allow_repeats=True)
+    expected = estimator.fit_transform(table)
+    kinds: list[Any] = [
+        table.astype(bool),
+        table.astype(np.float32),
+        table.astype(np.float16),
+        table.tolist(),
+        np.asfortranarray(table),
+        scipy.sparse.csr_array(table),
+        scipy.sparse.csc_matrix(table.astype(float)),
+        scipy.sparse.coo_array(table.astype(bool)),
+    ]
+    for kind in kinds:
+        np.testing.assert_array_equal(estimator.transform(kind), expected)
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "ternary+laplace", "randomized-response"])
+def test_names_of_columns_are_the_attributes(mechanism: str) -> None:
+    frame = pd.DataFrame(people(d=5), columns=["tea", "jam", "rye", "oat", "fig"])
+    estimator: Any = RandomizedResponse()
+    if sketching(mechanism):
+        estimator = PrivateProjection(8, mechanism=mechanism, seed=SEED)
+    estimator.set_params(output="integers", allow_repeats=True)
+    found = estimator.fit_transform(frame)
+    expected = publish_matrix(frame.to_numpy(), estimator.plan_, attributes=frame.columns, words=Recorded(5)).values
+    if not sketching(mechanism):
+        expected = np.unpackbits(expected, axis=1, count=5, bitorder="little")
+    np.testing.assert_array_equal(found, expected)
+    assert (estimator.plan_.vocabulary is None) == (mechanism == "counting+laplace")
+    with pytest.raises(ValueError, match="feature names should match"):
+        estimator.transform(frame[frame.columns[::-1]])
+
+
+def test_fitting_learns_nothing_but_the_columns() -> None:
+    plans = {PrivateProjection(16, seed=SEED).fit(table).plan_.digest for table in (people(), people(3), 0 * people())}
+    assert len(plans) == 1
+    projection = PrivateProjection(16)
+    assert projection.fit(people()).plan_.digest != projection.fit(people()).plan_.digest  # a fresh seed each time
+
+
+@both
+def test_noise_is_fresh_and_of_the_plan(estimator: ReleasingTransformer) -> None:
+    # Of nobody's attributes a point is noise alone, of squared norm bias_. P(false alarm) < 1e-6; 20 % less must fail.
+    fitted = clone(estimator).set_params(allow_repeats=True).fit(people())
+    nobody = np.zeros((4_000, 60))
+    first, second = fitted.transform(nobody), fitted.transform(nobody)
+    assert (first != second).any(axis=1).mean() > 0.9
+    norms = (np.concatenate([first, second]).astype(float) ** 2).sum(axis=1)
+    limit = stats.norm.isf(1e-6 / 2) * norms.std() / np.sqrt(len(norms))
+    assert abs(norms.mean() - fitted.bias_) < limit
+    assert 0.2 * fitted.bias_ > 2 * limit
+
+
+@both
+def test_every_transform_is_counted(estimator: ReleasingTransformer) -> None:
+    estimator = clone(estimator).set_params(epsilon=0.5)
+    with pytest.raises(NotFittedError):
+        estimator.spent_  # noqa: B018
+    assert estimator.fit(people()).spent_.epsilon == 0.0
+    for n in (1, 2, 3):
+        estimator.transform(people())  # other people, but that cannot be known
+        assert (estimator.spent_.epsilon, estimator.spent_.n_costs) == (0.5 * n, n)
+    estimator.fit(people())
+    assert estimator.spent_.epsilon == 1.5
+    with pytest.raises(DataError):
+        estimator.transform(2 * people())
+    assert estimator.spent_.epsilon == 1.5
+    assert clone(estimator).fit(people()).spent_.epsilon == 0.0
+
+
+def test_people_with_ids_share_what_they_cost() -> None:
+    projection = PrivateProjection(16, epsilon=0.5, mechanism="hashing+gaussian", delta=1e-7, allow_repeats=True)
+    projection.fit(people())
+    ids = [f"share {i}" for i in range(80)]
+    projection.transform(people(), users=ids[:40])
+    projection.transform(people(), users=ids[40:])
+    assert projection.spent_.n_costs == 1
+    projection.transform(people(), users=ids[20:60])
+    assert projection.spent_.n_costs == 2
+    projection.transform(people())  # might be anybody
+    spent = projection.spent_
+    assert (spent.n_costs, spent.epsilon) == (3, 1.5)
+    assert spent.epsilon == compose([projection.plan_.cost] * 3, delta=1e-6, method="sum").epsilon
+    assert spent.delta == pytest.approx(3e-7)
+    copy = pickle.loads(pickle.dumps(projection))  # noqa: S301
+    assert copy.spent_ == spent
+    copy.transform(people(), users=ids[:40])
+    assert copy.spent_.n_costs == 4
+
+
+@both
+def test_pickles_hold_nothing_to_recognize_people_by(estimator: ReleasingTransformer) -> None:
+    estimator = clone(estimator).fit(people())
+    estimator.transform(people(), users=[f"{type(estimator)} {i}" for i in range(40)])
+    estimator.transform(people())
+    assert not pickle.loads(pickle.dumps(estimator))._account._users  # noqa: S301
+
+
+def test_plans_made_beforehand() -> None:
+    plan = Plan.of("hashing+laplace", Budget(2.0), k=24)
+    projection = PrivateProjection(plan=plan)
+    assert projection.fit_transform(people()).shape == (40, 24)
+    assert projection.plan_ is plan
+    flips = Plan.of("randomized-response", Budget(2.0), n_attributes=60)
+    assert RandomizedResponse(plan=flips).fit_transform(people()).shape == (40, 60)
+    with pytest.raises(ParameterError, match="epsilon must be left out where a plan is given"):
+        PrivateProjection(plan=plan, epsilon=2.0).fit(people())
+    with pytest.raises(ParameterError, match="mechanism must be one that sketches"):
+        PrivateProjection(plan=flips).fit(people())
+    with pytest.raises(ParameterError, match="mechanism must be randomized-response"):
+        RandomizedResponse(plan=plan).fit(people())
+    with pytest.raises(ParameterError, match="X must have 60 columns"):
+        RandomizedResponse(plan=flips).fit(people(d=61))
+    with pytest.raises(ParameterError, match="plan must be a Plan, got str"):
+        PrivateProjection(plan="plan.json").fit(people())  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="mechanism must be one that sketches"):
+        PrivateProjection(mechanism="noisy-distances").fit(people())
+
+
+@both
+def test_tables_of_other_values_are_refused(estimator: ReleasingTransformer) -> None:
+    estimator = clone(estimator).fit(people())
+    for wrong in (people() - 1, people() + 1, people() * 0.5, scipy.sparse.csr_array(people() * 3)):
+        with pytest.raises(DataError, match="must"):
+            estimator.transform(wrong)
+    for call in (estimator.fit, estimator.transform):
+        with pytest.raises(ValueError, match="contains NaN"):
+            call(np.full((3, 60), np.nan))
+        secret = people().astype(object)
+        secret[0, 0] = "a secret"
+        for table in (secret, secret.astype(str), pd.DataFrame(secret)):
+            with pytest.raises(DataError, match="X must hold booleans or numbers") as raised:
+                call(table)
+            assert raised.value.__suppress_context__ or raised.value.__context__ is None
+    with pytest.raises(DataError, match="users must all be different"):
+        estimator.transform(people(), users=[1] * 40)
+    with pytest.raises(ParameterError, match="output must be points or integers"):
+        clone(estimator).set_params(output="bits").fit(people())
+
+
+@pytest.mark.usefixtures("recorded")
+def test_values_are_clipped_or_cut_if_asked_for() -> None:
+    table = 3 * values() - 1
+    clipping = PrivateProjection(16, resolution=8, clip=True, allow_repeats=True, seed=SEED)
+    expected = clipping.fit_transform(np.clip(table, 0, 1))
+    np.testing.assert_array_equal(clipping.transform(table), expected)
+    np.testing.assert_array_equal(clipping.transform(scipy.sparse.csc_array(table)), expected)
+    cutting = RandomizedResponse(threshold=0.3, allow_repeats=True)
+    expected = cutting.fit_transform(table > 0.3)
+    np.testing.assert_array_equal(cutting.transform(table), expected)
+    np.testing.assert_array_equal(cutting.transform(scipy.sparse.csr_matrix(table)), expected)
+    for wrong in (-1, "0.5", True, float("nan")):
+        with pytest.raises(ParameterError, match="threshold must be a number of at least 0"):
+            cutting.set_params(threshold=wrong).transform(table)
+
+
+def test_names_and_frames_out() -> None:
+    frame = pd.DataFrame(people(d=3), columns=["tea", "jam", "rye"], index=range(100, 140))
+    projection = PrivateProjection(4, allow_repeats=True).set_output(transform="pandas")
+    found = projection.fit_transform(frame)
+    assert list(found.columns) == [f"privateprojection{i}" for i in range(4)]
+    assert list(found.index) == list(frame.index)
+    response = RandomizedResponse(output="integers", allow_repeats=True).set_output(transform="pandas")
+    assert list(response.fit_transform(frame).columns) == ["tea", "jam", "rye"]
+    assert response.get_feature_names_out().tolist() == ["tea", "jam", "rye"]
+
+
+def test_a_pipeline_transforms_new_people() -> None:
+    pipeline = make_pipeline(PrivateProjection(16, epsilon=2.0), KMeans(2, n_init=1, random_state=0))
+    labels = pipeline.fit_predict(people())
+    assert labels.shape == (40,)
+    assert pipeline.predict(people(7)).shape == (7,)
+    assert pipeline[0].spent_.epsilon == 4.0
