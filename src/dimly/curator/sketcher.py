@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +76,8 @@ class Sketcher:
         self._vocabulary = listed if plan.vocabulary is None else plan.vocabulary.resolve(listed)
         self._positions: dict[str, int] | None = None
         self._rows: Rows | None = None
+        self._derive: Callable[[Sequence[str]], Rows] | None = None
+        self._resolution = plan.resolution
         if self._vocabulary is not None and not self._vocabulary.is_numbered:
             self._positions = {text: position for position, text in enumerate(self._vocabulary)}
         if plan.projection is None:
@@ -197,22 +199,19 @@ class Sketcher:
 
     def _sketch(self, attributes: Attributes, words: WordSource) -> NDArray[Any]:
         """Return a sketch with noise from ``words``: for tests alone anything but a fresh keystream."""
-        held = _steps(attributes, self.plan.resolution)
-        texts = list(held)
+        held = _steps(attributes, self._resolution)
         positions: NDArray[np.int64] | None = None
         if self._vocabulary is not None:
-            places = list(map(self._position, texts))
-            if -1 in places:
-                texts = [text for text, place in zip(texts, places, strict=True) if place >= 0]
-                places = [place for place in places if place >= 0]
-            positions = np.array(places, np.int64)
-        values = None if self.plan.resolution == 1 else np.array([held[text] for text in texts], np.int64)
-        if self.plan.projection is None:
+            places = {text: place for text in held if (place := self._position(text)) >= 0}
+            held = {text: held[text] for text in places} if len(places) < len(held) else held
+            positions = np.array(list(places.values()), np.int64)
+        values = None if self._resolution == 1 else np.array(list(held.values()), np.int64)
+        if self._derive is None:
             assert positions is not None  # noqa: S101 - such a plan has a vocabulary
             person = People(np.array([0, len(positions)]), positions, None)
             row: NDArray[Any] = self._perturber.perturb(person, words)[0]
             return row
-        rows = self._derive(texts) if self._rows is None or positions is None else self._rows.take(positions)
+        rows = self._derive(list(held)) if self._rows is None or positions is None else self._rows.take(positions)
         return self._perturber.perturb_one(rows, values, words)
 
     def _position(self, text: str) -> int:

@@ -136,12 +136,12 @@ class Projection:
         """Return the first bytes of each attribute's stream, one attribute a row."""
         size = struct.pack("<II", self.k, self.blocks)
         base = hashlib.shake_256(b"dimly/1\0" + self.family.encode() + b"\0" + size + self.seed)
+        try:
+            names = [attribute.encode() for attribute in attributes]
+        except (AttributeError, UnicodeEncodeError):
+            raise ParameterError("attributes must be text. Use attribute_text.") from None
         digests = []
-        for attribute in attributes:
-            try:
-                name = attribute.encode()
-            except (AttributeError, UnicodeEncodeError):
-                raise ParameterError("attributes must be text. Use attribute_text.") from None
+        for name in names:
             state = base.copy()
             state.update(len(name).to_bytes(4, "little") + name)
             digests.append(state.digest(length))
