@@ -119,7 +119,7 @@ def hashed_entries(
     """Decode streams, one attribute a row: columns (u64 · width) >> 64, plus ``stride`` for each block, then signs.
 
     The product of 64 and 32 bits in two halves that cannot overflow. One pass instead of a dozen over small arrays: of
-    twenty attributes, as one person may have, in 2 microseconds instead of 12.
+    twenty attributes, as one person may have, in 4 microseconds instead of 16.
     """
     half, low_half, factor = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(width)
     d, s = columns.shape

@@ -114,7 +114,7 @@ class Rows(ABC):
     def total(self, values: Integers | None = None) -> IntArray:
         """Return the exact integer sketch of one person who has all of these attributes.
 
-        As :meth:`project` for that person, in a tenth of the time where the attributes are few.
+        As :meth:`project` for that person, in a quarter of the time where the attributes are few.
 
         Parameters
         ----------

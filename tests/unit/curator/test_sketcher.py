@@ -131,7 +131,7 @@ def test_what_is_no_list_is_refused(attributes: Any) -> None:
         Sketcher(plan_of("counting+laplace")).sketch(attributes)
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), "0.123", None, 1j])
+@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), "0.123", None, 1j, np.complex128(1), np.timedelta64(1)])
 def test_values_out_of_range_are_refused_without_a_word_of_them(value: Any) -> None:
     with pytest.raises(DataError, match=r"must be numbers in \[0, 1\]") as raised:
         Sketcher(plan_of("counting+laplace")).sketch({"secret": value})
@@ -203,6 +203,20 @@ def test_a_release_from_devices_alone(charged: dict[str, Any], tmp_path: Path) -
     assert grown.users.tolist() == ["ada", "bob", "cy", "dan"]
     assert spent(charged) == plan.cost.epsilon
     assert Ledger(charged["ledger"]).status("visits").charges[-1].cost is None
+
+
+@pytest.mark.parametrize("mechanism", ["ternary+laplace", "randomized-response"])
+def test_a_listed_vocabulary_goes_with_the_release(mechanism: str, charged: dict[str, Any], tmp_path: Path) -> None:
+    catalog = ["tea", "jam", "rye"]
+    more = {"k": 8} if mechanism == "ternary+laplace" else {}
+    plan = Plan.of(mechanism, Budget(1.0), vocabulary=catalog, **more)
+    sketcher = Sketcher(plan, vocabulary=catalog)
+    for who, create in (("ada", True), ("bob", False)):
+        sketcher.merge_into(
+            tmp_path / "out", {who: sketcher.sketch(["jam", "oat"])}, create=create, roster=[who], **charged
+        )
+    release = open_release(tmp_path / "out", verify=True)
+    assert release.attribute(["ada", "bob"], "jam").value.shape == (2,)
 
 
 def test_nobody_comes_twice_except_for_the_full_price(charged: dict[str, Any], tmp_path: Path) -> None:
