@@ -22,6 +22,12 @@ def test_plans_do_not_load_the_accountant() -> None:
     assert done.stdout.strip() == "False"
 
 
+def test_devices_load_no_databases() -> None:
+    code = "import sys, dimly; dimly.Sketcher; print([m for m in ('duckdb', 'pyarrow', 'sklearn') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize("name", dimly.__all__)
 def test_every_name_is_there(name: str) -> None:
     assert getattr(dimly, name) is not None

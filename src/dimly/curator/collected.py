@@ -1,7 +1,9 @@
-"""Sketches that were made one by one, as a table of the engine: nothing is left to perturb."""
+"""Sketches that were made one by one become part of a release: nothing is left to perturb."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -9,9 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dimly.curator.engine import Parts
+from dimly.curator.growing import Base
 from dimly.curator.people import user_ids
+from dimly.curator.progress import Silence
 from dimly.curator.pseudonyms import Pseudonyms
+from dimly.curator.publishing_tables import Charging, Public, Published, publish_folder
+from dimly.curator.resources import Resources
 from dimly.errors import DataError
+from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
 from dimly.release.layout import UserType, layout_of
 from dimly.release.sketches import published_layout
@@ -110,6 +117,37 @@ class Collected:
     def diagnostics(self) -> dict[str, int]:
         """Return private figures about the table: there are none."""
         return {}
+
+
+def merge(
+    pairs: Iterable[tuple[Any, Any]],
+    plan: Plan,
+    *,
+    release: Path,
+    out: Path | None,
+    create: bool,
+    charging: tuple[Path, str, str | None],
+    vocabulary: Vocabulary | None,
+    roster: Iterable[Any] | None,
+    nothing: Callable[[], NDArray[Any]],
+    pseudonyms: str | os.PathLike[str] | None,
+) -> Published:
+    """Publish sketches together with those of a release: :meth:`~dimly.curator.sketcher.Sketcher.merge_into`."""
+    base = None if create else Base(release, plan, replace=out is not None)
+    keyed = None if pseudonyms is None else Pseudonyms.from_file(pseudonyms)
+    table = Collected.of(pairs, plan, roster=roster, nothing=nothing, pseudonyms=keyed)
+    return publish_folder(
+        table.opened,
+        plan,
+        out=release if out is None else out,
+        public=Public("found" if roster is None else "given", vocabulary, keyed is not None),
+        charging=Charging(*charging),
+        resources=Resources.of(),
+        progress=Silence(),
+        overwrite=base is not None and out is None,
+        base=base,
+        filling=table.fill,
+    )
 
 
 def _row(row: Any, plan: Plan) -> NDArray[Any]:

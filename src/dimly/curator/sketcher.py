@@ -4,24 +4,21 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.curator.collected import Collected
-from dimly.curator.growing import Base
 from dimly.curator.people import People
 from dimly.curator.perturbing import Perturber
-from dimly.curator.progress import Silence
-from dimly.curator.pseudonyms import Pseudonyms
-from dimly.curator.publishing_tables import Charging, Public, Published, publish_folder
 from dimly.curator.randomness import Keystream, WordSource
-from dimly.curator.resources import Resources
 from dimly.errors import DataError, ParameterError, PrivacyWarning
 from dimly.mechanisms.attributes import Vocabulary, attribute_text
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.rows import Rows
+
+if TYPE_CHECKING:
+    from dimly.curator.publishing_tables import Published
 
 PathLike = str | os.PathLike[str]
 Attributes = Iterable[object] | Mapping[Any, Any]
@@ -128,7 +125,7 @@ class Sketcher:
         out: PathLike | None = None,
         roster: Iterable[Any] | None = None,
         pseudonyms: PathLike | None = None,
-    ) -> Published:
+    ) -> "Published":
         """Publish sketches that were made one by one, together with those of a release folder.
 
         A person's sketch spends the plan's cost for that person, once: so that the ledger charges the plan once for a
@@ -172,26 +169,20 @@ class Sketcher:
         """
         if create and out is not None:
             raise ParameterError("out must be left out with create, which makes the release itself.")
-        base = None if create else Base(Path(release), self.plan, replace=out is not None)
+        from dimly.curator.collected import merge  # noqa: PLC0415 - devices need no databases
+
         pairs = sketches.items() if isinstance(sketches, Mapping) else sketches
-        table = Collected.of(
+        published = merge(
             pairs,
             self.plan,
+            release=Path(release),
+            out=None if out is None else Path(out),
+            create=create,
+            charging=(Path(ledger), dataset, recipient),
+            vocabulary=self._vocabulary,
             roster=roster,
             nothing=lambda: self.sketch(()),
-            pseudonyms=None if pseudonyms is None else Pseudonyms.from_file(pseudonyms),
-        )
-        published = publish_folder(
-            table.opened,
-            self.plan,
-            out=Path(release if out is None else out),
-            public=Public("found" if roster is None else "given", self._vocabulary, pseudonyms is not None),
-            charging=Charging(Path(ledger), dataset, recipient),
-            resources=Resources.of(),
-            progress=Silence(),
-            overwrite=base is not None and out is None,
-            base=base,
-            filling=table.fill,
+            pseudonyms=pseudonyms,
         )
         for text in published.warnings:
             warnings.warn(text, PrivacyWarning, stacklevel=2)

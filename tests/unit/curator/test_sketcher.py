@@ -208,7 +208,7 @@ def test_a_release_from_devices_alone(charged: dict[str, Any], tmp_path: Path) -
 @pytest.mark.parametrize("mechanism", ["ternary+laplace", "randomized-response"])
 def test_a_listed_vocabulary_goes_with_the_release(mechanism: str, charged: dict[str, Any], tmp_path: Path) -> None:
     catalog = ["tea", "jam", "rye"]
-    more = {"k": 8} if mechanism == "ternary+laplace" else {}
+    more: dict[str, Any] = {"k": 8} if mechanism == "ternary+laplace" else {}
     plan = Plan.of(mechanism, Budget(1.0), vocabulary=catalog, **more)
     sketcher = Sketcher(plan, vocabulary=catalog)
     for who, create in (("ada", True), ("bob", False)):
