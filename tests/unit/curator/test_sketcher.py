@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from tests.folders import small_parts
 from tests.plans import N_ATTRIBUTES, plan_of
 from tests.releases import PEOPLE, READABLE, SKETCHING
 from tests.streams import NO_NOISE, Recorded
@@ -23,6 +24,8 @@ from dimly.mechanisms import Plan
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.verify import verify
+
+__all__ = ["small_parts"]  # a fixture
 
 
 def held(row: Any) -> list[int]:
@@ -171,6 +174,7 @@ def quietly(call: Any, *arguments: Any, **options: Any) -> Any:
         return call(*arguments, **options)
 
 
+@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "randomized-response"])
 def test_sketches_from_devices_join_a_release(mechanism: str, charged: dict[str, Any], tmp_path: Path) -> None:
     plan, out = plan_of(mechanism), tmp_path / "release"
@@ -178,14 +182,14 @@ def test_sketches_from_devices_join_a_release(mechanism: str, charged: dict[str,
     before = np.array(open_release(out).values)
     sketcher = Sketcher(plan)
     # As they come over a wire: JSON, in the order of arrival.
-    wire = json.dumps({str(user): sketcher.sketch(held(PEOPLE[user])).tolist() for user in (14, 12, 13)})
+    wire = json.dumps({str(user): sketcher.sketch(held(PEOPLE[user])).tolist() for user in range(29, 11, -1)})
     sketches = {int(user): row for user, row in json.loads(wire).items()}
     published = quietly(sketcher.merge_into, out, sketches, recipient="the university", **charged)
-    assert (published.n_users, published.cost) == (13, None)
+    assert (published.n_users, published.cost) == (28, None)
     grown = open_release(out, verify=True)
-    assert grown.users.tolist() == [*range(10), 12, 13, 14]
+    assert grown.users.tolist() == [*range(10), *range(12, 30)]
     np.testing.assert_array_equal(grown.values[:10], before)
-    np.testing.assert_array_equal(grown.values[10:], [sketches[user] for user in (12, 13, 14)])
+    np.testing.assert_array_equal(grown.values[10:], [sketches[user] for user in range(12, 30)])
     assert spent(charged) == plan.cost.epsilon
     verify(out)
 
