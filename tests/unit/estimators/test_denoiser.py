@@ -6,7 +6,7 @@ from sklearn.cluster import KMeans
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from tests.plans import plan_of
-from tests.streams import NO_NOISE
+from tests.streams import NO_NOISE, Recorded
 
 from dimly.analyst import Release
 from dimly.analyst.coordinates import Coordinates
@@ -23,7 +23,7 @@ TABLE = KINDS ^ (np.random.default_rng(31).random(KINDS.shape) < 0.1)
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+laplace", "randomized-response"])
 def test_it_is_the_denoiser_of_a_release(mechanism: str) -> None:
     plan = plan_of(mechanism)
-    sketches = publish_matrix(TABLE, plan)
+    sketches = publish_matrix(TABLE, plan, words=Recorded(9))
     points = Coordinates.of(plan).points(sketches.values)
     found = SketchDenoiser(plan).fit(points)
     expected = Release(sketches).denoiser
@@ -41,7 +41,7 @@ def test_all_noise_becomes_nearly_one_point() -> None:
 
 def test_wide_points_keep_their_strongest_directions(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of("randomized-response")
-    points = Coordinates.of(plan).points(publish_matrix(TABLE, plan).values)
+    points = Coordinates.of(plan).points(publish_matrix(TABLE, plan, words=Recorded(9)).values)
     expected = SketchDenoiser(plan).fit(points)
     monkeypatch.setattr("dimly.estimators.denoiser._WIDEST", 50)
     monkeypatch.setattr("dimly.estimators.denoiser._RANK", 10)
