@@ -61,8 +61,7 @@ class Denoiser:
         How much of a person's squared length beyond the denoised point belongs to his distance from others, from 0 to
         1/2; see :func:`worth_of_rest`.
     missed : float
-        Variance that is not noise in the directions that are not kept, as a multiple of the noise's. Large only where
-        not all directions were searched.
+        Variance that is not noise in the directions that were not searched, as a multiple of the noise's.
 
     Examples
     --------
@@ -265,7 +264,8 @@ def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> tu
     fourth = ((rest - rest.mean()) ** 4).mean() / max(spread**2, 1e-30)
     noise *= 1 + 2 * (max(fourth - 1, 0.0) / len(rest)) ** 0.5
     believed = float(np.clip(1 - noise / max(spread, 1e-30), 0.0, 1.0))
-    missed = float(outside / (v * (k - len(gains)))) if k > len(gains) else 0.0
+    searched = coordinates.dimension > _WIDEST  # what is not kept was not looked at, and is no proof of noise
+    missed = float(outside / (v * (k - len(gains)))) if searched else 0.0
     return (believed / 2 if believed >= _LEAST_BELIEVED else 0.0), missed
 
 

@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]
 """Told how much is done, and how much there is to do."""
 Positions = NDArray[np.int64]
 
-_MOST_MISSED = 0.75
+_MOST_MISSED = 0.3
 _BLOCK = 1 << 18  # published numbers; as floats 1 MB
 
 

@@ -194,5 +194,5 @@ def test_what_was_not_searched_is_not_thrown_away(monkeypatch: pytest.MonkeyPatc
     for epsilon, searched_enough in ((1.0, True), (8.0, False)):
         release = dimly.publish(people, Plan.of("randomized-response", Budget(epsilon), n_attributes=200))
         assert release.denoiser.rank > 0
-        assert (release.denoiser.missed < 0.75) == searched_enough
+        assert (release.denoiser.missed < 0.3) == searched_enough
         assert release.neighbors(0, n=5).denoised == searched_enough
