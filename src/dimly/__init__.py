@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ReleaseError,
     )
     from dimly.mechanisms import MECHANISMS, Plan, Vocabulary, best_k
+    from dimly.planner import advise, plan
     from dimly.privacy import (
         Budget,
         Composition,
@@ -47,6 +48,7 @@ _HOME = {
     "api": ("open_release", "publish"),
     "curator.sketcher": ("Sketcher",),
     "mechanisms": ("MECHANISMS", "Plan", "Vocabulary", "best_k"),
+    "planner": ("advise", "plan"),
     "privacy": (
         "Budget",
         "Composition",
@@ -79,6 +81,7 @@ __all__ = [
     "Sketcher",
     "Vector",
     "Vocabulary",
+    "advise",
     "best_k",
     "combine",
     "compose",
@@ -87,6 +90,7 @@ __all__ = [
     "gaussian_scale",
     "laplace_scale",
     "open_release",
+    "plan",
     "publish",
 ]
 

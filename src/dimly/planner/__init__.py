@@ -1,0 +1,20 @@
+"""The choice: from a budget and a purpose to a plan, with predicted errors and a verdict. Looks at no data."""
+
+from dimly.planner.advice import Advice, advise, plan
+from dimly.planner.candidates import Candidate, LeftOut
+from dimly.planner.crossovers import crossover_attributes, crossover_distance, crossover_users, least_distance
+from dimly.planner.scales import Scales, plan_scales
+
+__all__ = [
+    "Advice",
+    "Candidate",
+    "LeftOut",
+    "Scales",
+    "advise",
+    "crossover_attributes",
+    "crossover_distance",
+    "crossover_users",
+    "least_distance",
+    "plan",
+    "plan_scales",
+]

@@ -1,0 +1,282 @@
+"""From a budget and a purpose to a plan: the choice, its reason, and what it will be good for."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dimly.errors import ParameterError, PrivacyWarning
+from dimly.mechanisms.plan import Plan
+from dimly.planner.candidates import Candidate, LeftOut, candidates, judged
+from dimly.planner.meaning import doubts, meaning
+from dimly.planner.paper import PaperRule, paper_rules
+from dimly.planner.question import DEFAULT_DISTANCE, Purpose, Question, Values
+from dimly.planner.verdicts import Needed, Verdict, clarity, needed, verdict
+from dimly.privacy import Budget, Unit
+
+_PAIRS: dict[Verdict, str] = {
+    "good": "single pairs can be told apart",
+    "coarse": "groups can be told apart, single pairs cannot",
+    "not feasible": "not even groups can be told apart",
+}
+_WHAT: dict[tuple[Purpose, Verdict], str] = {
+    **{("distances", verdict): text for verdict, text in _PAIRS.items()},
+    ("neighbors", "good"): "whoever is found is much nearer than others",
+    ("neighbors", "coarse"): "whoever is found is of the right kind at best, and seldom the nearest",
+    ("neighbors", "not feasible"): "whoever is found might as well be anybody",
+    ("segments", "good"): "groups this far apart will be found",
+    ("segments", "coarse"): "groups this far apart will be found in part, and only among thousands of people",
+    ("segments", "not feasible"): "groups this far apart will not be found",
+}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A plan, what was weighed against it, and what it will be good for. Made by :func:`advise`.
+
+    Attributes
+    ----------
+    plan : Plan
+        The choice, ready to publish by.
+    candidates : tuple of Candidate
+        Every mechanism that could serve, the best first; the first one is the choice.
+    left_out : tuple of LeftOut
+        The others, and why.
+    question : Question
+        What was asked, as it was understood.
+    """
+
+    plan: Plan
+    candidates: tuple[Candidate, ...]
+    left_out: tuple[LeftOut, ...]
+    question: Question
+
+    @property
+    def chosen(self) -> Candidate:
+        """The choice, with its predicted errors."""
+        return self.candidates[0]
+
+    @property
+    def stderr(self) -> float:
+        """Predicted standard error of a squared distance of far pairs."""
+        return self.chosen.stderr_high
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the plan is worth it: ``good``, ``coarse`` or ``not feasible``; thresholds in docs/planning.md."""
+        return verdict(clarity(self.question, self.chosen.blur), self.question.purpose)
+
+    @cached_property
+    def needed(self) -> Needed:
+        """The smallest ε for a coarse and for a good verdict; computed when asked for."""
+        return needed(self.question)
+
+    @property
+    def words(self) -> str:
+        """The verdict and the smallest ε that would do, in a sentence or two."""
+        what = _WHAT[self.question.purpose, self.verdict]
+        return f"{self.verdict.capitalize()}: {what}. {_needed_words(self.needed)}"
+
+    @property
+    def reason(self) -> str:
+        """Why this mechanism and no other."""
+        return _reason(self.candidates, self.question)
+
+    @cached_property
+    def paper(self) -> tuple[PaperRule, ...]:
+        """The paper's two rules for k beside ours, for its own mechanism."""
+        return paper_rules(self.question)
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        """What the plan's ε and δ mean, in words."""
+        cost = self.plan.cost
+        return meaning(Budget(cost.epsilon, cost.delta), unit=self.plan.unit, weight=self.question.weight)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What the curator should think about again."""
+        return doubts(self.question, self.plan)
+
+
+def advise(
+    budget: Budget,
+    *,
+    purpose: Purpose = "distances",
+    n_attributes: int | None = None,
+    n_users: int | None = None,
+    distance: float | tuple[float, float] = DEFAULT_DISTANCE,
+    weight: float | None = None,
+    values: Values = "bits",
+    mechanisms: Sequence[str] | None = None,
+    max_bytes_per_user: int | None = None,
+    vocabulary: Iterable[object] | None = None,
+    resolution: int | None = None,
+    unit: Unit = "attribute",
+    seed: bytes | str | None = None,
+) -> Advice:
+    """Return the best plan for a purpose, with everything that was weighed. Looks at no data.
+
+    Everything stated must be public knowledge, or chosen before the private table was looked at.
+
+    Parameters
+    ----------
+    budget : Budget
+        What one unit of one person may cost.
+    purpose : {"distances", "neighbors", "segments"}, default="distances"
+        What the release is for. Segments are looked for among denoised sketches, for which a larger k is better, and
+        neighbors are near pairs; see docs/planning.md.
+    n_attributes : int, optional
+        How many attributes there are; needed by randomized response, noisy-distances and families whose rows differ.
+    n_users : int, optional
+        How many people there will be, about.
+    distance : float or (low, high), default=400
+        Squared distances of near and of far pairs (of bits: attributes in which they differ); for segments, of people
+        of one group and of two. One number is that of far pairs, and near ones differ in half as much.
+    weight : float, optional
+        Attributes of a person, about. Without it far pairs are taken to share nothing.
+    values : {"bits", "unit"}, default="bits"
+        Zeros and ones, or values in [0, 1].
+    mechanisms : sequence of str, optional
+        Those to choose from; all by default.
+    max_bytes_per_user : int, optional
+        Largest size of one person's published numbers.
+    vocabulary : iterable of attributes, optional
+        Public list of the attributes, to which the plan is then closed. Without it, a plan that needs a closed list
+        takes the attributes to be "0", "1", …
+    resolution : int, optional
+        Steps of a value in [0, 1]; 16 by default.
+    unit : {"attribute", "column"}, default="attribute"
+        What is protected.
+    seed : 32 bytes or 64 hexadecimal digits, optional
+        Public seed of the projection; fresh by default.
+
+    Returns
+    -------
+    Advice
+        Its ``plan`` is what :func:`plan` returns.
+
+    Raises
+    ------
+    ParameterError
+        If no mechanism can serve, or the arguments do not fit each other.
+
+    Examples
+    --------
+    >>> found = advise(Budget(1.0), n_attributes=100_000, distance=(100, 800))
+    >>> found.plan.mechanism, found.verdict
+    ('counting+laplace', 'good')
+    """
+    question = Question.of(
+        budget,
+        purpose=purpose,
+        n_attributes=n_attributes,
+        vocabulary=vocabulary,
+        n_users=n_users,
+        distance=distance,
+        weight=weight,
+        values=values,
+        resolution=resolution,
+        unit=unit,
+        mechanisms=mechanisms,
+        max_bytes_per_user=max_bytes_per_user,
+    )
+    return answer(question, seed=seed)
+
+
+def answer(question: Question, *, seed: bytes | str | None = None) -> Advice:
+    """Return the advice on a question that was checked."""
+    able, unable = candidates(question)
+    for position, one in enumerate(able):
+        try:
+            made = one.plan(question, seed=seed)
+        except ParameterError as error:
+            if seed is not None and str(error).startswith("seed"):
+                raise
+            unable.append(LeftOut(one.mechanism, str(error)))
+            continue
+        # From here on with the noise that will be sampled, and rows as they were drawn.
+        exact = judged(one, made.error, question, one.blur)
+        return Advice(made, (exact, *able[position + 1 :]), tuple(unable), question)
+    reasons = "; ".join(f"{mechanism}: {reason.removesuffix('.')}" for mechanism, reason in unable)
+    raise ParameterError(f"mechanisms must include one that can serve, got none. {reasons}.")
+
+
+def plan(
+    budget: Budget,
+    *,
+    purpose: Purpose = "distances",
+    n_attributes: int | None = None,
+    n_users: int | None = None,
+    distance: float | tuple[float, float] = DEFAULT_DISTANCE,
+    weight: float | None = None,
+    values: Values = "bits",
+    mechanisms: Sequence[str] | None = None,
+    max_bytes_per_user: int | None = None,
+    vocabulary: Iterable[object] | None = None,
+    resolution: int | None = None,
+    unit: Unit = "attribute",
+    seed: bytes | str | None = None,
+) -> Plan:
+    """Return the best plan for a purpose. :func:`advise` takes the same arguments, and tells the rest.
+
+    Warns if the plan is not feasible, or δ is not well below 1/n.
+
+    Examples
+    --------
+    >>> plan(Budget(4.0), n_attributes=700).mechanism
+    'randomized-response'
+    >>> chosen = plan(Budget(4.0), n_attributes=100_000)
+    >>> chosen.mechanism, chosen.projection.k
+    ('counting+laplace', 1670)
+    """
+    found = advise(
+        budget,
+        purpose=purpose,
+        n_attributes=n_attributes,
+        n_users=n_users,
+        distance=distance,
+        weight=weight,
+        values=values,
+        mechanisms=mechanisms,
+        max_bytes_per_user=max_bytes_per_user,
+        vocabulary=vocabulary,
+        resolution=resolution,
+        unit=unit,
+        seed=seed,
+    )
+    for text in found.doubts:
+        warnings.warn(text, PrivacyWarning, stacklevel=2)
+    if found.verdict == "not feasible":
+        warnings.warn(found.words, UserWarning, stacklevel=2)
+    return found.plan
+
+
+def _needed_words(least: Needed) -> str:
+    if least.coarse is None:
+        return "No epsilon up to 32 would do."
+    coarse = f"The smallest epsilon that would do is {least.coarse:g} for a coarse picture"
+    if least.good is None:
+        return f"{coarse}; for a good one none up to 32 would."
+    return f"{coarse}, and {least.good:g} for a good one."
+
+
+def _reason(able: Sequence[Candidate], question: Question) -> str:
+    first, *others = able
+    what = f"standard error {_number(first.stderr_high)} at squared distance {question.high:g}"
+    if not others:
+        return f"{first.mechanism} is the only one that can serve: {what}."
+    second = others[0]
+    if question.purpose == "distances":
+        return (
+            f"{first.mechanism} has the smallest error, {what}; the next is {second.mechanism} with "
+            f"{_number(second.stderr_high)}."
+        )
+    return (
+        f"{first.mechanism} shows {question.purpose} best once denoised; {second.mechanism}, the next, is "
+        f"{second.blur / first.blur:.2f} times as blurred. Single pairs: {what}."
+    )
+
+
+def _number(error: float) -> str:
+    return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"

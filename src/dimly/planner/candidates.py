@@ -1,0 +1,309 @@
+"""Every mechanism that could serve, at its best k, with what it would be good for; and why the others could not."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any, Literal, NamedTuple
+
+from dimly.errors import ParameterError
+from dimly.mechanisms.dimension import nominal_noise
+from dimly.mechanisms.drafts import distance_sensitivity
+from dimly.mechanisms.error_models import (
+    CountingError,
+    ErrorModel,
+    FlippedBitsError,
+    Noise,
+    NoisyDistanceError,
+    SignedSketchError,
+)
+from dimly.mechanisms.families import family_named
+from dimly.mechanisms.mechanism import (
+    DEFAULT_BLEND,
+    NOISY_DISTANCES,
+    RANDOMIZED_RESPONSE,
+    Sketching,
+    sketch_error,
+    sketching,
+)
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.randomized_response import BitFlip
+from dimly.mechanisms.rounded_gaussian import gaussian_moments
+from dimly.planner.purposes import RESPONSE, WIDER, ranking_probability
+from dimly.planner.question import Question
+from dimly.privacy import VALUES_MOVED, Budget, gaussian_scale
+
+Dtype = Literal["int16", "int32"]
+SketchError = SignedSketchError | CountingError
+
+BLOCKS = 4
+"""Entries per attribute of ``sparse`` and ``dasgupta``; with 1 they would be ``hashing``."""
+SMALLEST_K = 2
+LARGEST_K = 1 << 16
+"""128 kB a person: beyond what anybody publishes."""
+LARGEST_SIGMA = 5_000
+"""Of noise on distances, in steps: its table takes about a minute to prove."""
+_NOISE_ROOM = 8
+_LARGEST = {"int16": 2**15 - 1, "int32": 2**31 - 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One mechanism at its best k, as theory predicts it to be.
+
+    Attributes
+    ----------
+    mechanism : str
+    k : int or None
+        Numbers published per person; None where there is no sketch.
+    stderr_low, stderr_high : float
+        Standard errors of estimated squared distances of near and of far pairs.
+    probability : float
+        That a near pair is estimated to be nearer than a far one: two pairs without common people, unbiased estimates.
+    bytes_per_user : float
+    pure : bool
+        Whether δ = 0.
+    blur : float
+        What the choice goes by, the smaller the better: the standard error of near pairs for neighbors, the root mean
+        square of both at the k that is best for distances for others; less for randomized response where that shows
+        a purpose better than its errors tell. See docs/planning.md.
+    """
+
+    mechanism: str
+    k: int | None
+    stderr_low: float
+    stderr_high: float
+    probability: float
+    bytes_per_user: float
+    pure: bool
+    blur: float
+    blocks: int = 1
+    blend: float | None = None
+    dtype: Dtype = "int16"
+
+    def plan(self, question: Question, *, seed: bytes | str | None = None) -> Plan:
+        """Return the plan, its noise calibrated and proven.
+
+        Raises
+        ------
+        ParameterError
+            If it cannot be: a table would be too large, or δ is too small for one.
+        """
+        # Numbered attributes would refuse the people's own: the list is closed where it is given, or must be.
+        needed = self.k is None or not family_named(self.mechanism.partition("+")[0]).open_vocabulary
+        closed: dict[str, Any] = {"n_attributes": question.n_attributes} if needed else {}
+        if question.vocabulary is not None:
+            closed = {"vocabulary": question.vocabulary}
+        return Plan.of(
+            self.mechanism,
+            question.budget,
+            k=self.k,
+            blocks=self.blocks,
+            n_users=question.n_users if self.mechanism == NOISY_DISTANCES else None,
+            resolution=question.resolution,
+            unit=question.unit,
+            dtype=self.dtype,
+            seed=seed,
+            blend=self.blend,
+            **closed,
+        )
+
+
+class LeftOut(NamedTuple):
+    """A mechanism that cannot serve, and why."""
+
+    mechanism: str
+    reason: str
+
+
+def candidates(question: Question) -> tuple[list[Candidate], list[LeftOut]]:
+    """Return who can serve, the best first, and who cannot."""
+    able, unable = [], []
+    for mechanism in question.mechanisms:
+        found = candidate(mechanism, question)
+        if isinstance(found, Candidate):
+            able.append(found)
+        else:
+            unable.append(LeftOut(mechanism, found))
+    return sorted(able, key=lambda one: one.blur), unable
+
+
+def candidate(mechanism: str, question: Question) -> Candidate | str:
+    """Return one mechanism at its best k, or the reason why it cannot serve."""
+    reason = obstacle(mechanism, question)
+    if reason:
+        return reason
+    try:
+        if mechanism == RANDOMIZED_RESPONSE:
+            found = _flipped(question)
+        elif mechanism == NOISY_DISTANCES:
+            found = _noisy(question)
+        else:
+            kind = sketching(mechanism)
+            assert kind is not None  # noqa: S101
+            found = _sketched(mechanism, kind, question)
+    except ParameterError as error:  # calibration fails at extreme budgets
+        return str(error)
+    most = question.max_bytes_per_user
+    if most is not None and found.bytes_per_user > most:
+        return f"it publishes {found.bytes_per_user:,.0f} bytes a person"
+    return found
+
+
+def obstacle(mechanism: str, question: Question) -> str:
+    """Return what a mechanism needs that is not there; nothing if it can serve."""
+    kind = sketching(mechanism)
+    gaussian = mechanism == NOISY_DISTANCES or (kind is not None and kind.law == "gaussian")
+    if gaussian and question.budget.is_pure:
+        return "it needs a delta above 0"
+    if mechanism == RANDOMIZED_RESPONSE and not question.bits:
+        return "it is about bits"
+    if mechanism == NOISY_DISTANCES and question.n_users is None:
+        return "it needs n_users"
+    if mechanism == NOISY_DISTANCES and question.purpose == "segments":
+        return "distances alone place nobody anywhere"
+    open_vocabulary = kind is not None and family_named(kind.family).open_vocabulary
+    if not open_vocabulary and question.n_attributes is None:
+        return "it needs n_attributes"
+    return ""
+
+
+def judged(found: Candidate, model: ErrorModel, question: Question, blurred: float) -> Candidate:
+    """Return a candidate with its predicted errors filled in."""
+    low, high = variances(model, question)
+    return replace(
+        found,
+        stderr_low=math.sqrt(low),
+        stderr_high=math.sqrt(high),
+        probability=ranking_probability(question.high - question.low, math.sqrt((low + high) / 2)),
+        blur=blurred,
+    )
+
+
+def variances(model: ErrorModel, question: Question) -> tuple[float, float]:
+    """Return the variances of estimated squared distances of near and of far pairs."""
+    low, high = (float(model.distance(weights=question.weights_at(at))(at)) for at in (question.low, question.high))
+    return low, high
+
+
+def _blank(mechanism: str, **fields: Any) -> Candidate:
+    return Candidate(
+        mechanism, stderr_low=math.nan, stderr_high=math.nan, probability=math.nan, blur=math.nan, **fields
+    )
+
+
+def _flipped(question: Question) -> Candidate:
+    assert question.n_attributes is not None  # noqa: S101
+    flip = BitFlip.of(question.budget, bits_moved=VALUES_MOVED[question.unit])
+    model = FlippedBitsError(question.n_attributes, flip.probability)
+    found = _blank(RANDOMIZED_RESPONSE, k=None, bytes_per_user=math.ceil(question.n_attributes / 8), pure=True)
+    return judged(found, model, question, RESPONSE[question.purpose] * _typical(model, question))
+
+
+def _noisy(question: Question) -> Candidate:
+    assert question.n_users is not None  # noqa: S101
+    assert question.n_attributes is not None  # noqa: S101
+    moved = distance_sensitivity(question.n_users, resolution=question.resolution, unit=question.unit)
+    sigma = moved.l2 * _unit_sigma(question.budget)
+    if sigma > LARGEST_SIGMA:
+        raise ParameterError(f"its noise of {sigma:,.0f} steps would take minutes to prove")
+    dtype = fitting(sigma, data=question.n_attributes * question.resolution**2)
+    v, m4 = gaussian_moments(sigma)
+    model = NoisyDistanceError(Noise(v / question.resolution**4, m4 / question.resolution**8))
+    size = (question.n_users - 1) / 2 * _width(dtype)
+    found = replace(_blank(NOISY_DISTANCES, k=None, bytes_per_user=size, pure=False), dtype=dtype)
+    return judged(found, model, question, _typical(model, question))
+
+
+def _sketched(mechanism: str, kind: Sketching, question: Question) -> Candidate:
+    family = family_named(kind.family)
+    step = BLOCKS if family.has_blocks else 1
+
+    @cache
+    def error(steps: int) -> float:
+        k = step * steps
+        return _typical(blended(kind, question, k, _noise(kind, question, k), blocks=step), question)
+
+    smallest, largest = -(-SMALLEST_K // step), LARGEST_K // step
+    if question.max_bytes_per_user is not None:
+        largest = min(largest, max(smallest, question.max_bytes_per_user // (2 * step)))
+    best = _lowest(error, smallest, largest)
+    k = step * min(WIDER[question.purpose] * best, largest)
+    noise = _noise(kind, question, k)
+    model = blended(kind, question, k, noise, blocks=step)
+    # A gaussian P takes as fine a grid as fits the type.
+    unit = 0.0 if kind.family == "gaussian" else question.resolution / family.scale(k, blocks=step)
+    dtype = fitting(math.sqrt(noise.variance) * unit)
+    found = _blank(mechanism, k=k, bytes_per_user=float(k * _width(dtype)), pure=kind.law == "laplace")
+    blend = model.blend if isinstance(model, CountingError) else None
+    return judged(replace(found, blocks=step, blend=blend, dtype=dtype), model, question, error(best))
+
+
+def _typical(model: ErrorModel, question: Question) -> float:
+    """Return the root mean square of the standard errors of near and of far pairs; for neighbors that of near ones."""
+    low, high = variances(model, question)
+    return math.sqrt(low if question.purpose == "neighbors" else (low + high) / 2)
+
+
+def _lowest(error: Callable[[int], float], low: int, high: int) -> int:
+    """Return about where ``error`` is lowest, by doubling and then by halving the rest."""
+    grid = [low]
+    while grid[-1] < high:
+        grid.append(min(2 * grid[-1], high))
+    best = min(range(len(grid)), key=lambda i: error(grid[i]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    # Where norms of rows are realized, error is jagged: a hundredth of k changes nothing.
+    while high - low > max(2, high // 100):
+        third = (high - low) // 3
+        if error(low + third) <= error(high - third):
+            high -= third
+        else:
+            low += third
+    rest: list[int] = [grid[best], *range(low, high + 1, max(1, (high - low) // 4))]
+    return min(rest, key=error)
+
+
+def blended(kind: Sketching, question: Question, k: int, noise: Noise, *, blocks: int = 1) -> SketchError:
+    """Return the error model of a sketch; of counting with the blend that is best for the weight, if one is stated."""
+    blend = DEFAULT_BLEND if question.bits else 0.0
+
+    def model(b: float) -> SketchError:
+        return sketch_error(kind.family, k=k, blocks=blocks, noise=noise, bits=question.bits, blend=b)
+
+    if kind.family != "counting" or not question.bits or question.weight is None:
+        return model(blend)
+
+    def total(b: float) -> float:
+        return sum(variances(model(b), question))
+
+    # The variance is a parabola in b: three points tell where it is lowest.
+    left, middle, right = total(1e-9), total(0.5), total(1.0)
+    curve = left + right - 2 * middle
+    best = 0.5 + (left - right) / (4 * curve) if curve > 0 else 0.0
+    return model(round(min(max(best, 0.0), 1.0), 2))
+
+
+def _noise(kind: Sketching, question: Question, k: int) -> Noise:
+    return nominal_noise(
+        kind,
+        question.budget,
+        k=k,
+        blocks=BLOCKS if family_named(kind.family).has_blocks else 1,
+        resolution=question.resolution,
+        unit=question.unit,
+        n_attributes=question.n_attributes,
+    )
+
+
+def fitting(spread: float, *, data: float = 0.0) -> Dtype:
+    """Return the smallest published type that holds the noise and the largest data, where these are known."""
+    return "int16" if _NOISE_ROOM * spread + data <= _LARGEST["int16"] else "int32"
+
+
+def _width(dtype: Dtype) -> int:
+    return 2 if dtype == "int16" else 4
+
+
+@lru_cache(maxsize=64)
+def _unit_sigma(budget: Budget) -> float:
+    return gaussian_scale(budget, l2_sensitivity=1.0)

@@ -1,0 +1,118 @@
+"""Several sketches for several scales (the paper's §3.2.2 and §4.3.3), each with a share of the budget."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dimly.errors import ParameterError
+from dimly.mechanisms.dimension import LARGEST_DISTANCE
+from dimly.mechanisms.plan import Plan
+from dimly.planner.advice import Advice, answer
+from dimly.planner.question import NEAR, Question, as_number
+from dimly.privacy import Budget
+
+_MOST_SCALES = 16
+
+
+class Scale(NamedTuple):
+    """How well one squared distance is estimated."""
+
+    distance: float
+    plan: Plan
+    alone: float
+    """Standard error by the sketch made for it, with its share of the budget."""
+    together: float
+    """By all of the sketches, weighted by their inverse variances there."""
+    one: float
+    """By one sketch for all scales that has the whole budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Sketches for several scales beside one sketch for all. Made by :func:`plan_scales`.
+
+    Attributes
+    ----------
+    scales : tuple of Scale
+    one : Advice
+        One sketch for all of them, with the whole budget.
+    """
+
+    scales: tuple[Scale, ...]
+    one: Advice
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """One for each scale; together they cost the whole budget."""
+        return tuple(scale.plan for scale in self.scales)
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether the sketches together are better than one sketch at any scale."""
+        return any(scale.together < scale.one for scale in self.scales)
+
+    @property
+    def words(self) -> str:
+        """Whether several are better than one, in a sentence."""
+        ratios = [scale.together / scale.one for scale in self.scales]
+        n = len(self.scales)
+        if not self.worth_it:
+            return (
+                f"One sketch is better at every scale: {n} sketches together have {min(ratios):.1f} to "
+                f"{max(ratios):.1f} times its standard error."
+            )
+        better = ", ".join(f"{scale.distance:g}" for scale in self.scales if scale.together < scale.one)
+        return (
+            f"{n} sketches together are better at squared distance {better}; their standard errors are "
+            f"{min(ratios):.2f} to {max(ratios):.2f} times those of one sketch."
+        )
+
+
+def plan_scales(budget: Budget, scales: Sequence[float], **arguments: Any) -> Scales:
+    """Return sketches for several squared distances that share a budget equally, and one sketch that has it all.
+
+    Parameters
+    ----------
+    budget : Budget
+        For all of them together; ε and δ are split evenly.
+    scales : sequence of float
+        Two or more squared distances.
+    **arguments
+        As of :func:`~dimly.planner.advise`, without ``distance`` and ``purpose``: this is about distances.
+
+    Examples
+    --------
+    >>> print(plan_scales(Budget(1.0), [50, 200, 800]).words)
+    One sketch is better at every scale: 3 sketches together have 2.2 to 2.3 times its standard error.
+    """
+    for name in ("distance", "purpose"):
+        if name in arguments:
+            raise ParameterError(f"{name} must be left out where scales are given: they are distances.")
+    if not 2 <= len(scales) <= _MOST_SCALES:
+        raise ParameterError(f"scales must be 2 to {_MOST_SCALES} squared distances, got {scales!r}.")
+    at = sorted(as_number("scales", scale, LARGEST_DISTANCE) for scale in scales)
+    if len(set(at)) < len(at):
+        raise ParameterError(f"scales must differ from each other, got {scales!r}.")
+    defaults: dict[str, Any] = dict.fromkeys(
+        ("n_attributes", "n_users", "weight", "mechanisms", "max_bytes_per_user", "vocabulary", "resolution")
+    )
+    shared = defaults | {"values": "bits", "unit": "attribute"} | arguments
+    question = Question.of(budget, purpose="distances", distance=(at[0], at[-1]), **shared)
+    share = Budget(budget.epsilon / len(at), budget.delta / len(at))
+    parts = [answer(Question.of(share, purpose="distances", distance=(NEAR * scale, scale), **shared)) for scale in at]
+    one = answer(question)
+    found = []
+    for scale, part in zip(at, parts, strict=True):
+        weights = question.weights_at(scale)
+        each = [float(other.plan.error.distance(weights=weights)(scale)) for other in parts]
+        found.append(
+            Scale(
+                distance=scale,
+                plan=part.plan,
+                alone=math.sqrt(float(part.plan.error.distance(weights=weights)(scale))),
+                together=math.sqrt(1 / sum(1 / variance for variance in each)),
+                one=math.sqrt(float(one.plan.error.distance(weights=weights)(scale))),
+            )
+        )
+    return Scales(tuple(found), one)

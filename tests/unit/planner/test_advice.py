@@ -1,0 +1,112 @@
+import math
+import warnings
+from typing import Any
+
+import pytest
+
+from dimly.errors import ParameterError, PrivacyWarning
+from dimly.mechanisms import Plan
+from dimly.planner import advise, plan
+from dimly.planner.meaning import meaning
+from dimly.privacy import Budget
+
+SEED = bytes(32)
+
+
+def test_the_choices_that_were_promised() -> None:
+    assert plan(Budget(4.0), n_attributes=700).mechanism == "randomized-response"
+    assert plan(Budget(4.0), n_attributes=100_000).mechanism == "counting+laplace"
+    assert advise(Budget(0.05), distance=50).verdict == "not feasible"
+
+
+def test_a_plan_is_a_plan() -> None:
+    made = plan(Budget(1.0), distance=(100, 800), seed=SEED)
+    assert isinstance(made, Plan)
+    assert Plan.from_json(made.to_json()) == made
+    assert advise(Budget(1.0), distance=(100, 800), seed=SEED).plan == made
+
+
+def test_the_error_is_that_of_the_plan() -> None:
+    for mechanism in ("counting+laplace", "ternary+gaussian"):
+        found = advise(Budget(1.0, 1e-6), distance=(100, 800), n_attributes=1_000, mechanisms=[mechanism])
+        error = found.plan.error.distance(weights=(400, 400))
+        assert found.stderr == found.chosen.stderr_high == pytest.approx(math.sqrt(float(error(800.0))))
+        assert found.chosen.stderr_low == pytest.approx(math.sqrt(float(error(100.0))))
+
+
+def test_reasons_and_words() -> None:
+    found = advise(Budget(1.0), n_attributes=5_000)
+    assert found.reason.startswith(
+        "counting+laplace has the smallest error, standard error 81.8 at squared distance 400"
+    )
+    assert "the next is hashing+laplace with 119" in found.reason
+    assert found.words.startswith("Good: single pairs can be told apart. The smallest epsilon that would do is")
+    alone = advise(Budget(1.0), mechanisms=["sign+laplace"])
+    assert alone.reason.startswith("sign+laplace is the only one that can serve")
+    segments = advise(Budget(1.0), purpose="segments", distance=(100, 120), n_attributes=5_000)
+    assert "shows segments best once denoised" in segments.reason
+    assert "groups this far apart" in segments.words
+    hopeless = advise(Budget(0.01), distance=(1e6, 1e6 + 1), mechanisms=["sign+laplace"])
+    assert hopeless.words == "Not feasible: not even groups can be told apart. No epsilon up to 32 would do."
+    hard = advise(Budget(0.01), distance=(400, 420), mechanisms=["sign+laplace"])
+    assert hard.words.endswith("for a good one none up to 32 would.")
+
+
+def test_a_plan_that_is_not_feasible_comes_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="Not feasible"):
+        assert plan(Budget(0.05), distance=50).mechanism == "counting+laplace"
+
+
+def test_delta_is_compared_with_people() -> None:
+    with pytest.warns(PrivacyWarning, match=r"1e-06 is not well below 1/n = 1e-06.*does not use it"):
+        plan(Budget(1.0, 1e-6), n_users=1_000_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan(Budget(1.0, 1e-8), n_users=1_000_000)
+    used = advise(Budget(1.0, 1e-3), n_users=1_000, mechanisms=["sign+gaussian"])
+    assert used.doubts[0].endswith("Take at most a tenth of 1/n.")
+    assert advise(Budget(1.0, 1e-3)).doubts == ()
+
+
+def test_what_epsilon_means() -> None:
+    assert meaning(Budget(4.0)) == (
+        "A guess about one attribute that was right with 50 % becomes right with at most 98.3 %.",
+    )
+    assert "but for outcomes of probability 1e-06" in meaning(Budget(1.0, 1e-6))[0]
+    assert "not protected: their odds may change by up to e^200" in meaning(Budget(1.0), weight=200)[1]
+    assert "50 % becomes at most 73.2 % (odds by e^1)." in meaning(Budget(0.1), weight=10)[1]
+    assert meaning(Budget(0.1, 1e-6), weight=10)[1].endswith("with a delta that grows as much.")
+    assert meaning(Budget(500.0), weight=10)[1].endswith("e^5000.")
+    assert "200 columns" in meaning(Budget(1.0), unit="column", weight=200)[1]
+    assert advise(Budget(1.0, 1e-6), weight=300).meaning == meaning(Budget(1.0), weight=300)  # the plan is pure
+
+
+def test_the_papers_rules_stand_beside_ours() -> None:
+    variance, deviation = advise(Budget(1.0, 1e-5), n_attributes=5_000).paper
+    assert (variance.criterion, deviation.criterion) == ("variance", "deviation")
+    assert variance.k < deviation.k
+    assert variance.stderr < deviation.stderr
+    assert variance.delta == 1e-5
+    assert advise(Budget(1.0)).paper[0].delta == 1e-6
+    assert advise(Budget(1.0, 0.6)).paper == ()  # the paper needs δ < 1/2
+
+
+def test_what_cannot_be_made_makes_room_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Plan.of
+
+    def refuse(mechanism: str, *arguments: Any, **keywords: Any) -> Plan:
+        if mechanism == "counting+laplace":
+            raise ParameterError("the table is too large.")
+        return real(mechanism, *arguments, **keywords)
+
+    monkeypatch.setattr(Plan, "of", refuse)
+    found = advise(Budget(1.0))
+    assert found.chosen.mechanism == found.plan.mechanism == "hashing+laplace"
+    assert ("counting+laplace", "the table is too large.") in found.left_out
+
+
+def test_refusals() -> None:
+    with pytest.raises(ParameterError, match=r"got none. sign.gaussian: it needs a delta above 0; noisy-distances: "):
+        advise(Budget(1.0), mechanisms=["sign+gaussian", "noisy-distances"])
+    with pytest.raises(ParameterError, match="seed must be 32 bytes"):
+        advise(Budget(1.0), seed=b"short")

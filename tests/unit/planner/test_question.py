@@ -1,0 +1,96 @@
+from typing import Any
+
+import pytest
+
+from dimly.errors import ParameterError
+from dimly.mechanisms import MECHANISMS, Vocabulary
+from dimly.planner.question import Question, as_range
+from dimly.privacy import Budget
+
+
+def ask(budget: Any = Budget(1.0), **changes: Any) -> Question:  # noqa: B008 (frozen)
+    arguments: dict[str, Any] = {
+        "purpose": "distances",
+        "n_attributes": None,
+        "vocabulary": None,
+        "n_users": None,
+        "distance": 400.0,
+        "weight": None,
+        "values": "bits",
+        "resolution": None,
+        "unit": "attribute",
+        "mechanisms": None,
+        "max_bytes_per_user": None,
+    }
+    return Question.of(budget, **(arguments | changes))
+
+
+def test_one_distance_is_that_of_far_pairs() -> None:
+    assert as_range(400) == (200.0, 400.0)
+    assert as_range([100, 800]) == (100.0, 800.0)
+
+
+def test_people_have_at_least_half_of_what_they_differ_in() -> None:
+    assert ask(distance=(100, 800)).weights_at(100) == (400, 400)
+    light = ask(distance=(100, 800), weight=60)
+    assert (light.weights_at(100), light.weights_at(800)) == ((60, 60), (400, 400))
+
+
+def test_a_vocabulary_is_counted() -> None:
+    assert ask(vocabulary=["a", "b"], distance=2).n_attributes == 2
+    numbered = Vocabulary.numbered(500)
+    assert ask(vocabulary=numbered).vocabulary is numbered
+
+
+def test_values_have_steps() -> None:
+    assert ask(values="unit").resolution == 16
+    assert ask(values="unit", resolution=100).resolution == 100
+    assert ask().bits
+    assert not ask(values="unit").bits
+
+
+def test_the_menu() -> None:
+    assert ask().mechanisms == MECHANISMS
+    assert ask(mechanisms="hashing+laplace").mechanisms == ("hashing+laplace",)
+    assert ask(mechanisms=["sign+laplace", "sign+laplace"]).mechanisms == ("sign+laplace",)
+
+
+def test_the_same_question_at_another_epsilon_and_distance() -> None:
+    question = ask(Budget(1.0, 1e-6))
+    assert question.at(2.0).budget == Budget(2.0, 1e-6)
+    assert (question.over(1.0, 2.0).low, question.over(1.0, 2.0).high) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"budget": 1.0}, "budget must be a Budget, got float"),
+        ({"purpose": "fun"}, "purpose must be one of distances, neighbors, segments, got 'fun'"),
+        ({"values": 3}, "values must be one of bits, unit"),
+        ({"unit": "person"}, "unit must be one of"),
+        ({"distance": 0}, "distance must be a number > 0"),
+        ({"distance": "near"}, "distance must be a number > 0"),
+        ({"distance": True}, "distance must be a number > 0"),
+        ({"distance": float("nan")}, "distance must be a number > 0"),
+        ({"distance": (1, 2, 3)}, "one squared distance or two, got 3"),
+        ({"distance": (800, 100)}, "a near and then a far one, got 800 and 100"),
+        ({"n_attributes": 0}, "n_attributes must be an integer from 1"),
+        ({"n_attributes": 300}, "distance must be at most n_attributes = 300, got 400. State those"),
+        (
+            {"vocabulary": ["a", "b"], "n_attributes": 3, "distance": 1},
+            "n_attributes must be the length of vocabulary, 2",
+        ),
+        ({"n_users": 1}, "n_users must be an integer from 2"),
+        ({"weight": -1}, "weight must be a number > 0"),
+        ({"weight": 600, "n_attributes": 500}, "weight must be a number > 0 and at most 500"),
+        ({"resolution": 2}, "resolution must be 1 for bits"),
+        ({"resolution": 1, "values": "unit"}, "resolution must be 1 for bits and more for values"),
+        ({"resolution": 0}, "resolution must be an integer from 1"),
+        ({"mechanisms": []}, "mechanisms must name at least one"),
+        ({"mechanisms": ["magic"]}, "mechanism must be a family"),
+        ({"max_bytes_per_user": 0}, "max_bytes_per_user must be an integer from 1"),
+    ],
+)
+def test_refusals(changes: dict[str, Any], match: str) -> None:
+    with pytest.raises(ParameterError, match=match):
+        ask(**changes)

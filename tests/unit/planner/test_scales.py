@@ -1,0 +1,56 @@
+import math
+
+import pytest
+
+from dimly.errors import ParameterError
+from dimly.planner import plan_scales
+from dimly.privacy import Budget, compose
+
+
+def test_the_budget_is_split_and_not_exceeded() -> None:
+    found = plan_scales(Budget(1.0, 1e-6), [200, 50, 800], mechanisms=["sign+gaussian"])
+    assert [scale.distance for scale in found.scales] == [50, 200, 800]
+    total = compose([plan.cost for plan in found.plans], delta=1e-6, method="sum")
+    assert total.epsilon <= 1.0 + 1e-9
+    assert math.fsum(plan.cost.delta for plan in found.plans) <= 1e-6 * (1 + 1e-12)
+    seeds = {plan.projection.seed for plan in found.plans if plan.projection}
+    assert len(seeds) == 3  # combined sketches must not share a projection
+
+
+def test_errors_are_those_of_the_plans() -> None:
+    found = plan_scales(Budget(2.0), [50, 800], weight=500)
+    for scale in found.scales:
+        each = [float(plan.error.distance(weights=(500, 500))(scale.distance)) for plan in found.plans]
+        assert scale.together == pytest.approx(math.sqrt(1 / sum(1 / variance for variance in each)))
+        assert scale.alone == pytest.approx(
+            math.sqrt(float(scale.plan.error.distance(weights=(500, 500))(scale.distance)))
+        )
+        assert scale.together < scale.alone
+        one = found.one.plan.error.distance(weights=(500, 500))
+        assert scale.one == pytest.approx(math.sqrt(float(one(scale.distance))))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_one_sketch_is_better(epsilon: float) -> None:
+    found = plan_scales(Budget(epsilon), [50, 200, 800])
+    assert not found.worth_it
+    assert found.words.startswith("One sketch is better at every scale: 3 sketches together have")
+
+
+def test_several_can_be_better_where_one_has_to_compromise() -> None:
+    """Next to no noise splitting costs nothing, and more numbers are published: with few bytes that counts."""
+    found = plan_scales(Budget(16.0), [50, 800], max_bytes_per_user=32, mechanisms=["hashing+laplace"])
+    assert found.worth_it
+    assert found.words.startswith("2 sketches together are better at squared distance 50, 800; ")
+
+
+def test_refusals() -> None:
+    for scales in ([50], list(range(1, 18))):
+        with pytest.raises(ParameterError, match="scales must be 2 to 16 squared distances"):
+            plan_scales(Budget(1.0), scales)
+    with pytest.raises(ParameterError, match="scales must differ"):
+        plan_scales(Budget(1.0), [50, 50.0])
+    with pytest.raises(ParameterError, match="scales must be a number > 0"):
+        plan_scales(Budget(1.0), [50, -1])
+    with pytest.raises(ParameterError, match="purpose must be left out"):
+        plan_scales(Budget(1.0), [50, 800], purpose="segments")
