@@ -67,7 +67,7 @@ def _front_door(
     A curator makes a plan, publishes a table of people by it, and gives the release folder away.
     An analyst estimates distances from it, and finds neighbors and segments. A ledger counts what has been spent.
 
-    $ dimly plan --mechanism counting+laplace --k 256 --epsilon 1 -o plan.json
+    $ dimly plan --epsilon 1 --distance 100:800 -o plan.json
     $ dimly publish visits.parquet --plan plan.json --user person --attribute place --out release
     $ dimly verify release
     $ dimly neighbors release --user ada

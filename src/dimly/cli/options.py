@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dimly.errors import ParameterError
+
 _DEBUG = "dimly.cli.debug"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
@@ -63,3 +65,17 @@ def names_between_commas(text: str) -> list[str]:
     if not all(names) or not names:
         raise typer.BadParameter(f"must be column names between commas, got {text!r}")
     return names
+
+
+def numbers_between(name: str, text: str, separator: str) -> tuple[float, ...]:
+    """Return numbers that are written with a sign between them.
+
+    Examples
+    --------
+    >>> numbers_between("scales", "50,200,800", ",")
+    (50.0, 200.0, 800.0)
+    """
+    try:
+        return tuple(float(part) for part in text.split(separator))
+    except ValueError:
+        raise ParameterError(f"{name} must be numbers with {separator!r} between them, got {text!r}.") from None

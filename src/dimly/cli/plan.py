@@ -1,20 +1,22 @@
-"""``dimly plan``: a plan from explicit choices."""
+"""``dimly plan``: the best plan for a purpose, or one from explicit choices."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dimly.cli.advice import show_advice, show_scales
 from dimly.cli.description import plan_facts, plan_fields, promise
 from dimly.cli.files import write_text
-from dimly.cli.options import AsJson, Debug
+from dimly.cli.options import AsJson, Debug, numbers_between, size_in_bytes
 from dimly.cli.output import print_fields, print_json, print_lines
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
-    from dimly.mechanisms import Vocabulary
+    from dimly.mechanisms import Plan, Vocabulary
 
-_PROMISE, _SKETCH, _DATA, _OUTPUT = "What is promised", "What is published", "What the data are", "Output"
+_PROMISE, _PURPOSE, _DATA = "What is promised", "What it is for", "What the data are"
+_SKETCH, _OUTPUT = "What is published, instead of letting Dimly choose", "Output"
 
 
 def plan(
@@ -41,6 +43,35 @@ def plan(
         Literal["exact", "lemma1", "theorem1", "lemma2"],
         typer.Option(help="How Gaussian noise is calibrated; exact is never worse.", rich_help_panel=_PROMISE),
     ] = "exact",
+    purpose: Annotated[
+        Literal["distances", "neighbors", "segments"],
+        typer.Option(help="What the release will be asked for.", rich_help_panel=_PURPOSE),
+    ] = "distances",
+    distance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="R2|LOW:HIGH",
+            help="Squared distances of near and of far pairs; one number is that of far ones, 400 by default.",
+            rich_help_panel=_PURPOSE,
+        ),
+    ] = None,
+    scales: Annotated[
+        str | None,
+        typer.Option(
+            metavar="R2,R2,…",
+            help="Squared distances that get a sketch each and share the budget, beside one sketch for all.",
+            rich_help_panel=_PURPOSE,
+        ),
+    ] = None,
+    max_bytes_per_user: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Largest size of what is published per person, such as 512 or 4kB.",
+            parser=size_in_bytes,
+            rich_help_panel=_PURPOSE,
+        ),
+    ] = None,
     mechanism: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +105,10 @@ def plan(
     ] = None,
     n_attributes: Annotated[
         int | None,
-        typer.Option(help="Closes the vocabulary to the attributes 0 to this minus 1.", rich_help_panel=_DATA),
+        typer.Option(
+            help="How many attributes there are. Where the list must be closed, they are 0 to this minus 1.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     vocabulary: Annotated[
         Path | None,
@@ -85,7 +119,11 @@ def plan(
         ),
     ] = None,
     n_users: Annotated[
-        int | None, typer.Option(help="Largest number of people, for noisy-distances.", rich_help_panel=_DATA)
+        int | None,
+        typer.Option(help="Number of people; the largest possible one for noisy-distances.", rich_help_panel=_DATA),
+    ] = None,
+    weight: Annotated[
+        float | None, typer.Option(help="Attributes of a person, about, if known.", rich_help_panel=_DATA)
     ] = None,
     resolution: Annotated[
         int, typer.Option(help="1 for bits; R for values from 0 to 1 in steps of 1/R.", rich_help_panel=_DATA)
@@ -103,38 +141,102 @@ def plan(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing file.", rich_help_panel=_OUTPUT)
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write the plan even if it is not feasible.", rich_help_panel=_OUTPUT)
+    ] = False,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
     """Make a plan: what will be published and what it promises, decided before any data is touched.
 
-    A plan is public, and its noise is proven to keep the promise. Its digest is what a privacy officer signs.
+    Finds the mechanism and k that are best for a purpose, and says what they will be good for; with --mechanism and
+    --k, makes that plan. A plan is public, and its noise is proven to keep the promise. Its digest is what a
+    privacy officer signs.
 
-    $ dimly plan --mechanism counting+laplace --k 256 --epsilon 1 -o plan.json
+    $ dimly plan --epsilon 1 --n-attributes 100000 --distance 100:800 -o plan.json
     """
-    from dimly.mechanisms import MECHANISMS, Plan
+    from dimly.mechanisms.mechanism import sketching
     from dimly.privacy import Budget
 
-    if mechanism is None:
-        raise ParameterError(
-            f"mechanism must be one of {', '.join(MECHANISMS)}, got none. For example: --mechanism counting+laplace "
-            "--k 256."
+    budget = Budget(epsilon, delta)
+    listed = None if vocabulary is None else _listed(vocabulary)
+    if mechanism is not None and (k is not None or sketching(mechanism) is None):
+        choosing = {
+            "distance": distance is not None,
+            "scales": scales is not None,
+            "max_bytes_per_user": max_bytes_per_user is not None,
+            "weight": weight is not None,
+            "purpose": purpose != "distances",
+        }
+        _refuse(choosing, "must be left out where mechanism and k are given: nothing is chosen then.")
+        from dimly.mechanisms import Plan
+
+        made = Plan.of(
+            mechanism,
+            budget,
+            k=k,
+            blocks=blocks,
+            n_attributes=n_attributes,
+            vocabulary=listed,
+            n_users=n_users,
+            resolution=resolution,
+            unit=unit,
+            rule=rule,
+            dtype=dtype,
+            seed=seed,
+            blend=blend,
         )
-    made = Plan.of(
-        mechanism,
-        Budget(epsilon, delta),
-        k=k,
-        blocks=blocks,
-        n_attributes=n_attributes,
-        vocabulary=None if vocabulary is None else _listed(vocabulary),
-        n_users=n_users,
-        resolution=resolution,
-        unit=unit,
-        rule=rule,
-        dtype=dtype,
-        seed=seed,
-        blend=blend,
-    )
+        _show_made(made, output, overwrite=overwrite, as_json=as_json)
+        return
+    given = {
+        "k": k is not None,
+        "rule": rule != "exact",
+        "blocks": blocks != 1,
+        "blend": blend is not None,
+        "dtype": dtype != "int16",
+    }
+    _refuse(given, "must be given together with mechanism and k. Without them it is chosen.")
+    arguments: dict[str, Any] = {
+        "n_attributes": n_attributes,
+        "vocabulary": listed,
+        "n_users": n_users,
+        "weight": weight,
+        "values": "bits" if resolution == 1 else "unit",
+        "resolution": resolution,
+        "unit": unit,
+        "mechanisms": None if mechanism is None else [mechanism],
+        "max_bytes_per_user": max_bytes_per_user,
+    }
+    if scales is not None:
+        if distance is not None or purpose != "distances" or seed is not None:
+            raise ParameterError(
+                "scales must be given without distance, purpose and seed: each is a distance of its own."
+            )
+        from dimly.planner import plan_scales
+
+        show_scales(
+            plan_scales(budget, numbers_between("scales", scales, ","), **arguments),
+            output,
+            overwrite=overwrite,
+            as_json=as_json,
+        )
+        return
+    from dimly.planner import advise
+
+    if distance is not None:
+        ends = numbers_between("distance", distance, ":")
+        arguments["distance"] = ends if len(ends) > 1 else ends[0]
+    found = advise(budget, purpose=purpose, seed=seed, **arguments)
+    show_advice(found, output, overwrite=overwrite, force=force, as_json=as_json)
+
+
+def _refuse(given: dict[str, bool], why: str) -> None:
+    for name, was_given in given.items():
+        if was_given:
+            raise ParameterError(f"{name} {why}")
+
+
+def _show_made(made: "Plan", output: Path | None, *, overwrite: bool, as_json: bool) -> None:
     if output is not None:
         write_text(output, made.to_json(), overwrite=overwrite)
     if as_json:

@@ -1,0 +1,145 @@
+"""``dimly plan`` without a mechanism or k: the planner chooses."""
+
+import json
+import math
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+from tests.cli.lines import answer, refusal, run
+
+from dimly.cli.plan import plan as plan_command
+from dimly.mechanisms import MECHANISMS, Plan
+from dimly.planner.question import PURPOSES
+
+NOT_FEASIBLE = ("plan", "--epsilon", 0.05, "--distance", 50)
+
+
+@pytest.mark.parametrize(
+    ("line", "mechanism", "verdict"),
+    [
+        ("--epsilon 4 --n-attributes 700", "randomized-response", "good"),
+        ("--epsilon 4 --n-attributes 100000", "counting+laplace", "good"),
+        ("--epsilon 0.05 --distance 50", "counting+laplace", "not feasible"),
+        ("--epsilon 0.5 --distance 100:200", "counting+laplace", "coarse"),
+    ],
+)
+def test_choices(line: str, mechanism: str, verdict: str) -> None:
+    said = answer("plan", *line.split())
+    assert (said["mechanism"], said["verdict"]) == (mechanism, verdict)
+
+
+def test_what_the_json_says() -> None:
+    line = "plan --epsilon 1 --delta 1e-9 --n-attributes 100000 --n-users 1000000 --distance 100:800 --weight 500"
+    said = answer(*line.split())
+    made = Plan.from_json(json.dumps(said["plan"]))
+    assert said["digest"] == made.digest
+    assert made.projection is not None
+    assert (said["mechanism"], said["k"]) == (made.mechanism, made.projection.k)
+    exact = math.sqrt(float(made.error.distance(weights=(500, 500))(800.0)))
+    assert said["stderr"] == pytest.approx(exact)
+    first = said["candidates"][0]
+    assert (first["mechanism"], first["k"], first["stderr_high"]) == (said["mechanism"], said["k"], said["stderr"])
+    known = {one["mechanism"] for one in said["candidates"]} | set(said["left_out"])
+    assert known == set(MECHANISMS)
+    assert said["smallest_epsilon"]["coarse"] <= said["smallest_epsilon"]["good"] <= 1
+    assert [rule["criterion"] for rule in said["paper"]] == ["variance", "deviation"]
+    assert "e^500" in said["meaning"][1]
+    assert (said["distance"], said["purpose"], said["path"]) == ([100, 800], "distances", None)
+
+
+def test_people_get_a_table_and_a_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    line = "plan --epsilon 1 --n-attributes 5000 --distance 100:800 --weight 500"
+    result = run(*line.split(), "-o", path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    made = Plan.from_json(path.read_bytes())
+    assert made.mechanism == "counting+laplace"
+    for words in (
+        "at 100  at 800  near first",
+        "how often a near pair ranks before a far one",
+        "has the smallest error",
+        "Good: single pairs can be told apart. The smallest epsilon that would do is",
+        "paper, by variance",
+        "paper, by deviation",
+        "(it needs a delta above 0)",
+        "becomes right with at most 73.2 %",
+        "All 500 attributes of a person together are not protected",
+        made.digest,
+    ):
+        assert words in result.stdout
+
+
+def test_what_is_not_feasible_is_written_only_by_force(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    assert run(*NOT_FEASIBLE).exit_code == 0
+    line = refusal(*NOT_FEASIBLE, "-o", path)
+    assert line == (
+        "error: output must not be given for a plan that is not feasible. Use an epsilon of at least 0.29, or --force."
+    )
+    assert not path.exists()
+    assert run(*NOT_FEASIBLE, "-o", path, "--force").exit_code == 0
+    Plan.from_json(path.read_bytes())
+    hopeless = ("plan", "--epsilon", 1, "--distance", "1000000:1000001", "-o", path, "--overwrite")
+    assert "No epsilon up to 32 would do." in refusal(*hopeless)
+
+
+def test_a_mechanism_without_k_gets_its_best() -> None:
+    said = answer("plan", "--epsilon", 1, "--mechanism", "hashing+laplace")
+    assert said["mechanism"] == "hashing+laplace"
+    assert [one["mechanism"] for one in said["candidates"]] == ["hashing+laplace"]
+
+
+def test_purposes_and_sizes() -> None:
+    arguments = ("plan", "--epsilon", 2, "--distance", "100:120")
+    plain, wide = (answer(*arguments, "--purpose", purpose)["k"] for purpose in ("distances", "segments"))
+    assert wide == 4 * plain
+    assert answer(*arguments, "--purpose", "segments", "--max-bytes-per-user", "0.2kB")["bytes_per_user"] <= 200
+    hints = get_type_hints(plan_command)
+    assert get_args(hints["purpose"]) == PURPOSES
+
+
+def test_values_and_vocabularies(tmp_path: Path) -> None:
+    said = answer("plan", "--epsilon", 2, "--resolution", 10)
+    assert said["plan"]["resolution"] == 10
+    listed = tmp_path / "places.txt"
+    listed.write_text("".join(f"place {i}\n" for i in range(50)), encoding="utf-8")
+    said = answer("plan", "--epsilon", 4, "--vocabulary", listed, "--distance", 20)
+    assert (said["mechanism"], said["plan"]["vocabulary"]["size"]) == ("randomized-response", 50)
+
+
+def test_delta_that_is_too_large_is_warned_of() -> None:
+    result = run("plan", "--epsilon", 1, "--delta", 1e-3, "--n-users", 1000)
+    assert result.exit_code == 0
+    assert "warning: delta = 0.001 is not well below 1/n = 0.001" in result.stderr
+
+
+def test_several_scales(tmp_path: Path) -> None:
+    arguments = ("plan", "--epsilon", 1, "--scales", "50,200,800")
+    said = answer(*arguments, "-o", tmp_path / "plan.json")
+    assert [scale["distance"] for scale in said["scales"]] == [50, 200, 800]
+    for scale in said["scales"]:
+        made = Plan.from_json(Path(scale["path"]).read_bytes())
+        assert made.digest == scale["digest"]
+        assert made.cost.epsilon == pytest.approx(1 / 3)
+        assert scale["stderr_one"] < scale["stderr_together"] < scale["stderr_alone"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan-200.json", "plan-50.json", "plan-800.json"]
+    assert said["one"]["mechanism"] == "counting+laplace"
+    assert said["worth_it"] is False
+    assert "Add --overwrite" in refusal(*arguments, "-o", tmp_path / "plan.json")
+    result = run(*arguments, "-o", tmp_path / "plan.json", "--overwrite")
+    assert "One sketch is better at every scale" in result.stdout
+    assert "plan-800.json" in result.stdout
+
+
+def test_refusals() -> None:
+    explicit = ("plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 16)
+    assert "distance must be left out where mechanism and k are given" in refusal(*explicit, "--distance", 100)
+    assert "purpose must be left out" in refusal(*explicit, "--purpose", "segments")
+    assert "blend must be given together with mechanism and k" in refusal("plan", "--epsilon", 1, "--blend", 0)
+    assert "rule must be given together" in refusal("plan", "--epsilon", 1, "--rule", "lemma1")
+    assert "distance must be numbers with ':' between" in refusal("plan", "--epsilon", 1, "--distance", "near")
+    assert "one squared distance or two, got 3" in refusal("plan", "--epsilon", 1, "--distance", "1:2:3")
+    assert "scales must be numbers with ',' between" in refusal("plan", "--epsilon", 1, "--scales", "50;200")
+    assert "scales must be given without" in refusal("plan", "--epsilon", 1, "--scales", "50,200", "--distance", 1)
+    assert "must be a size such as" in refusal("plan", "--epsilon", 1, "--max-bytes-per-user", "many")
