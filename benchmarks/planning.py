@@ -1,0 +1,332 @@
+"""Simulations behind the planner's rules: ``python -m benchmarks.planning``, also with ``--wider``, ``--tables``.
+
+Made-up people of four structures (planted groups, heavy-tailed tastes, a continuum of few directions, none at all) are
+published over a grid of ε, numbers of people, of attributes, and weights, by counting at powers of two for k and by
+randomized response, with fresh noise each time. Measured are
+
+- ``error``: root mean square error of squared distances over random pairs;
+- ``closeness``: how much nearer ten found neighbors are than random people, as a share of what the true ten would be;
+- ``recall``: the share of ten found neighbors that are among the ten nearest (as near as the tenth);
+- ``agreement``: the adjusted Rand index of segments and planted groups, or without those of k-means on the raw bits.
+
+``benchmarks/planning.json`` holds what was measured, and ``benchmarks.planning_report`` makes tables of it.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+
+from benchmarks.accuracy import tables_of
+from dimly.analyst import Release
+from dimly.api import publish
+from dimly.lab.demo import random_pairs
+from dimly.lab.population import Population, make_population
+from dimly.mechanisms import Plan
+from dimly.planner import Candidate, advise
+from dimly.planner.question import Purpose
+from dimly.privacy import Budget
+
+RESULTS = Path(__file__).with_name("planning.json")
+MEASURES = ("error", "closeness", "recall", "agreement")
+COUNTING, RESPONSE = "counting+laplace", "randomized-response"
+MULTIPLES = (1, 2, 4)
+WIDER = "agreement at multiples"
+GRID = (32, 64, 128, 256, 512, 1024, 2048)
+"""Up to 512·ε: beyond, noise has long drowned everything."""
+SIZES = ((1_000, 1_000, 60), (1_000, 2_000, 60))
+"""People, attributes, attributes of one person."""
+EPSILONS = (1.0, 2.0, 4.0)
+N_NEIGHBORS = 10
+N_ASKED = 60
+N_GROUPS = 6
+BY_DEGREES, NO_GROUPS = -1, -2
+"""In the place of group numbers: segments of the raw bits are the truth, or there is none."""
+_BLOCK = 500
+
+
+@dataclass(frozen=True)
+class World:
+    """People of one kind, and the budget that they are published with."""
+
+    structure: str
+    n_users: int
+    n_attributes: int
+    weight: int
+    epsilon: float
+    strength: float = 1.0
+    """How strong the structure is; 1 is plain to see in the raw bits."""
+
+    @cached_property
+    def people(self) -> Population:
+        """The people; the same ones at any ε."""
+        return STRUCTURES[self.structure](self)
+
+
+def _drawn(log_odds: Callable[[slice], NDArray[np.float64]], weights: NDArray[np.int64], d: int) -> Any:
+    """Return people who draw as many attributes as they have weight, without replacement."""
+    generator = np.random.default_rng(2)
+    rows = []
+    for start in range(0, len(weights), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        scores = log_odds(block) + generator.gumbel(size=(len(weights[block]), d))
+        order = np.argsort(-scores, axis=1)
+        rows += [np.sort(order[i, :w]) for i, w in enumerate(weights[block])]
+    indptr = np.concatenate([[0], np.cumsum(weights)])
+    ones = np.ones(int(indptr[-1]), np.int8)
+    return scipy.sparse.csr_array((ones, np.concatenate(rows), indptr), shape=(len(weights), d))
+
+
+def _weights(world: World, generator: np.random.Generator) -> NDArray[np.int64]:
+    spread = generator.lognormal(-0.08 / 2, 0.08**0.5, world.n_users)
+    return np.clip(np.rint(world.weight * spread), 1, world.n_attributes // 2).astype(np.int64)
+
+
+def planted_groups(world: World) -> Population:
+    """Return groups that draw about a third of their attributes from twice as many favorites as they have weight."""
+    generator = np.random.default_rng(1)
+    share = 2 * world.weight / world.n_attributes
+    favorites = generator.random((N_GROUPS, world.n_attributes)) < share
+    groups = generator.integers(N_GROUPS, size=world.n_users)
+    log_odds = np.log(0.5 * world.strength / share) * favorites
+    table = _drawn(lambda block: log_odds[groups[block]], _weights(world, generator), world.n_attributes)
+    return Population(table, groups)
+
+
+def heavy_tails(world: World) -> Population:
+    """Return the lab's people: popularity and weights with heavy tails."""
+    return make_population(
+        world.n_users,
+        world.n_attributes,
+        n_groups=N_GROUPS,
+        mean_weight=world.weight,
+        taste=10.0**world.strength,
+        seed=1,
+    )
+
+
+def continuum(world: World) -> Population:
+    """Return people who differ by degrees in four directions, without groups."""
+    generator = np.random.default_rng(1)
+    where = generator.normal(size=(world.n_users, 4))
+    likes = generator.normal(size=(4, world.n_attributes))
+    log_odds = world.strength * where @ likes
+    table = _drawn(lambda block: log_odds[block], _weights(world, generator), world.n_attributes)
+    return Population(table, np.full(world.n_users, BY_DEGREES))
+
+
+def no_structure(world: World) -> Population:
+    """Return people who draw attributes of uneven popularity independently."""
+    generator = np.random.default_rng(1)
+    popularity = -0.5 * np.log(np.arange(world.n_attributes) + 10.0)
+    table = _drawn(lambda _: popularity[None], _weights(world, generator), world.n_attributes)
+    return Population(table, np.full(world.n_users, NO_GROUPS))
+
+
+STRUCTURES: dict[str, Callable[[World], Population]] = {
+    "groups": planted_groups,
+    "tastes": heavy_tails,
+    "continuum": continuum,
+    "none": no_structure,
+}
+
+
+class Truth:
+    """What is true of a world's people, and how good answers about them are."""
+
+    def __init__(self, people: Population, measures: Sequence[str]) -> None:
+        self.people = people
+        self.pairs = random_pairs(people.table.shape[0])
+        self.distances = people.squared_distances(*self.pairs)
+        self._measures = measures
+
+    @cached_property
+    def labels(self) -> NDArray[Any] | None:
+        """Groups to be found: planted ones, or those of k-means on the bits; None where there is no structure."""
+        if self.people.groups[0] != BY_DEGREES:
+            return self.people.groups if self.people.groups[0] >= 0 else None
+        bits = self.people.table.toarray().astype(np.float32)
+        found: NDArray[Any] = KMeans(N_GROUPS, n_init=3, random_state=0).fit_predict(bits)
+        return found
+
+    @cached_property
+    def _every_distance(self) -> NDArray[np.float32]:
+        bits, weights = self.people.table.astype(np.float32), self.people.weights.astype(np.float32)
+        found: NDArray[np.float32] = weights[:, None] + weights - 2 * (bits @ bits.T).toarray()
+        np.fill_diagonal(found, np.inf)
+        return found
+
+    def ask(self, release: Release) -> Iterator[tuple[str, float]]:
+        """Yield every measure of one release."""
+        if "error" in self._measures:
+            estimates = release.distances(*self.pairs).value
+            yield "error", float(np.sqrt(np.mean((estimates - self.distances) ** 2)))
+        if "closeness" in self._measures or "recall" in self._measures:
+            yield from self._neighbors(release)
+        if "agreement" in self._measures and self.labels is not None:
+            found = release.segments(len(np.unique(self.labels)))
+            yield "agreement", float(adjusted_rand_score(self.labels, found.labels))
+
+    def _neighbors(self, release: Release) -> Iterator[tuple[str, float]]:
+        n = len(self.people.weights)
+        some = np.arange(0, n, max(1, n // N_ASKED))
+        distances = self._every_distance[some]
+        true = np.sort(distances, axis=1)[:, :N_NEIGHBORS]
+        average = np.where(np.isinf(distances), 0.0, distances).sum(axis=1) / (n - 1)
+        users = np.stack([release.neighbors(int(i), n=N_NEIGHBORS).users for i in some])
+        found = np.take_along_axis(distances, users, axis=1)
+        gained, possible = average - found.mean(axis=1), average - true.mean(axis=1)
+        yield "closeness", float(gained.sum() / possible.sum())
+        yield "recall", float(np.mean(found <= true[:, -1:]))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure: a measure of one mechanism at one k in one world, over fresh publications."""
+
+    world: World
+    measure: str
+    mechanism: str
+    k: int | None
+    low: float
+    high: float
+    """Squared distances, 10 and 90 % quantiles: what a curator is supposed to know."""
+    mean_weight: float
+    runs: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Of all runs."""
+        return float(np.mean(self.runs))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        return {**asdict(self), "runs": [round(run, 4) for run in self.runs]}
+
+
+def measured(world: World, *, runs: int, truth: Truth) -> Iterator[Cell]:
+    """Yield the figures of one world."""
+    ways: list[tuple[str, int | None]] = [(COUNTING, k) for k in GRID if k <= 512 * world.epsilon]
+    ways.append((RESPONSE, None))
+    for mechanism, k in ways:
+        yield from _published(world, mechanism, k, runs=runs, truth=truth)
+
+
+def wider(world: World, *, runs: int, truth: Truth) -> Iterator[Cell]:
+    """Yield how well segments are found at multiples of the k that is best for distances, over more runs."""
+    start = _published(world, RESPONSE, None, runs=0, truth=truth, names=(WIDER,))
+    least = planned(next(start)).k or 1
+    for multiple in MULTIPLES:
+        for cell in _published(world, COUNTING, multiple * least, runs=runs, truth=truth):
+            yield replace(cell, measure=WIDER)
+
+
+def real_people(path: Path, *, runs: int, n_people: int = 1_000) -> Iterator[Cell]:
+    """Yield the figures of a real table as of a world that is called like it; see :mod:`benchmarks.accuracy`."""
+    *_, table = tables_of(path, n_people)
+    groups = np.full(n_people, NO_GROUPS) if table.labels is None else np.unique(table.labels, return_inverse=True)[1]
+    truth = Truth(Population(table.people.table, groups), ("closeness", "agreement"))
+    weight = round(float(truth.people.weights.mean()))
+    world = World(table.name, n_people, table.shape[1], weight, 2.0)
+    least = planned(next(_published(world, RESPONSE, None, runs=0, truth=truth, names=("",)))).k or 1
+    for mechanism, k in [*((COUNTING, m * least) for m in MULTIPLES), (RESPONSE, None)]:
+        yield from _published(world, mechanism, k, runs=runs, truth=truth)
+
+
+def _published(
+    world: World, mechanism: str, k: int | None, *, runs: int, truth: Truth, names: Sequence[str] = ()
+) -> Iterator[Cell]:
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(runs):
+        plan = Plan.of(mechanism, Budget(world.epsilon), k=k, n_attributes=world.n_attributes)
+        for name, value in truth.ask(publish(truth.people.table, plan)):
+            found.setdefault(name, []).append(value)
+    low, high = (round(float(q)) for q in np.quantile(truth.distances, [0.1, 0.9]))
+    weight = round(float(truth.people.weights.mean()), 1)
+    for name, values in found.items():
+        yield Cell(world, name, mechanism, k, low, high, weight, tuple(values))
+
+
+def worlds() -> Iterator[World]:
+    """Yield the grid."""
+    for n_users, n_attributes, weight in SIZES:
+        for structure in STRUCTURES:
+            for epsilon in EPSILONS:
+                yield World(structure, n_users, n_attributes, weight, epsilon)
+
+
+def planned(cell: Cell, purpose: Purpose = "distances", mechanisms: Sequence[str] = (COUNTING,)) -> Candidate:
+    """Return the planner's choice for somebody who knows roughly how far apart people are."""
+    world = cell.world
+    return advise(
+        Budget(world.epsilon),
+        purpose=purpose,
+        n_attributes=world.n_attributes,
+        n_users=world.n_users,
+        distance=(cell.low, cell.high),
+        weight=cell.mean_weight,
+        mechanisms=mechanisms,
+    ).chosen
+
+
+WIDER_WORLDS = [
+    World(structure, n_users, n_attributes, 60, epsilon)
+    for epsilon in (4.0, 2.0)
+    for n_users, n_attributes in ((1_000, 1_000), (3_000, 2_000))
+    for structure in ("groups", "tastes", "continuum")
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", nargs="+", choices=MEASURES, default=MEASURES)
+    parser.add_argument("--tables", nargs="+", type=Path, help="long tables in Parquet instead of made-up people")
+    parser.add_argument("--runs", type=int, default=1, help="fresh publications of each plan")
+    parser.add_argument(
+        "--wider", action="store_true", help="segments at multiples of the k that is best for distances"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    if options.tables:
+        for path in options.tables:
+            store(options.out, list(real_people(path, runs=options.runs)))
+        return
+    known: dict[World, Truth] = {}
+    measures = ["agreement"] if options.wider else options.measure
+    for world in WIDER_WORLDS if options.wider else worlds():
+        same = replace(world, epsilon=1.0)
+        if same not in known:
+            known = {same: Truth(same.people, measures)}
+        ask = wider if options.wider else measured
+        cells = list(ask(world, runs=options.runs, truth=known[same]))
+        store(options.out, cells)
+        print(world, len(cells), file=sys.stderr, flush=True)
+
+
+def store(path: Path, cells: Sequence[Cell]) -> None:
+    """Put figures into the file, in the place of older ones of the same world and measure."""
+    renewed = {(cell.world, cell.measure) for cell in cells}
+    old = load(path) if path.exists() else []
+    kept = [cell for cell in old if (cell.world, cell.measure) not in renewed]
+    lines = ",\n".join(json.dumps(cell.to_dict()) for cell in [*kept, *cells])
+    path.write_text(f'{{"format": 1, "cells": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
+def load(path: Path = RESULTS) -> list[Cell]:
+    """Return what was measured."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return [Cell(**{**cell, "world": World(**cell["world"]), "runs": tuple(cell["runs"])}) for cell in cells]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Tables of docs/planning.md from what was measured: ``python -m benchmarks.planning_report``."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks import planning_errors
+from benchmarks.planning import COUNTING, MULTIPLES, RESPONSE, STRUCTURES, WIDER, Cell, World, load, planned
+from benchmarks.planning_errors import Prediction
+from dimly.mechanisms import MECHANISMS
+from dimly.planner.question import Purpose
+
+PURPOSE_OF: dict[str, Purpose] = {"error": "distances", "closeness": "neighbors", "agreement": "segments"}
+TELLING = 0.3
+"""Agreement below which no plan finds the groups, and one is as good as another."""
+
+
+class Judged(NamedTuple):
+    """The planner's choice in one world beside the best of all that was measured there."""
+
+    world: World
+    mechanism: str
+    k: int | None
+    """As planned; judged at the nearest power of two that was measured."""
+    value: float
+    best_mechanism: str
+    best_k: int | None
+    best: float
+
+    @property
+    def share(self) -> float:
+        """How good the choice is, from 0 to 1, as a share of the best."""
+        return self.value / self.best if self.best > self.value else self.best / self.value
+
+    @property
+    def loss(self) -> float:
+        """Part of the best that is lost."""
+        return 1 - self.share
+
+
+def judged(cells: Sequence[Cell], measure: str, *, real: bool = False) -> list[Judged]:
+    """Return the planner's choices for a measure's purpose, in worlds (or real tables) where the choice matters."""
+    found = []
+    for world in dict.fromkeys(cell.world for cell in cells if (cell.world.structure not in STRUCTURES) == real):
+        here = [cell for cell in cells if (cell.world, cell.measure) == (world, measure)]
+        if not here:
+            continue
+        smaller = measure == "error"
+        best = min(here, key=lambda cell: cell.mean if smaller else -cell.mean)
+        if not smaller and best.mean < TELLING:
+            continue
+        choice = planned(best, PURPOSE_OF[measure], (COUNTING, RESPONSE))
+        mechanism, k = choice.mechanism, choice.k
+        same = [cell for cell in here if cell.mechanism == mechanism]
+        nearest = same[0] if k is None else min(same, key=lambda cell: abs(math.log((cell.k or 1) / k)))
+        found.append(Judged(world, mechanism, k, nearest.mean, best.mechanism, best.k, best.mean))
+    return found
+
+
+def multiples(cells: Sequence[Cell], measure: str) -> dict[int, float]:
+    """Return how good counting is at multiples of k*, the one that is best for distances, on average over worlds.
+
+    Relative to the best of them, and only where groups are found at all.
+    """
+    shares: dict[int, list[float]] = {}
+    for world in dict.fromkeys(cell.world for cell in cells):
+        here = [c for c in cells if (c.world, c.measure, c.mechanism) == (world, measure, COUNTING)]
+        if world.structure not in STRUCTURES or max((cell.mean for cell in here), default=0.0) < TELLING:
+            continue
+        least = planned(here[0]).k or 1
+        near = {m: min(here, key=lambda c, k=m * least: abs(math.log((c.k or 1) / k))) for m in MULTIPLES}  # type: ignore[misc]
+        top = max(cell.mean for cell in near.values())
+        for multiple, cell in near.items():
+            shares.setdefault(multiple, []).append(cell.mean / top)
+    return {multiple: float(np.mean(each)) for multiple, each in shares.items()}
+
+
+def choices(cells: Sequence[Cell]) -> str:
+    """Return how good the planner's choices were among made-up people."""
+    lines = ["| purpose | worlds | within 10 % of the best | median loss | largest loss |", "|---|---|---|---|---|"]
+    for measure, purpose in PURPOSE_OF.items():
+        losses = [one.loss for one in judged(cells, measure)]
+        within = sum(loss <= 0.1 for loss in losses)
+        lines.append(f"| {purpose} | {len(losses)} | {within} | {np.median(losses):.0%} | {max(losses):.0%} |")
+    return "\n".join(lines)
+
+
+def widths(cells: Sequence[Cell]) -> str:
+    """Return how good multiples of k* are."""
+    lines = ["| | " + " | ".join(f"{m} k\\*" for m in MULTIPLES) + " |", "|---|" + "---|" * len(MULTIPLES)]
+    for measure, purpose in (("closeness", "neighbors"), (WIDER, "segments")):
+        shares = multiples(cells, measure)
+        lines.append(f"| {purpose} | " + " | ".join(f"{shares[m]:.2f}" for m in MULTIPLES) + " |")
+    return "\n".join(lines)
+
+
+def real_tables(cells: Sequence[Cell]) -> str:
+    """Return how good the planner's choices were on real tables."""
+    lines = ["| table | ε | purpose | chosen | found | best of all |", "|---|---|---|---|---|---|"]
+    for measure in ("closeness", "agreement"):
+        for one in judged(cells, measure, real=True):
+            chosen = one.mechanism + (f", k = {one.k}" if one.k else "")
+            best = one.best_mechanism + (f", k = {one.best_k}" if one.best_k else "")
+            lines.append(
+                f"| {one.world.structure} | {one.world.epsilon:g} | {PURPOSE_OF[measure]} | {chosen} | {one.value:.2f} "
+                f"| {one.best:.2f}: {best} |"
+            )
+    return "\n".join(lines)
+
+
+def errors(found: Sequence[Prediction]) -> str:
+    """Return measured over predicted errors."""
+    lines = ["| mechanism | k | measured / predicted |", "|---|---|---|"]
+    for mechanism in MECHANISMS:
+        here = [one for one in found if one.mechanism == mechanism]
+        ks = sorted({one.k for one in here if one.k})
+        size = f"{ks[0]}–{ks[-1]}" if ks else ""
+        ratios = [one.ratio for one in here]
+        lines.append(f"| `{mechanism}` | {size} | {min(ratios):.2f}–{max(ratios):.2f} |")
+    return "\n".join(lines)
+
+
+def tables() -> list[str]:
+    """Return all of them, from the stored results."""
+    cells = load()
+    return [choices(cells), widths(cells), real_tables(cells), errors(planning_errors.load())]
+
+
+if __name__ == "__main__":
+    print("\n\n".join(tables()))

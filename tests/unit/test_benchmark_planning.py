@@ -1,0 +1,72 @@
+"""The simulations behind the planner on a few people, and what is made of their figures."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from benchmarks import planning, planning_errors, planning_report
+from benchmarks.planning import COUNTING, RESPONSE, Cell, Truth, World
+
+SMALL = World("groups", 60, 200, 12, 4.0)
+
+
+@pytest.mark.parametrize("structure", planning.STRUCTURES)
+def test_people_have_about_their_weight(structure: str) -> None:
+    people = World(structure, 80, 300, 20, 1.0).people
+    assert people.table.shape == (80, 300)
+    assert 14 < people.weights.mean() < 26
+
+
+def test_measuring_storing_and_judging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "GRID", (8, 16))
+    truth = Truth(SMALL.people, planning.MEASURES)
+    cells = list(planning.measured(SMALL, runs=1, truth=truth))
+    assert {(cell.mechanism, cell.k) for cell in cells} == {(COUNTING, 8), (COUNTING, 16), (RESPONSE, None)}
+    assert {cell.measure for cell in cells} == set(planning.MEASURES)
+    wide = list(planning.wider(SMALL, runs=1, truth=Truth(SMALL.people, ("agreement",))))
+    least = planning.planned(wide[0]).k
+    assert least is not None
+    assert [cell.k for cell in wide] == [m * least for m in planning.MULTIPLES]
+    path = tmp_path / "planning.json"
+    planning.store(path, cells)
+    planning.store(path, wide)
+    planning.store(path, cells)
+    assert len(planning.load(path)) == len(cells) + len(wide)
+    judged = planning_report.judged(cells, "error")
+    assert [one.world for one in judged] == [SMALL]
+    assert 0 <= judged[0].loss < 1
+
+
+def test_a_real_table(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    users, attributes = np.nonzero(generator.random((40, 30)) < 0.3)
+    pq.write_table(pa.table({"user": users, "attribute": attributes}), tmp_path / "shop.parquet")
+    cells = list(planning.real_people(tmp_path / "shop.parquet", runs=1, n_people=40))
+    assert {cell.world.structure for cell in cells} == {"shop"}
+    assert {cell.measure for cell in cells} == {"closeness", "recall"}
+    assert planning_report.judged(cells, "closeness") == []
+
+
+def cell(mean: float, k: int | None, measure: str = "closeness") -> Cell:
+    return Cell(SMALL, measure, COUNTING if k else RESPONSE, k, 10, 30, 12.0, (mean - 0.01, mean + 0.01))
+
+
+def test_shares_of_the_best() -> None:
+    flipped = planning_report.judged([cell(0.9, None), cell(0.6, 16)], "closeness")[0]
+    assert (flipped.mechanism, flipped.best_mechanism) == (RESPONSE, RESPONSE)
+    assert flipped.loss == 0
+    assert planning_report.judged([cell(0.1, None), cell(0.2, 16)], "closeness") == []
+    least = planning.planned(cell(0.0, 16)).k
+    assert least is not None
+    found = planning_report.multiples([cell(0.4, least), cell(0.8, 2 * least), cell(0.6, 4 * least)], "closeness")
+    assert found == pytest.approx({1: 0.5, 2: 1.0, 4: 0.75})
+
+
+def test_pairs_differ_in_what_they_should() -> None:
+    table = planning_errors.pairs_table(3, 5, 2).toarray()
+    assert table.shape == (6, 21)
+    assert np.array_equal(np.abs(table[::2] - table[1::2]).sum(axis=1), [5, 5, 5])
+    assert np.array_equal((table[::2] * table[1::2]).sum(axis=1), [2, 2, 2])
+    assert (table.sum(axis=0) > 0).all()
