@@ -1,0 +1,80 @@
+"""docs/planning.md: its commands run, and its tables say what was measured and what theory says."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from benchmarks import planning_report
+from tests.cli.lines import run
+
+from dimly.planner.crossovers import crossover_distance, crossover_users, paper_distance, paper_users
+from dimly.planner.purposes import RESPONSE, WIDER
+from dimly.planner.verdicts import COARSE, GOOD
+from dimly.privacy import Budget
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S) for line in block.splitlines() if line.strip()
+]
+BUDGET = Budget(1.0, 1e-6)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program, *arguments = shlex.split(line)
+    result = run(*arguments)
+    assert (program, result.exit_code, result.stderr) == ("dimly", 0, "")
+    assert result.stdout
+
+
+def test_tables_are_what_was_measured() -> None:
+    for table in planning_report.tables():
+        assert table in PAGE, f"python -m benchmarks.planning_report prints:\n{table}"
+
+
+def test_thresholds_and_factors() -> None:
+    assert f"| distances, neighbors | ≥ {GOOD['distances']} | ≥ {COARSE} | < {COARSE} |" in PAGE
+    assert f"| segments | ≥ {GOOD['segments']} | ≥ {COARSE} | < {COARSE} |" in PAGE
+    assert GOOD["neighbors"] == GOOD["distances"]
+    assert f"**Segments**: {WIDER['segments']} k" in PAGE
+    assert WIDER["neighbors"] == WIDER["distances"] == 1
+    assert (
+        f"an error of randomized response counts {RESPONSE['neighbors']}, for segments {RESPONSE['segments']}" in PAGE
+    )
+
+
+def rows(cells: int) -> list[list[str]]:
+    """Return the rows of numbers in tables of that many columns."""
+    pattern = r" \| ".join([r"([\d,]+)"] * cells)
+    found = re.findall(rf"^\| {pattern} \|$", PAGE, re.M)
+    return [[cell.replace(",", "") for cell in row] for row in found]
+
+
+def test_crossovers() -> None:
+    people = [row for row in rows(4) if int(row[0]) < 1_000]
+    assert len(people) == 3
+    for r2, paper, counting, stated in people:
+        at = float(r2)
+        assert crossover_users("gaussian+gaussian", BUDGET, squared_distance=at) == int(paper)
+        assert crossover_users("counting+laplace", BUDGET, squared_distance=at) == int(counting)
+        assert round(paper_users(BUDGET, weight=at / 2)) == int(stated)
+    by_bounds = [row for row in rows(4) if int(row[0]) > 1_000]
+    assert len(by_bounds) == 4
+    for d, *cells in by_bounds:
+        found = [
+            crossover_distance("gaussian+gaussian", BUDGET, n_attributes=int(d), k=256, criterion="variance"),
+            crossover_distance("gaussian+gaussian", BUDGET, n_attributes=int(d), k=256, criterion="deviation"),
+            paper_distance(BUDGET, n_attributes=int(d), k=256),
+        ]
+        assert [f"{value:.0f}" for value in found] == cells
+    assert len(rows(7)) == 3
+    for d, *cells in rows(7):
+        found = [
+            crossover_distance(mechanism, Budget(epsilon), n_attributes=int(d))
+            for mechanism in ("counting+laplace", "hashing+laplace")
+            for epsilon in (1.0, 2.0, 4.0)
+        ]
+        assert [f"{value:.0f}" for value in found] == cells
