@@ -279,6 +279,8 @@ def planned(cell: Cell, purpose: Purpose = "distances", mechanisms: Sequence[str
     ).chosen
 
 
+HELD_OUT = [World(structure, 1_500, 1_500, 40, epsilon) for structure in STRUCTURES for epsilon in (1.5, 3.0)]
+"""Worlds that were looked at only after the rules had been chosen."""
 WIDER_WORLDS = [
     World(structure, n_users, n_attributes, 60, epsilon)
     for epsilon in (4.0, 2.0)
@@ -290,6 +292,7 @@ WIDER_WORLDS = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", nargs="+", choices=MEASURES, default=MEASURES)
+    parser.add_argument("--held-out", action="store_true", help="worlds on which no rule was tried before")
     parser.add_argument("--tables", nargs="+", type=Path, help="long tables in Parquet instead of made-up people")
     parser.add_argument("--runs", type=int, default=1, help="fresh publications of each plan")
     parser.add_argument(
@@ -303,7 +306,8 @@ def main() -> None:
         return
     known: dict[World, Truth] = {}
     measures = ["agreement"] if options.wider else options.measure
-    for world in WIDER_WORLDS if options.wider else worlds():
+    asked = WIDER_WORLDS if options.wider else HELD_OUT if options.held_out else worlds()
+    for world in asked:
         same = replace(world, epsilon=1.0)
         if same not in known:
             known = {same: Truth(same.people, measures)}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks import planning_errors
-from benchmarks.planning import COUNTING, MULTIPLES, RESPONSE, STRUCTURES, WIDER, Cell, World, load, planned
+from benchmarks.planning import COUNTING, HELD_OUT, MULTIPLES, RESPONSE, STRUCTURES, WIDER, Cell, World, load, planned
 from benchmarks.planning_errors import Prediction
 from dimly.mechanisms import MECHANISMS
 from dimly.planner.question import Purpose
@@ -40,10 +40,17 @@ class Judged(NamedTuple):
         return 1 - self.share
 
 
-def judged(cells: Sequence[Cell], measure: str, *, real: bool = False) -> list[Judged]:
-    """Return the planner's choices for a measure's purpose, in worlds (or real tables) where the choice matters."""
+def kind_of(world: World) -> str:
+    """Return what a world was for."""
+    if world.structure not in STRUCTURES:
+        return "real"
+    return "held out" if world in HELD_OUT else "tried"
+
+
+def judged(cells: Sequence[Cell], measure: str, *, kind: str = "tried") -> list[Judged]:
+    """Return the planner's choices for a measure's purpose, in worlds of a kind where the choice matters."""
     found = []
-    for world in dict.fromkeys(cell.world for cell in cells if (cell.world.structure not in STRUCTURES) == real):
+    for world in dict.fromkeys(cell.world for cell in cells if kind_of(cell.world) == kind):
         here = [cell for cell in cells if (cell.world, cell.measure) == (world, measure)]
         if not here:
             continue
@@ -67,7 +74,7 @@ def multiples(cells: Sequence[Cell], measure: str) -> dict[int, float]:
     shares: dict[int, list[float]] = {}
     for world in dict.fromkeys(cell.world for cell in cells):
         here = [c for c in cells if (c.world, c.measure, c.mechanism) == (world, measure, COUNTING)]
-        if world.structure not in STRUCTURES or max((cell.mean for cell in here), default=0.0) < TELLING:
+        if kind_of(world) != "tried" or max((cell.mean for cell in here), default=0.0) < TELLING:
             continue
         least = planned(here[0]).k or 1
         near = {m: min(here, key=lambda c, k=m * least: abs(math.log((c.k or 1) / k))) for m in MULTIPLES}  # type: ignore[misc]
@@ -80,10 +87,12 @@ def multiples(cells: Sequence[Cell], measure: str) -> dict[int, float]:
 def choices(cells: Sequence[Cell]) -> str:
     """Return how good the planner's choices were among made-up people."""
     lines = ["| purpose | worlds | within 10 % of the best | median loss | largest loss |", "|---|---|---|---|---|"]
-    for measure, purpose in PURPOSE_OF.items():
-        losses = [one.loss for one in judged(cells, measure)]
-        within = sum(loss <= 0.1 for loss in losses)
-        lines.append(f"| {purpose} | {len(losses)} | {within} | {np.median(losses):.0%} | {max(losses):.0%} |")
+    for kind in ("tried", "held out"):
+        for measure, purpose in PURPOSE_OF.items():
+            losses = [one.loss for one in judged(cells, measure, kind=kind)]
+            within = sum(loss <= 0.1 for loss in losses)
+            name = purpose if kind == "tried" else f"{purpose}, {kind}"
+            lines.append(f"| {name} | {len(losses)} | {within} | {np.median(losses):.0%} | {max(losses):.0%} |")
     return "\n".join(lines)
 
 
@@ -100,7 +109,7 @@ def real_tables(cells: Sequence[Cell]) -> str:
     """Return how good the planner's choices were on real tables."""
     lines = ["| table | ε | purpose | chosen | found | best of all |", "|---|---|---|---|---|---|"]
     for measure in ("closeness", "agreement"):
-        for one in judged(cells, measure, real=True):
+        for one in judged(cells, measure, kind="real"):
             chosen = one.mechanism + (f", k = {one.k}" if one.k else "")
             best = one.best_mechanism + (f", k = {one.best_k}" if one.best_k else "")
             lines.append(
