@@ -21,16 +21,22 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     A guess about one attribute that was right with 50 % becomes right with at most 73.2 %.
     All 200 attributes of a person together are not protected: their odds may change by up to e^200.
     """
-    unless = "" if budget.is_pure else f", but for outcomes of probability {budget.delta:g}"
-    lines = [f"A guess about one {unit} that was right with 50 % becomes right with at most {_sure(budget)}{unless}."]
+    # With δ > 0 no single outcome is bounded: one of probability δ may tell all. What is bounded is how often a guess
+    # is right on average over outcomes.
+    average = "" if budget.is_pure else " on average"
+    lines = [f"A guess about one {unit} that was right with 50 % becomes right with at most {_sure(budget)}{average}."]
     if weight is None:
         return tuple(lines)
     together = weight * budget.epsilon
     whole = Budget(min(together, 700.0))
-    if whole.posterior(0.5) < _NEARLY_SURE:
+    if whole.posterior(0.5) < _NEARLY_SURE and budget.is_pure:
         lines.append(
-            f"All {weight:g} {unit}s of a person together: 50 % becomes at most {_sure(whole)} (odds by e^{together:g})"
-            + ("." if budget.is_pure else ", with a delta that grows as much.")
+            f"All {weight:g} {unit}s of a person together: 50 % becomes at most {_sure(whole)}, odds by e^{together:g}."
+        )
+    elif whole.posterior(0.5) < _NEARLY_SURE:
+        lines.append(
+            f"All {weight:g} {unit}s of a person together: epsilon = {together:g}, with a delta that grows as much as "
+            "the odds."
         )
     else:
         lines.append(
@@ -54,5 +60,6 @@ def doubts(question: Question, plan: Plan) -> tuple[str, ...]:
 
 
 def _sure(budget: Budget) -> str:
-    """Return what 50 % becomes, rounded up: a promise may not look better than it is."""
-    return f"{math.ceil(1000 * budget.posterior(0.5)) / 10:.1f} %"
+    """Return what 50 % becomes, (e^ε + δ)/(1 + e^ε), rounded up: a promise may not look better than it is."""
+    pure = Budget(budget.epsilon).posterior(0.5)
+    return f"{math.ceil(1000 * (pure + budget.delta * (1 - pure))) / 10:.1f} %"
