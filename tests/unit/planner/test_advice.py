@@ -75,7 +75,7 @@ def test_what_epsilon_means() -> None:
     assert meaning(Budget(1.0, 1e-6))[0].endswith("at most 73.2 % on average.")
     assert meaning(Budget(1.0, 0.1))[0].endswith("at most 75.8 % on average.")  # (e + 0.1)/(1 + e)
     assert "not protected: their odds may change by up to e^200" in meaning(Budget(1.0), weight=200)[1]
-    assert "50 % becomes at most 73.2 % (odds by e^1)." in meaning(Budget(0.1), weight=10)[1]
+    assert "50 % becomes at most 73.2 %, odds by e^1." in meaning(Budget(0.1), weight=10)[1]
     assert meaning(Budget(0.1, 1e-6), weight=10)[1].endswith("with a delta that grows as much as the odds.")
     assert meaning(Budget(500.0), weight=10)[1].endswith("e^5000.")
     assert "200 columns" in meaning(Budget(1.0), unit="column", weight=200)[1]
