@@ -1,0 +1,160 @@
+"""``dimly simulate``: how plans would do, on people who do not exist."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dimly.cli.files import check_output
+from dimly.cli.options import AsJson, Debug
+from dimly.cli.output import print_fields, print_json, print_lines, print_table
+from dimly.cli.progress import shown_progress
+from dimly.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dimly.lab.population import Population
+    from dimly.lab.simulation import Outcome
+    from dimly.mechanisms import Plan
+
+_PEOPLE, _PLANS, _OUTPUT = "The people", "The plans", "Output"
+
+
+def simulate(
+    *,
+    users: Annotated[int, typer.Option(help="How many people.", rich_help_panel=_PEOPLE)] = 2_000,
+    attributes: Annotated[int, typer.Option(help="How many attributes there are.", rich_help_panel=_PEOPLE)] = 5_000,
+    weight: Annotated[
+        float, typer.Option(help="Attributes of a person on average; some have many times as many.", rich_help_panel=_PEOPLE)
+    ] = 100.0,
+    groups: Annotated[int, typer.Option(help="How many groups with tastes of their own.", rich_help_panel=_PEOPLE)] = 8,
+    taste: Annotated[
+        float, typer.Option(help="How much likelier a group's favorites are; 1: no groups.", rich_help_panel=_PEOPLE)
+    ] = 8.0,
+    overlap: Annotated[
+        float, typer.Option(help="Part of the favorites that all groups share, 0 to 1.", rich_help_panel=_PEOPLE)
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same people.", rich_help_panel=_PEOPLE)] = 0,
+    plan: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A plan to try, and again for others.", show_default=False, rich_help_panel=_PLANS),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(help="Where no plan is given: the promise of each mechanism.", rich_help_panel=_PLANS)
+    ] = 1.0,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Where no plan is given: one to try at its best k, and again for others; paper is the paper's own.",
+            show_default=False,
+            rich_help_panel=_PLANS,
+        ),
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", help="Numbers per person; the best for distances by default.", rich_help_panel=_PLANS),
+    ] = None,
+    no_segments: Annotated[
+        bool, typer.Option("--no-segments", help="Leave segments out, which take longest.", rich_help_panel=_PLANS)
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Only write the people, as a long table of person and place, .csv or .parquet; no plan is tried.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --out: write their true groups, too, as Parquet.", rich_help_panel=_OUTPUT),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace existing files.", rich_help_panel=_OUTPUT)
+    ] = False,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Make up people with tastes, publish them by some plans, and measure how good the answers are.
+
+    What theory predicted stands beside: the error of distances, and how often a near pair is told from a far one. The
+    people do not exist, so that nothing is spent.
+
+    $ dimly simulate --epsilon 2 --mechanism paper --mechanism counting+laplace
+    $ dimly simulate --users 20000 --out visits.parquet
+    """
+    from dimly.lab.population import make_population
+
+    if truth is not None and out is None:
+        raise ParameterError("--truth must come with --out: groups are of people that are written.")
+    for path in (out, truth):
+        if path is not None:
+            check_output(path, overwrite=overwrite)
+    people = make_population(
+        users, attributes, n_groups=groups, mean_weight=weight, taste=taste, overlap=overlap, seed=seed
+    )
+    if out is not None:
+        _write(people, out, truth, as_json=as_json)
+        return
+    plans = _plans(plan or [], mechanism or [], people, epsilon=epsilon, k=k)
+    from dimly.lab.simulation import simulate as simulated
+
+    with shown_progress("plans") as told:
+        outcomes = simulated(people, list(plans.values()), segments=not no_segments, told=told)
+    named = dict(zip(plans, outcomes, strict=True))
+    if as_json:
+        facts = {"users": users, "attributes": attributes, "groups": groups, "mean_weight": float(people.weights.mean())}
+        print_json({"population": facts, "outcomes": [{"plan": n, **o.to_dict()} for n, o in named.items()]})
+        return
+    _print(named)
+
+
+def _write(people: "Population", out: Path, truth: Path | None, *, as_json: bool) -> None:
+    people.write(out)
+    if truth is not None:
+        people.write_groups(truth)
+    facts: dict[str, object] = {"out": str(out), "truth": None if truth is None else str(truth)}
+    facts |= {"users": people.table.shape[0], "rows": int(people.weights.sum())}
+    if as_json:
+        print_json(facts)
+    else:
+        print_fields({name: value for name, value in facts.items() if value is not None})
+
+
+def _plans(
+    files: list[Path], mechanisms: list[str], people: "Population", *, epsilon: float, k: int | None
+) -> dict[str, "Plan"]:
+    from dimly.cli.publish import read_plan
+    from dimly.lab.comparison import MENU
+    from dimly.lab.simulation import best_plan
+    from dimly.mechanisms.mechanism import sketching
+
+    if files and (mechanisms or k is not None):
+        raise ParameterError("--plan must stand without --mechanism and --k: it says all that.")
+    if files:
+        return {str(path): read_plan(path) for path in files}
+    plans = {}
+    for name in dict.fromkeys(mechanisms or MENU):
+        sketches = name == "paper" or sketching(name) is not None
+        plans[name] = best_plan(name, epsilon, people, k=k if sketches else None)
+    return plans
+
+
+def _print(named: "dict[str, Outcome]") -> None:
+    header = ["plan", "k", "error", "predicted", "coverage", "near < far", "predicted ", "recall", "not denoised", "agreement", "stability"]
+    rows = []
+    for name, one in named.items():
+        part = one.plan.projection
+        numbers = [one.ranking.measured, one.ranking.predicted, one.recall, one.recall_undenoised, one.agreement, one.stability]
+        shown = ["-" if number is None else f"{number:.2f}" for number in numbers]
+        errors = [f"{error:,.1f}" for error in (one.error.measured, one.error.predicted)]
+        rows.append([name, "-" if part is None else part.k, *errors, f"{one.coverage:.1%}", *shown])
+    print_table(header, rows, numbers=header[1:])
+    print_lines(
+        [
+            "",
+            "error: root mean square, of squared distances of random pairs; coverage: of 95 % intervals",
+            "near < far: how often a pair of the nearest quarter is estimated nearer than one of the farthest",
+            "recall: share of ten found neighbors that are true ones; agreement: of segments and groups (adjusted Rand index)",
+        ]
+    )

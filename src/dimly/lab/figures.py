@@ -1,0 +1,163 @@
+"""The figures that explain the field: ``dimly figure NAME``. All of them are theory; no data are needed."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dimly.errors import ParameterError
+from dimly.lab.charts import NOBODY, Axis, Chart, Drawn, Line, Look, Winners, label_of, looks_of
+from dimly.lab.comparison import DELTA, MENU, PAPER, predict
+from dimly.mechanisms.dimension import nominal_noise
+from dimly.mechanisms.mechanism import default_blend, sketch_error, sketching
+from dimly.planner.paper import PAPER as PAPERS_MECHANISM
+from dimly.privacy import Budget, Rule, delta_of
+
+_SIGMAS = (0.5, 1.0, 2.0)
+_SIGMA_LOOKS = (Look("#0072B2", "o"), Look("#D55E00", "s"), Look("#009E73", "^"))
+_DISTANCE = "squared distance (attributes in which two people differ)"
+_STDERR = "standard error of an estimated squared distance"
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a figure is about, where it leaves that open."""
+
+    epsilon: float = 1.0
+    delta: float = DELTA
+    distance: float = 400.0
+    n_attributes: int = 100_000
+    mechanisms: Sequence[str] = MENU
+
+    def __post_init__(self) -> None:
+        Budget(self.epsilon, self.delta)
+        if not 0 < self.distance <= self.n_attributes:
+            raise ParameterError(
+                f"distance must be > 0 and at most n_attributes = {self.n_attributes}, got {self.distance!r}."
+            )
+
+
+def privacy_curves(_: Circumstances) -> Chart:
+    """Figure 1 of the paper: what Gaussian noise promises, exactly and by Theorem 1."""
+    epsilons = [i / 50 for i in range(1, 251)]
+    lines = []
+    for sigma, look in zip(_SIGMAS, _SIGMA_LOOKS, strict=True):
+        for rule, name, dashes in (("exact", "exact", "-"), ("theorem1", "Theorem 1", "--")):
+            curve = [(e, delta_of(sigma, epsilon=e, rule=rule)) for e in epsilons]  # type: ignore[arg-type]
+            shown = [(e, d) for e, d in curve if d < 0.5 or rule == "exact"]  # Theorem 1 is about δ < 1/2
+            if shown:
+                x, y = zip(*shown, strict=True)
+                lines.append(Line(f"σ = {sigma:g}, {name}", x, y, look._replace(dashes=dashes), every_point=False))
+    return Chart(
+        "What Gaussian noise of standard deviation σ promises (sensitivity 1)",
+        Axis("ε", limits=(0.0, 5.0)),
+        Axis("δ", "log", limits=(1e-8, 1.0)),
+        lines,
+        "The paper's Figure 1. Everything on and above a curve is promised.",
+    )
+
+
+def error_by_k(about: Circumstances) -> Chart:
+    """Return the error of sketches against their dimension, each best k marked, the paper's by its own rule."""
+    budget = Budget(about.epsilon, about.delta)
+    names = [name for name in about.mechanisms if name == PAPER or sketching(name)]
+    if not names:
+        raise ParameterError("mechanisms must name one that sketches, got none of them.")
+    looks = looks_of(names)
+    lines = []
+    for name in names:
+        best = predict(name, budget, distance=about.distance, n_attributes=about.n_attributes).k
+        ks = sorted({round(2 ** (i / 4)) for i in range(4, 57)} | ({best} if best else set()))
+        errors = [_error_at(name, budget, k, about) for k in ks]
+        marked = [ks.index(best)] if best else []
+        lines.append(Line(label_of(name), ks, errors, looks[name], marked, every_point=False))
+    return Chart(
+        f"Error against sketch dimension, squared distance {about.distance:g}, ε = {about.epsilon:g}",
+        Axis("k, numbers published per person", "log2"),
+        Axis(_STDERR, "log"),
+        lines,
+        f"Circles: the best k. The paper's mechanism has its Theorem 1's noise at δ = {about.delta:g}; Laplace has δ = 0.",
+    )
+
+
+def error_by_epsilon(about: Circumstances) -> Chart:
+    """Return the error against ε, each mechanism at its best k."""
+    epsilons = [2 ** (i / 2) for i in range(-6, 7)]
+    looks = looks_of(about.mechanisms)
+    lines = []
+    for name in about.mechanisms:
+        found = [
+            predict(name, Budget(e, about.delta), distance=about.distance, n_attributes=about.n_attributes)
+            for e in epsilons
+        ]
+        shown = [(one.epsilon, one.stderr) for one in found if one.stderr is not None]
+        if shown:
+            x, y = zip(*shown, strict=True)
+            lines.append(Line(label_of(name), x, y, looks[name]))
+    ends = [epsilons[0], epsilons[-1]]
+    as_large = Line("as large as the distance", ends, [about.distance] * 2, Look("#666666", dashes=":"))
+    return Chart(
+        f"Error against ε, squared distance {about.distance:g}, {about.n_attributes:,} attributes",
+        Axis("ε (odds of one attribute change by at most $e^ε$)", "log2"),
+        Axis(_STDERR, "log"),
+        [*lines, as_large],
+        f"Each at its best k. The paper's mechanism has its Theorem 1's noise at δ = {about.delta:g}.",
+    )
+
+
+def who_wins(about: Circumstances) -> Winners:
+    """Return the mechanism with the smallest error over distances and numbers of attributes."""
+    budget = Budget(about.epsilon, about.delta)
+    distances = [10 * 2 ** (i / 3) for i in range(31)]
+    sizes = [round(100 * 10 ** (i / 8)) for i in range(33)]
+    best = []
+    for d in sizes:
+        row = []
+        for at in distances:
+            found = [predict(name, budget, distance=at, n_attributes=d) for name in about.mechanisms] if at <= d else []
+            able = [(one.stderr, one.mechanism) for one in found if one.stderr is not None]
+            row.append(min(able)[1] if able else NOBODY)
+        best.append(row)
+    return Winners(
+        f"Who has the smallest error at ε = {about.epsilon:g}",
+        Axis(_DISTANCE, "log"),
+        Axis("number of attributes", "log"),
+        distances,
+        sizes,
+        best,
+        f"Each at its best k for the distance. δ = {about.delta:g} for those that need one.",
+    )
+
+
+FIGURES: dict[str, Callable[[Circumstances], Drawn]] = {
+    "privacy-curves": privacy_curves,
+    "error-by-k": error_by_k,
+    "winners": who_wins,
+    "error-by-epsilon": error_by_epsilon,
+}
+"""By name. The first one is Figure 1 of the paper."""
+
+
+def figure_named(name: str, about: Circumstances | None = None) -> Drawn:
+    """Return a figure.
+
+    Raises
+    ------
+    ParameterError
+        If there is none of that name.
+    """
+    if name not in FIGURES:
+        raise ParameterError(f"name must be one of {', '.join(FIGURES)}, got {name!r}.")
+    return FIGURES[name](about or Circumstances())
+
+
+def _error_at(name: str, budget: Budget, k: int, about: Circumstances) -> float:
+    mechanism = PAPERS_MECHANISM if name == PAPER else name
+    rule: Rule = "theorem1" if name == PAPER else "exact"
+    kind = sketching(mechanism)
+    assert kind is not None  # noqa: S101
+    noise = nominal_noise(kind, budget, k=k, rule=rule, n_attributes=about.n_attributes)
+    model = sketch_error(
+        kind.family, k=k, blocks=1, noise=noise, bits=True, blend=default_blend(kind.family, bits=True)
+    )
+    half = about.distance / 2
+    return math.sqrt(float(model.distance(weights=(half, half))(about.distance)))

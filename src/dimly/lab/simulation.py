@@ -1,0 +1,229 @@
+"""Publish made-up people, ask what an analyst would ask, and compare with the truth and with what theory predicted."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dimly.analyst.release import Release
+from dimly.api import publish
+from dimly.errors import ParameterError
+from dimly.lab.comparison import DELTA, PAPER
+from dimly.lab.population import Population
+from dimly.mechanisms.dimension import best_k
+from dimly.mechanisms.mechanism import NOISY_DISTANCES, RANDOMIZED_RESPONSE, sketching
+from dimly.mechanisms.plan import Plan
+from dimly.planner.paper import PAPER as PAPERS_MECHANISM
+from dimly.privacy import Budget
+
+Rows = NDArray[np.int64]
+
+N_PAIRS = 4_000
+N_NEIGHBORS = 10
+N_ASKED = 200
+"""People whose neighbors are looked for, among all."""
+
+
+class Beside(NamedTuple):
+    """What theory said, and what came out."""
+
+    predicted: float
+    measured: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one plan did on a population.
+
+    Attributes
+    ----------
+    plan : Plan
+    error : Beside
+        Root mean square error of squared distances, over random pairs.
+    coverage : float
+        Share of 95 % intervals that hold the true distance.
+    ranking : Beside
+        Probability that of a near and a far pair (below the lower, above the upper quartile) the near one is
+        estimated to be nearer.
+    recall : float or None
+        Share of ten found neighbors that are at least as near as the true tenth; denoised.
+    recall_undenoised : float or None
+    agreement : float or None
+        Adjusted Rand index of segments and true groups; None where nobody is placed anywhere.
+    stability : float or None
+        What the segments say of themselves.
+    """
+
+    plan: Plan
+    error: Beside
+    coverage: float
+    ranking: Beside
+    recall: float | None = None
+    recall_undenoised: float | None = None
+    agreement: float | None = None
+    stability: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        plan = self.plan
+        return {
+            "mechanism": plan.mechanism,
+            "k": None if plan.projection is None else plan.projection.k,
+            "epsilon": plan.budget.epsilon,
+            "delta": plan.budget.delta,
+            "digest": plan.digest,
+            "error": self.error._asdict(),
+            "coverage": self.coverage,
+            "ranking": self.ranking._asdict(),
+            "recall": self.recall,
+            "recall_undenoised": self.recall_undenoised,
+            "agreement": self.agreement,
+            "stability": self.stability,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What is true of a population, found once for all plans."""
+
+    people: Population
+    pairs: tuple[Rows, Rows]
+    squared_distances: Rows
+    asked: Rows
+    distances_of_asked: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, people: Population, *, seed: int = 1) -> "Truth":
+        """Return the truth about random pairs and some people's neighbors."""
+        n_users = len(people.groups)
+        if n_users <= N_NEIGHBORS:
+            raise ParameterError(f"users must be more than {N_NEIGHBORS}, got {n_users}.")
+        pairs = random_pairs(n_users, seed=seed)
+        asked = np.arange(0, n_users, max(1, n_users // N_ASKED))
+        bits = people.table.astype(np.float32)
+        weights = people.weights.astype(np.float32)
+        distances = weights[asked, None] + weights - 2 * (bits[asked] @ bits.T).toarray()
+        distances[np.arange(len(asked)), asked] = np.inf
+        return cls(people, pairs, people.squared_distances(*pairs), asked, distances)
+
+    @property
+    def best_agreement(self) -> float:
+        """The adjusted Rand index of the true groups and k-means on the people themselves."""
+        from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
+
+        groups, bits = self.people.groups, self.people.table.astype(np.float32)
+        bits.indices, bits.indptr = bits.indices.astype(np.int32), bits.indptr.astype(np.int32)
+        found = KMeans(len(np.unique(groups)), n_init=10, random_state=0).fit_predict(bits)
+        return agreement(groups, found)
+
+
+def simulate(
+    people: Population,
+    plans: Sequence[Plan],
+    *,
+    segments: bool = True,
+    told: Callable[[int, int], None] | None = None,
+) -> list[Outcome]:
+    """Return how each plan did, by one publication.
+
+    Parameters
+    ----------
+    people : Population
+    plans : sequence of Plan
+    segments : bool, default=True
+        Whether to look for as many segments as there are groups, which takes longest.
+    told : callable, optional
+        Told how many plans are done, and how many there are.
+    """
+    truth = Truth.of(people)
+    outcomes = []
+    for plan in plans:
+        outcomes.append(outcome(publish(people.table, plan), truth, segments=segments))
+        if told is not None:
+            told(len(outcomes), len(plans))
+    return outcomes
+
+
+def outcome(release: Release, truth: Truth, *, segments: bool = True) -> Outcome:
+    """Return how a release of the people did, whose ids are their rows."""
+    plan, (a, b), true = release.plan, truth.pairs, truth.squared_distances
+    estimate = release.distances(a, b)
+    weights = truth.people.weights
+    variances = plan.error.distance(weights=(weights[a], weights[b]))(true)
+    placed = plan.mechanism != NOISY_DISTANCES
+    found = release.segments(len(np.unique(truth.people.groups))) if segments and placed else None
+    return Outcome(
+        plan,
+        error=Beside(float(np.sqrt(np.mean(variances))), float(np.sqrt(np.mean((estimate.value - true) ** 2)))),
+        coverage=float(np.mean((estimate.low <= true) & (true <= estimate.high))),
+        ranking=_ranking(true, estimate.value, variances),
+        recall=_recall(release, truth, denoise=True) if placed else None,
+        recall_undenoised=_recall(release, truth, denoise=False),
+        agreement=None if found is None else agreement(truth.people.groups, found.labels),
+        stability=None if found is None else found.stability,
+    )
+
+
+def best_plan(mechanism: str, epsilon: float, people: Population, *, k: int | None = None, delta: float = DELTA) -> Plan:
+    """Return a mechanism's plan for a made-up population, k the best at its median distance unless given.
+
+    Of made-up people everything is public. A curator must not look at hers: she states a distance.
+
+    Parameters
+    ----------
+    mechanism : str
+        Of the menu, or "paper".
+    epsilon : float
+    people : Population
+    k : int, optional
+    delta : float, default=1e-6
+        For mechanisms that need one.
+    """
+    papers = mechanism == PAPER
+    name = PAPERS_MECHANISM if papers else mechanism
+    kind, d = sketching(name), people.table.shape[1]
+    gaussian = name == NOISY_DISTANCES or (kind is not None and kind.law == "gaussian")
+    budget = Budget(epsilon, delta if gaussian else 0.0)
+    if name == RANDOMIZED_RESPONSE:
+        return Plan.of(name, budget, n_attributes=d)
+    if name == NOISY_DISTANCES:
+        return Plan.of(name, budget, n_attributes=d, n_users=people.table.shape[0], dtype="int32")
+    shared: dict[str, Any] = {"n_attributes": d, "rule": "theorem1" if papers else "exact"}
+    if k is None:
+        median = float(np.median(people.squared_distances(*random_pairs(len(people.groups)))))
+        k = best_k(name, budget, squared_distance=max(median, 1.0), **shared)
+    return Plan.of(name, budget, k=k, dtype="int32" if papers else "int16", **shared)
+
+
+def random_pairs(n_users: int, n_pairs: int = N_PAIRS, *, seed: int = 1) -> tuple[Rows, Rows]:
+    """Return rows of pairs of different people."""
+    generator = np.random.default_rng(seed)
+    a = generator.integers(n_users, size=n_pairs)
+    return a, (a + generator.integers(1, n_users, size=n_pairs)) % n_users
+
+
+def agreement(groups: NDArray[Any], labels: NDArray[Any]) -> float:
+    """Return the adjusted Rand index: 1 is the same groups, 0 is chance."""
+    from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415  (slow to import)
+
+    return float(adjusted_rand_score(groups, labels))
+
+
+def _ranking(true: Rows, estimated: NDArray[np.float64], variances: NDArray[np.float64]) -> Beside:
+    lower, upper = np.quantile(true, [0.25, 0.75])
+    near, far = np.flatnonzero(true <= lower), np.flatnonzero(true >= upper)
+    count = min(len(near), len(far))
+    near, far = near[:count], far[:count]
+    gap = true[far] - true[near]
+    spread = np.sqrt(np.maximum(variances[near] + variances[far], 1e-30))
+    return Beside(float(np.mean(ndtr(gap / spread))), float(np.mean(estimated[near] < estimated[far])))
+
+
+def _recall(release: Release, truth: Truth, *, denoise: bool) -> float:
+    distances = truth.distances_of_asked
+    tenth = np.partition(distances, N_NEIGHBORS - 1, axis=1)[:, N_NEIGHBORS - 1]
+    found = np.stack([release.neighbors(int(i), n=N_NEIGHBORS, denoise=denoise).users for i in truth.asked])
+    return float(np.mean(np.take_along_axis(distances, found, axis=1) <= tenth[:, None]))
