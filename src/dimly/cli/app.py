@@ -9,8 +9,10 @@ from typer.core import TyperGroup
 
 import dimly
 from dimly.cli import faults
+from dimly.cli.compare import compare
 from dimly.cli.distance import distance
 from dimly.cli.export import export
+from dimly.cli.figure import figure
 from dimly.cli.inspect import inspect
 from dimly.cli.ledger import ledger
 from dimly.cli.neighbors import neighbors
@@ -19,6 +21,7 @@ from dimly.cli.output import show_own_warnings
 from dimly.cli.plan import plan
 from dimly.cli.publish import publish
 from dimly.cli.segments import segments
+from dimly.cli.simulate import simulate
 from dimly.cli.verify import verify
 
 
@@ -85,6 +88,9 @@ app.command(rich_help_panel="Analyst")(segments)
 app.command(rich_help_panel="Analyst")(export)
 app.command(rich_help_panel="Anyone")(inspect)
 app.command(rich_help_panel="Anyone")(verify)
+app.command(rich_help_panel="Lab")(simulate)
+app.command(rich_help_panel="Lab")(compare)
+app.command(rich_help_panel="Lab")(figure)
 
 
 def main() -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dimly.cli.files import check_output, write_bytes
-from dimly.cli.options import AsJson, Debug, integers_between_commas, numbers_between_commas
+from dimly.cli.options import AsJson, Debug, numbers_between
 from dimly.cli.output import print_json, print_lines, print_table
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ def compare(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Compare the whole menu.")] = False,
     delta: Annotated[float, typer.Option(help="For mechanisms that need one; the others have 0.")] = 1e-6,
-    weight: Annotated[
-        float | None, typer.Option(help="Attributes of a person; half the distance by default.")
-    ] = None,
+    weight: Annotated[float | None, typer.Option(help="Attributes of a person; half the distance by default.")] = None,
     n_users: Annotated[int | None, typer.Option(help="Number of people, for noisy-distances.")] = None,
     figure: Annotated[
         Path | None,
@@ -64,11 +62,11 @@ def compare(
         raise ParameterError("--all must stand without --mechanism: it names every one.")
     if figure is not None:
         check_output(figure, overwrite=overwrite)
-    epsilons = numbers_between_commas(epsilon, "epsilon")
+    epsilons = numbers_between("epsilon", epsilon, ",")
     found = compared(
         epsilons,
-        distances=numbers_between_commas(distance, "distance"),
-        n_attributes=integers_between_commas(n_attributes, "n-attributes"),
+        distances=numbers_between("distance", distance, ","),
+        n_attributes=[_whole(number) for number in numbers_between("n_attributes", n_attributes, ",")],
         mechanisms=(PAPER, *MECHANISMS) if every else tuple(dict.fromkeys(mechanism)) if mechanism else MENU,
         delta=delta,
         weight=weight,
@@ -87,6 +85,14 @@ def compare(
         print_table(header, rows, numbers=header[1:])
         print_lines([""])
     print_lines(["Standard error of an estimated squared distance, in brackets the best k; * is the smallest error."])
+
+
+def _whole(number: float) -> int:
+    from dimly.errors import ParameterError
+
+    if number != int(number):
+        raise ParameterError(f"n_attributes must be whole numbers between commas, got {number:g}.")
+    return int(number)
 
 
 def _tables(
@@ -118,5 +124,4 @@ def _draw(found: "Sequence[Prediction]", path: Path, *, overwrite: bool) -> None
 
     if path.suffix.lower() not in FORMATS:
         raise ParameterError(f"figure must end in {', '.join(FORMATS)}, got {path.name!r}.")
-    charts: Any = comparison_chart(found)
-    write_bytes(path, rendered(charts, path.suffix.lower()[1:]), overwrite=overwrite)
+    write_bytes(path, rendered(comparison_chart(found), path.suffix.lower()[1:]), overwrite=overwrite)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dimly.cli.files import check_output
+from dimly.cli.files import check_output, read_text
 from dimly.cli.options import AsJson, Debug
 from dimly.cli.output import print_fields, print_json, print_lines, print_table
-from dimly.cli.progress import shown_progress
+from dimly.cli.progress import ProgressBar
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def simulate(
     users: Annotated[int, typer.Option(help="How many people.", rich_help_panel=_PEOPLE)] = 2_000,
     attributes: Annotated[int, typer.Option(help="How many attributes there are.", rich_help_panel=_PEOPLE)] = 5_000,
     weight: Annotated[
-        float, typer.Option(help="Attributes of a person on average; some have many times as many.", rich_help_panel=_PEOPLE)
+        float,
+        typer.Option(help="Attributes of a person on average; some have many times as many.", rich_help_panel=_PEOPLE),
     ] = 100.0,
     groups: Annotated[int, typer.Option(help="How many groups with tastes of their own.", rich_help_panel=_PEOPLE)] = 8,
     taste: Annotated[
@@ -36,7 +37,9 @@ def simulate(
     seed: Annotated[int, typer.Option(help="The same seed makes the same people.", rich_help_panel=_PEOPLE)] = 0,
     plan: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A plan to try, and again for others.", show_default=False, rich_help_panel=_PLANS),
+        typer.Option(
+            metavar="FILE", help="A plan to try, and again for others.", show_default=False, rich_help_panel=_PLANS
+        ),
     ] = None,
     epsilon: Annotated[
         float, typer.Option(help="Where no plan is given: the promise of each mechanism.", rich_help_panel=_PLANS)
@@ -67,7 +70,9 @@ def simulate(
     ] = None,
     truth: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --out: write their true groups, too, as Parquet.", rich_help_panel=_OUTPUT),
+        typer.Option(
+            metavar="FILE", help="With --out: write their true groups, too, as Parquet.", rich_help_panel=_OUTPUT
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace existing files.", rich_help_panel=_OUTPUT)
@@ -99,11 +104,17 @@ def simulate(
     plans = _plans(plan or [], mechanism or [], people, epsilon=epsilon, k=k)
     from dimly.lab.simulation import simulate as simulated
 
-    with shown_progress("plans") as told:
-        outcomes = simulated(people, list(plans.values()), segments=not no_segments, told=told)
+    with ProgressBar(amount=lambda number: f"{number:,.0f} plans") as bar:
+        bar.phase("publishing and asking")
+        outcomes = simulated(people, list(plans.values()), segments=not no_segments, told=bar.reach)
     named = dict(zip(plans, outcomes, strict=True))
     if as_json:
-        facts = {"users": users, "attributes": attributes, "groups": groups, "mean_weight": float(people.weights.mean())}
+        facts = {
+            "users": users,
+            "attributes": attributes,
+            "groups": groups,
+            "mean_weight": float(people.weights.mean()),
+        }
         print_json({"population": facts, "outcomes": [{"plan": n, **o.to_dict()} for n, o in named.items()]})
         return
     _print(named)
@@ -124,15 +135,15 @@ def _write(people: "Population", out: Path, truth: Path | None, *, as_json: bool
 def _plans(
     files: list[Path], mechanisms: list[str], people: "Population", *, epsilon: float, k: int | None
 ) -> dict[str, "Plan"]:
-    from dimly.cli.publish import read_plan
     from dimly.lab.comparison import MENU
     from dimly.lab.simulation import best_plan
+    from dimly.mechanisms import Plan
     from dimly.mechanisms.mechanism import sketching
 
     if files and (mechanisms or k is not None):
         raise ParameterError("--plan must stand without --mechanism and --k: it says all that.")
     if files:
-        return {str(path): read_plan(path) for path in files}
+        return {str(path): Plan.from_json(read_text("plan", path, hint="Make one with dimly plan.")) for path in files}
     plans = {}
     for name in dict.fromkeys(mechanisms or MENU):
         sketches = name == "paper" or sketching(name) is not None
@@ -141,11 +152,30 @@ def _plans(
 
 
 def _print(named: "dict[str, Outcome]") -> None:
-    header = ["plan", "k", "error", "predicted", "coverage", "near < far", "predicted ", "recall", "not denoised", "agreement", "stability"]
+    header = [
+        "plan",
+        "k",
+        "error",
+        "predicted",
+        "coverage",
+        "near < far",
+        "predicted ",
+        "recall",
+        "not denoised",
+        "agreement",
+        "stability",
+    ]
     rows = []
     for name, one in named.items():
         part = one.plan.projection
-        numbers = [one.ranking.measured, one.ranking.predicted, one.recall, one.recall_undenoised, one.agreement, one.stability]
+        numbers = [
+            one.ranking.measured,
+            one.ranking.predicted,
+            one.recall,
+            one.recall_undenoised,
+            one.agreement,
+            one.stability,
+        ]
         shown = ["-" if number is None else f"{number:.2f}" for number in numbers]
         errors = [f"{error:,.1f}" for error in (one.error.measured, one.error.predicted)]
         rows.append([name, "-" if part is None else part.k, *errors, f"{one.coverage:.1%}", *shown])
@@ -155,6 +185,7 @@ def _print(named: "dict[str, Outcome]") -> None:
             "",
             "error: root mean square, of squared distances of random pairs; coverage: of 95 % intervals",
             "near < far: how often a pair of the nearest quarter is estimated nearer than one of the farthest",
-            "recall: share of ten found neighbors that are true ones; agreement: of segments and groups (adjusted Rand index)",
+            "recall: share of ten found neighbors that are true ones",
+            "agreement: of segments and groups, from 0 (chance) to 1 (adjusted Rand index)",
         ]
     )

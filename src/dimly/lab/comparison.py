@@ -155,7 +155,7 @@ def _without_open_vocabulary() -> Iterator[str]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _predicted(
+def _predicted(  # noqa: PLR0917  (what is remembered is found by position)
     mechanism: str, budget: Budget, distance: float, n_attributes: int | None, weight: float | None, n_users: int | None
 ) -> Candidate | tuple[int, float] | str:
     question = Question.of(

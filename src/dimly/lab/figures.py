@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dimly.errors import ParameterError
 from dimly.lab.charts import NOBODY, Axis, Chart, Drawn, Line, Look, Winners, label_of, looks_of
-from dimly.lab.comparison import DELTA, MENU, PAPER, predict
+from dimly.lab.comparison import DELTA, MENU, PAPER, Prediction, predict
 from dimly.mechanisms.dimension import nominal_noise
 from dimly.mechanisms.mechanism import default_blend, sketch_error, sketching
 from dimly.planner.paper import PAPER as PAPERS_MECHANISM
@@ -75,7 +75,7 @@ def error_by_k(about: Circumstances) -> Chart:
         Axis("k, numbers published per person", "log2"),
         Axis(_STDERR, "log"),
         lines,
-        f"Circles: the best k. The paper's mechanism has its Theorem 1's noise at δ = {about.delta:g}; Laplace has δ = 0.",
+        f"Circles: the best k. The paper's has its Theorem 1's noise at δ = {about.delta:g}; Laplace has δ = 0.",
     )
 
 
@@ -101,6 +101,31 @@ def error_by_epsilon(about: Circumstances) -> Chart:
         Axis(_STDERR, "log"),
         [*lines, as_large],
         f"Each at its best k. The paper's mechanism has its Theorem 1's noise at δ = {about.delta:g}.",
+    )
+
+
+def comparison_chart(found: Sequence[Prediction]) -> Chart:
+    """Return predictions over ε, a line for each mechanism and set of circumstances."""
+    several = len({(one.n_attributes, one.distance) for one in found}) > 1
+    looks = looks_of(list(dict.fromkeys(one.mechanism for one in found)))
+    dashes = ("-", "--", ":", "-.")
+    places = list(dict.fromkeys((one.n_attributes, one.distance) for one in found))
+    lines = []
+    for name, look in looks.items():
+        for i, (d, at) in enumerate(places):
+            here = [one for one in found if (one.mechanism, one.n_attributes, one.distance) == (name, d, at)]
+            shown = [(one.epsilon, one.stderr) for one in here if one.stderr is not None]
+            if shown:
+                x, y = zip(*sorted(shown), strict=True)
+                where = f", distance {at:g}, {d:,} attributes" if several else ""
+                lines.append(Line(label_of(name) + where, x, y, look._replace(dashes=dashes[i % len(dashes)])))
+    (d, at), *_ = places
+    return Chart(
+        "Error against ε" if several else f"Error against ε, squared distance {at:g}, {d:,} attributes",
+        Axis("ε (odds of one attribute change by at most $e^ε$)", "log2"),
+        Axis(_STDERR, "log"),
+        lines,
+        "Each at its best k.",
     )
 
 

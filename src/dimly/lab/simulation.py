@@ -167,7 +167,9 @@ def outcome(release: Release, truth: Truth, *, segments: bool = True) -> Outcome
     )
 
 
-def best_plan(mechanism: str, epsilon: float, people: Population, *, k: int | None = None, delta: float = DELTA) -> Plan:
+def best_plan(
+    mechanism: str, epsilon: float, people: Population, *, k: int | None = None, delta: float = DELTA
+) -> Plan:
     """Return a mechanism's plan for a made-up population, k the best at its median distance unless given.
 
     Of made-up people everything is public. A curator must not look at hers: she states a distance.

@@ -49,7 +49,7 @@ def test_impossible_people_are_refused(changes: dict[str, float], text: str) -> 
 
 def test_people_as_a_table_and_as_a_command(tmp_path: Path) -> None:
     people = make_population(20, 40, mean_weight=5, n_groups=2)
-    people.write_csv(tmp_path / "visits.csv")
+    people.write(tmp_path / "visits.csv")
     header, *rows = (tmp_path / "visits.csv").read_text().splitlines()
     assert header == "person,place"
     expected = [f"{i},place {j}" for i, row in enumerate(people.table.toarray()) for j in np.flatnonzero(row)]
