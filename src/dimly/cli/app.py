@@ -20,6 +20,7 @@ from dimly.cli.options import asks_for_debug
 from dimly.cli.output import show_own_warnings
 from dimly.cli.plan import plan
 from dimly.cli.publish import publish
+from dimly.cli.report import report
 from dimly.cli.segments import segments
 from dimly.cli.simulate import simulate
 from dimly.cli.verify import verify
@@ -91,6 +92,7 @@ app.command(rich_help_panel="Anyone")(verify)
 app.command(rich_help_panel="Lab")(simulate)
 app.command(rich_help_panel="Lab")(compare)
 app.command(rich_help_panel="Lab")(figure)
+app.command(rich_help_panel="Lab")(report)
 
 
 def main() -> None:

@@ -38,6 +38,14 @@ LOOKS = {
     NOBODY: Look("#EEEEEE"),
 }
 _OTHERS = (Look("#D55E00", "P"), Look("#56B4E9", "X"), Look("#882255", "*"), Look("#999933", "h"), Look("#44AA99", "<"))
+SEGMENTS = (
+    LOOKS["counting+laplace"],
+    LOOKS["hashing+laplace"],
+    LOOKS["randomized-response"],
+    LOOKS["noisy-distances"],
+    *_OTHERS,
+)
+"""For groups of people, the largest first: the same colors, and a shape for each."""
 _NAMES = {"paper": "the paper's"}
 
 

@@ -1,0 +1,168 @@
+"""A report on a release: what it promises, what it cost, and what can be seen through its noise. ``dimly report``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dimly.analyst.segments import Count, Segments
+from dimly.curator.progress import Progress, Silence
+from dimly.lab.report_distances import Acuity, Distances, Seen, acuity_of, distances_of, reach_of
+from dimly.lab.report_map import Map, map_of
+from dimly.lab.report_officer import checks, guesses, limits, promise
+from dimly.lab.report_sample import Sample, sample_of
+from dimly.release.manifest import Manifest
+from dimly.release.stored import StoredSketches, open_folder
+
+_SHOWN = (1, 2, 5)  # times powers of ten: squared distances that are listed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """What a report says. Make one with :func:`report_of`; :func:`~dimly.lab.report_page.page_of` writes it.
+
+    The same release gives the same report. It holds no user id.
+
+    Attributes
+    ----------
+    manifest : Manifest
+    sample : Sample
+        Whom it looked at.
+    acuity : Acuity
+        What theory says of errors.
+    distances : Distances or None
+        Of random pairs; None where there is no pair.
+    reach : float
+        Squared distance up to which it is worth looking.
+    segments : Segments or None
+        None where distances alone are published, or nobody is left to look at.
+    map : Map or None
+        None where there is nothing to be seen.
+    """
+
+    manifest: Manifest
+    sample: Sample
+    acuity: Acuity
+    distances: Distances | None
+    reach: float
+    segments: Segments | None
+    map: Map | None
+
+    @property
+    def rungs(self) -> list[float]:
+        """Squared distances from 0 to the reach, each told apart from the one before."""
+        return self.acuity.rungs(self.reach)
+
+    @property
+    def seen(self) -> list[Seen]:
+        """What is to be seen of round squared distances, and of the average one of the release."""
+        listed = {0.0} | {float(m * 10**e) for e in range(10) for m in _SHOWN if self.reach / 30 <= m * 10**e}
+        shown = {distance for distance in listed if distance <= self.reach}
+        if self.distances is not None and 0 < self.distances.mean <= self.reach:
+            shown.add(self.distances.mean)
+        return self.acuity.seen(sorted(shown))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what it says, ready for JSON."""
+        manifest, plan, found = self.manifest, self.manifest.plan, self.distances
+        return {
+            "release": manifest.release,
+            "plan_digest": manifest.plan_digest,
+            "private": manifest.private,
+            "epsilon": plan.cost.epsilon,
+            "delta": plan.cost.delta,
+            "unit": plan.unit,
+            "ledger": None if manifest.ledger is None else manifest.ledger.dataset,
+            "users": manifest.n_users,
+            "bytes": manifest.bytes,
+            "promise": list(promise(manifest)),
+            "limits": list(limits(manifest)),
+            "checks": list(checks(manifest)),
+            "guesses": [
+                {"together": one.several, "right": {str(prior): bound for prior, bound in one.right.items()}}
+                for one in guesses(plan)
+            ],
+            "looked_at": self.sample.looked_at,
+            "saturated": self.sample.saturated,
+            "told_apart": self.rungs,
+            "errors": [{"distance": one.distance, "stderr": one.stderr, "told_from": one.apart} for one in self.seen],
+            "distances": None
+            if found is None
+            else {
+                "pairs": len(found.values),
+                "mean": found.mean,
+                "mean_may_be_off_by": found.mean_error,
+                "deviation": found.spread,
+                "deviation_of_noise": found.noise,
+                "deviation_of_people": found.people,
+            },
+            "structure": self._structure(),
+            "segments": self._segments(),
+        }
+
+    def _structure(self) -> dict[str, Any] | None:
+        if self.segments is None:
+            return None
+        structure = self.segments.structure
+        return {"components": structure.components, "share": structure.share, "words": structure.words}
+
+    def _segments(self) -> dict[str, Any] | None:
+        found = self.segments
+        if found is None:
+            return None
+        return {
+            "count": len(found),
+            "sizes": found.sizes.tolist(),
+            "stability": found.stability,
+            "activity": found.activity,
+            "words": found.words,
+        }
+
+
+def report_of(
+    release: str | Path | StoredSketches, *, count: Count = "auto", progress: Progress | None = None
+) -> Report:
+    """Return a report on a release folder.
+
+    Looks at all of up to 65,536 people, and at as many of more; fewer where each has thousands of numbers.
+
+    Parameters
+    ----------
+    release : path or StoredSketches
+    count : int or "auto", default="auto"
+        How many segments to look for; "auto" finds out, which takes most of the time.
+    progress : Progress, optional
+
+    Raises
+    ------
+    ReleaseError
+        If it is not a release, or not whole.
+    ParameterError
+        If there are fewer people than segments.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from dimly.api import publish
+    >>> from dimly.mechanisms import Plan
+    >>> from dimly.privacy import Budget
+    >>> people = np.random.default_rng(0).random((60, 300)) < 0.2
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = publish(people, Plan.of("counting+laplace", Budget(2.0), k=64), out=f"{folder}/release")
+    ...     found = report_of(f"{folder}/release")
+    >>> found.segments.structure.words
+    'no structure beyond what independent attributes would show'
+    """
+    watch = progress or Silence()
+    sketches = release if isinstance(release, StoredSketches) else open_folder(release)
+    watch.phase("reading")
+    sample = sample_of(sketches, progress=watch)
+    watch.phase("estimating distances")
+    people = sample.release
+    distances = distances_of(people)
+    acuity = acuity_of(people)
+    segments, found = None, None
+    if sample.places_people and len(people) > 1:
+        watch.phase("looking for structure")
+        segments = people.segments(count)
+        found = map_of(people, segments)
+    return Report(sketches.manifest, sample, acuity, distances, reach_of(acuity, distances), segments, found)
