@@ -33,8 +33,8 @@ def report(
 ) -> None:
     """Write a page on a release: what it promises and what not, what it cost, what can be seen through its noise.
 
-    One file for the privacy officer and the analyst, which opens in any browser and loads nothing from anywhere. It shows
-    no user id. Of more than 65,536 people it looks at as many, evenly spaced.
+    One file for the privacy officer and the analyst, which opens in any browser and loads nothing from anywhere. It
+    shows no user id. Of more than 65,536 people it looks at as many, evenly spaced.
 
     $ dimly report release -o report.html
     """

@@ -107,13 +107,13 @@ def ladder(acuity: Acuity, rungs: Sequence[float], reach: float) -> str:
         parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="{top}" y2="{height - 36}"/>')
         parts.append(f'<text x="{at}" y="{height - 22}" text-anchor="middle">{number(value)}</text>')
     for i, one in enumerate(seen):
-        at = top + row * i + row / 2
+        middle = top + row * i + row / 2
         low, high = (min(max(value, 0.0), scale.x[1]) for value in _where_estimates_fall(one))
         parts.append(
-            f'<rect class="band" x="{scale.across(low):.1f}" y="{at - 7:.1f}" '
+            f'<rect class="band" x="{scale.across(low):.1f}" y="{middle - 7:.1f}" '
             f'width="{scale.across(high) - scale.across(low):.1f}" height="14" rx="3"/>'
-            f'<circle class="dot" cx="{scale.across(one.distance):.1f}" cy="{at:.1f}" r="4.5"/>'
-            f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number(round(one.distance))}</text>'
+            f'<circle class="dot" cx="{scale.across(one.distance):.1f}" cy="{middle:.1f}" r="4.5"/>'
+            f'<text x="{_LEFT - 6}" y="{middle + 4:.1f}" text-anchor="end">{number(round(one.distance))}</text>'
         )
     parts.append(
         f'<text class="label" x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{height - 5}" text-anchor="middle">'

@@ -174,7 +174,8 @@ def distances_of(release: Release) -> Distances | None:
     weights = None
     if release.plan.n_users is None:
         weights = release.norm(a[known]).value, release.norm(b[known]).value
-    square, linear, constant = release.plan.error.distance(weights=weights)
+    polynomial = release.plan.error.distance(weights=weights)
+    square, linear, constant = (np.asarray(part, np.float64) for part in polynomial)
     at_estimates = float(np.mean((square * values + linear) * values + constant))
     shared = float(np.mean(square))
     return Distances(values, math.sqrt(max(at_estimates / (1 + shared), 0.0)), math.sqrt(max(shared, 0.0)))

@@ -64,7 +64,7 @@ def guesses(plan: Plan) -> tuple[Guess, ...]:
 def published(manifest: Manifest) -> Mapping[str, str]:
     """Return what was published, by which plan, as names and texts."""
     plan, part = manifest.plan, manifest.plan.projection
-    fields = {
+    return {
         "Mechanism": plan.mechanism,
         "Numbers per person": f"{part.k:,}, {plan.dtype}" if part else _without_projection(plan),
         "Noise": _noise(plan),
@@ -75,17 +75,17 @@ def published(manifest: Manifest) -> Mapping[str, str]:
         + ("a list given beforehand" if manifest.users.roster == "given" else "those found in the private table"),
         "User ids": "keyed hashes (pseudonyms)" if manifest.users.pseudonyms else "as in the source",
     }
-    return fields
 
 
 def checks(manifest: Manifest) -> tuple[str, ...]:
     """Return what to check before the release is given away, in sentences; in backquotes, what to type."""
     plan, users, n = manifest.plan, manifest.users, manifest.n_users
+    if not manifest.private:
+        return ("Nobody gets this release: it was made for tests, and promises nothing.",)
     lines = [
-        "The plan’s digest above is the one that was agreed on before anybody touched the data.",
-        "`dimly verify RELEASE` succeeds. This page was made from the folder, and did not check every file of it.",
-        f"One {plan.unit} is what needs protection. Whoever needs a person’s whole record protected reads the table of "
-        "guesses at the row for as many as a person has.",
+        f"The digest of the plan, `{manifest.plan_digest}`, is the one agreed on before anybody touched the data.",
+        "`dimly verify RELEASE` succeeds. A report reads what it needs, and does not check every file.",
+        f"One {plan.unit} is what needs protection. The odds of a whole record of m change by up to e^(m·epsilon).",
     ]
     if manifest.ledger is None:
         lines.append(
@@ -100,7 +100,7 @@ def checks(manifest: Manifest) -> tuple[str, ...]:
     lines.append(
         "That somebody is on the list of people is public knowledge already."
         if users.roster == "given"
-        else "It may be known who is in the table: everybody found there is in the release, by id."
+        else "It may become known who is in the table: everybody found there is in the release, by id."
     )
     if users.pseudonyms:
         lines.append("The key of the pseudonyms is with nobody who gets the release, and is long and random.")
@@ -110,8 +110,8 @@ def checks(manifest: Manifest) -> tuple[str, ...]:
         lines.append("The list of attributes is public, and was not read off the data.")
     lines.append("Mechanism, numbers per person and noise were chosen without looking at the data.")
     if plan.cost.delta:
-        small = "is" if plan.cost.delta * n <= 0.1 else "is NOT"
-        lines.append(f"δ = {plan.cost.delta:g} {small} well below 1/n = {1 / n:.2g}; at most a tenth of it is.")
+        small = "" if plan.cost.delta * n <= 0.1 else "NOT "
+        lines.append(f"δ = {plan.cost.delta:g} is {small}well below 1/n = {1 / n:.2g}: it should be at most a tenth.")
     lines.append("Attributes that go together tell of each other. No group of them gives away what must stay unknown.")
     return tuple(lines)
 

@@ -1,7 +1,8 @@
 """A report as one page of HTML: no script, no outside request, for the privacy officer and for the analyst."""
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import dimly
@@ -23,6 +24,7 @@ _SECTIONS = {
     "structure": "Whether there is structure",
     "segments": "A map of segments",
 }
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _OFFICER = ("promised", "not-promised", "cost", "checks")
 
 
@@ -108,7 +110,7 @@ def _steps_card(report: Report) -> tuple[str, str]:
     n = len(report.rungs) - 1
     if n == 0:
         return "none", "No two distances of single pairs can be told apart."
-    return str(n), f"As many farther ones than 0 can be told apart, up to {number(report.reach)}."
+    return str(n), f"So many can be told apart between 0 and {number(report.reach)}, by single pairs."
 
 
 def _structure_card(report: Report) -> tuple[str, str]:
@@ -126,7 +128,9 @@ def _structure_card(report: Report) -> tuple[str, str]:
 
 def _segments_card(report: Report) -> tuple[str, str]:
     found = report.segments
-    if found is None or len(found) == 1 or found.structure.components == 0:
+    if found is None:
+        return "unknown", "Nobody has a place in this release."
+    if len(found) == 1 or found.structure.components == 0:
         return "none found", "No groups that deserve the name."
     return str(len(found)), f"Stability {found.stability:.2f} of 1: {_stable(found.stability)}."
 
@@ -136,14 +140,14 @@ def _promised(report: Report) -> str:
     if not manifest.private:
         return "<p>Nothing. The noise did not come from a fresh secret keystream.</p>"
     told = "".join(f"<p>{escape(line)}</p>" for line in promise(manifest))
-    rows, priors = [], [prior for prior in guesses(plan)[0].right]
+    rows, priors = [], list(guesses(plan)[0].right)
     for one in guesses(plan):
-        chances = [f"{100 * one.right[prior]:.1f} %" for prior in priors]
-        rows.append([f"{one.several} {plan.unit}{'s' if one.several > 1 else ''}", f"× {_odds(one.odds)}", *chances])
-    header = [f"{plan.unit.capitalize()}s guessed at once", "Odds change by at most"]
+        chances = [f"{100 * one.right[prior]:.3g} %" for prior in priors]
+        rows.append([f"{one.several}", f"× {_odds(one.odds)}", *chances])
+    header = [f"{plan.unit.capitalize()}s at once", "Odds change by up to"]
     if plan.cost.is_pure:
         caption = "How sure a guess about one person can become, by how sure it was before."
-        header += [f"From {100 * prior:g} % to at most" for prior in priors]
+        header += [f"{100 * prior:g} % becomes at most" for prior in priors]
     else:
         caption = (
             "How often somebody tells two equally likely cases apart, at best. With δ above 0 this holds on average: a "
@@ -177,8 +181,7 @@ def _cost(report: Report) -> str:
 
 
 def _checks(report: Report) -> str:
-    lines = checks(report.manifest) if report.manifest.private else ("Do not give it to anyone.",)
-    return '<ul class="checks">' + "".join(f"<li>{_with_code(line)}</li>" for line in lines) + "</ul>"
+    return '<ul class="checks">' + "".join(f"<li>{_with_code(line)}</li>" for line in checks(report.manifest)) + "</ul>"
 
 
 def _apart(report: Report) -> str:
@@ -226,8 +229,8 @@ def _errors(report: Report) -> str:
     if report.distances is not None and report.distances.people:
         keys += ' <span class="key band"></span>where most pairs of this release lie, noise taken off'
     return (
-        f"<p>The plan says how far off an estimate is{of_whom} before anybody sees it: one standard error in two of three "
-        "cases, two in 95 of 100.</p>"
+        f"<p>The plan says how far off an estimate is{of_whom} before anybody sees it: one standard error in two of "
+        "three cases, two in 95 of 100.</p>"
         f"<figure>{error_curve(report.acuity, report.distances, report.reach)}<figcaption>{keys}</figcaption></figure>"
     )
 
@@ -239,10 +242,10 @@ def _spread(report: Report) -> str:
     n = len(found.values)
     text = (
         f'<p class="verdict">{_spread_in_words(found)}</p>'
-        f"<p>{n:,} random pair{'s' if n > 1 else ''}: average squared distance {number(found.mean)}, which may itself be "
-        f"off by about {number(found.mean_error)}"
+        f"<p>{n:,} random pair{'s' if n > 1 else ''}: average squared distance {number(found.mean)}, which may itself "
+        f"be off by about {number(found.mean_error)}"
         + (", since all pairs are seen through the same projection" if found.drift else "")
-        + f". The estimates spread by {number(found.spread)}; noise alone would spread them by {number(found.noise)}.</p>"
+        + f". The estimates spread by {number(found.spread)}; noise alone would do so by {number(found.noise)}.</p>"
     )
     if n < 30:
         return text + "<p>Too few pairs to draw.</p>"
@@ -276,8 +279,9 @@ def _structure(report: Report) -> str:
     if len(report.sample.release) < 20:
         return text + "<p>Fewer than 20 people show nothing.</p>"
     text += (
-        "<p>Do attributes go together, beyond chance? People’s numbers were compared with shuffled ones, in which "
-        "attributes are independent. Those are taken for structure in fewer than one of a thousand releases.</p>"
+        "<p>Do attributes go together, beyond chance? People were compared with made ones whose attributes are "
+        "independent; such are taken for structure in fewer than one of a thousand releases. That some people are "
+        "more active than others is no structure.</p>"
     )
     facts = {
         "Strongest direction": f"{structure.strongest:.2f} times the average direction’s variance",
@@ -293,8 +297,8 @@ def _segments(report: Report) -> str:
         return f"<p>{_why_no_points(report)}</p>"
     if found.structure.components == 0:
         return (
-            '<p class="verdict">There is no map, because there is nothing to be seen on it.</p><p>K-means would cut any '
-            "cloud into as many pieces as it is told to. Without structure these pieces say nothing about people.</p>"
+            '<p class="verdict">There is no map, because there is nothing to be seen on it.</p><p>K-means would cut '
+            "any cloud into as many pieces as it is told to. Without structure, these say nothing about people.</p>"
         )
     text = f'<p class="verdict">{escape(_segments_in_words(report))}</p>'
     if report.map is not None:
@@ -303,6 +307,8 @@ def _segments(report: Report) -> str:
             "denoising puts them. Denoised distances are too short, and neighbors overlap more than in all directions "
             f"together: these two hold {_percent(sum(report.map.shares))} of what is left.</figcaption></figure>"
         )
+    else:
+        text += "<p>People differ in one direction only: there is nothing to draw a map of.</p>"
     if len(found) == 1:
         return text
     total = max(int(found.sizes.sum()), 1)
@@ -340,8 +346,8 @@ def _stable(stability: float) -> str:
 def _why_no_points(report: Report) -> str:
     if not report.sample.places_people:
         return (
-            "This release holds distances only, and noise on each of them. Nobody has a place, so that there are neither "
-            "directions to look for nor a map. Publish sketches for that."
+            "This release holds distances only, with noise on each of them. Nobody has a place, so that there are "
+            "neither directions to look for nor a map. Publish sketches for that."
         )
     return "There are fewer than two people with numbers that are not saturated."
 
@@ -351,9 +357,9 @@ def _footer(report: Report) -> str:
     whom = f"all {n:,} people" if sample.looked_at == n else f"{sample.looked_at:,} of {n:,} people, evenly spaced"
     lost = f" {sample.saturated:,} of them have a saturated number, and are left out." if sample.saturated else ""
     return (
-        f"<p>Made by Dimly {escape(dimly.__version__)} from the release alone. It looked at {whom}.{lost} It shows no user "
-        "id and no private value, and loads nothing from anywhere. The same release gives the same page.</p>"
-        f"<p>Who is near whom, and how sure is that? <code>dimly distance</code> and <code>dimly neighbors</code> tell.</p>"
+        f"<p>Made by Dimly {escape(dimly.__version__)} from the release alone. It looked at {whom}.{lost} It shows no "
+        "user id and no private value, and loads nothing from anywhere. The same release gives the same page.</p>"
+        "<p>Who is near whom, and how surely? <code>dimly distance</code> and <code>dimly neighbors</code> tell.</p>"
     )
 
 
@@ -397,7 +403,14 @@ def _short(value: float) -> str:
 
 
 def _odds(factor: float) -> str:
-    return f"{factor:,.3g}" if factor < 1000 else f"{factor:.1e}" if factor < float("inf") else "more than 10^304"
+    """Return a factor rounded up to two or three digits."""
+    if not math.isfinite(factor):
+        return "10³⁰⁰ and more"
+    power = math.floor(math.log10(factor))
+    if power < 4:
+        unit = 10.0 ** (power - 2)
+        return f"{math.ceil(factor / unit) * unit:,.{max(2 - power, 0)}f}"
+    return f"{math.ceil(factor / 10 ** (power - 1)) / 10:g}·10{str(power).translate(_SUPERSCRIPTS)}"
 
 
 def _size(n_bytes: float) -> str:

@@ -42,9 +42,11 @@ ul.checks li::before { content: ""; position: absolute; left: 0; top: .28em; wid
 .scroll { overflow-x: auto; margin: .8rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .94rem; }
 caption { text-align: left; color: var(--soft); padding-bottom: .4rem; }
-th, td { padding: .36rem .9rem .36rem 0; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { padding: .36rem 1.1rem .36rem 0; text-align: right; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
 th { font-weight: 600; }
 thead th { vertical-align: bottom; color: var(--soft); font-size: .86rem; line-height: 1.3; }
+td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 tr.here { background: var(--card); }
 dl.facts { display: grid; grid-template-columns: minmax(9rem, 13rem) 1fr; gap: .3rem 1rem; margin: .8rem 0; }
@@ -72,13 +74,14 @@ svg.symbol { width: 1.1em; height: 1.1em; vertical-align: -.15em; margin-right: 
 .key.alone { height: 0; border-top: 3px dashed var(--alone); vertical-align: .25em; }
 .key.curve { height: 0; border-top: 3px solid var(--accent); vertical-align: .25em; }
 .key.dot { width: .7em; height: .7em; border-radius: 50%; background: var(--accent); }
-footer { border-top: 1px solid var(--line); margin-top: 3rem; padding-top: 1rem; padding-bottom: 3rem; font-size: .92rem; }
+footer { border-top: 1px solid var(--line); margin-top: 3rem; padding-top: 1rem; padding-bottom: 3rem;
+  font-size: .92rem; }
 @media (max-width: 34rem) {
   h1 { font-size: 1.5rem; } nav ol { columns: 1; }
   .cards { grid-template-columns: 1fr 1fr; gap: .6rem; } .cards div { padding: .65rem .75rem; }
   .cards dd b { font-size: 1.1rem; }
   dl.facts { grid-template-columns: 1fr; gap: 0; } dl.facts dd { margin-bottom: .55rem; }
-  th, td { padding-right: .6rem; } table { font-size: .88rem; }
+  th, td { padding-right: .7rem; } table { font-size: .88rem; }
 }
 @media print {
   :root { --paper: #ffffff; --card: #f4f6f8; --ink: #000000; --soft: #444444; --line: #bbbbbb; --accent: #0072b2;
