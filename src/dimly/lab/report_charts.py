@@ -10,9 +10,10 @@ import numpy as np
 from dimly.lab.charts import SEGMENTS, Look
 from dimly.lab.report_distances import Acuity, Distances, Seen
 from dimly.lab.report_map import Map
+from dimly.mechanisms.error_models import Floats
 
 WIDTH = 440  # of a drawing, in its own units: small, so that its text is large on a phone
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 14, 10, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 14, 10, 40
 
 _SHAPES = {
     "o": [(math.cos(t * math.pi / 6), math.sin(t * math.pi / 6)) for t in range(12)],
@@ -113,7 +114,7 @@ def ladder(acuity: Acuity, rungs: Sequence[float], reach: float) -> str:
             f'<rect class="band" x="{scale.across(low):.1f}" y="{middle - 7:.1f}" '
             f'width="{scale.across(high) - scale.across(low):.1f}" height="14" rx="3"/>'
             f'<circle class="dot" cx="{scale.across(one.distance):.1f}" cy="{middle:.1f}" r="4.5"/>'
-            f'<text x="{_LEFT - 6}" y="{middle + 4:.1f}" text-anchor="end">{number(round(one.distance))}</text>'
+            f'<text x="{_LEFT - 10}" y="{middle + 4:.1f}" text-anchor="end">{number(round(one.distance))}</text>'
         )
     parts.append(
         f'<text class="label" x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{height - 5}" text-anchor="middle">'
@@ -161,8 +162,8 @@ def histogram(distances: Distances) -> str:
     mean, noise = distances.mean, max(distances.noise, 1e-9)
     low, high = (float(edge) for edge in np.quantile(distances.values, [0.002, 0.998]))
     low, high = min(low, mean - 3 * noise), max(high, mean + 3 * noise)
-    n_bins = int(np.clip(math.sqrt(len(distances.values)), 8, 40))
-    counts, edges = np.histogram(distances.values, bins=n_bins, range=(low, high))
+    counts, edges = np.histogram(distances.values, bins=_bins(distances.values, low, high))
+    low, high = float(edges[0]), float(edges[-1])
     shares = 100 * counts / len(distances.values)
     at = np.linspace(low, high, 120)
     width = edges[1] - edges[0]
@@ -240,6 +241,18 @@ def _paint(label: int) -> str:
 
 def _shape(look: Look, x: float, y: float, size: float) -> str:
     return "M" + "L".join(f"{x + size * a:.1f},{y + size * b:.1f}" for a, b in _SHAPES[look.marker]) + "z"
+
+
+def _bins(values: Floats, low: float, high: float) -> Floats:
+    """Return edges of bars. Where estimates come in steps, each bar holds as many: else they would look like a comb."""
+    width = (high - low) / float(np.clip(math.sqrt(len(values)), 8, 40))
+    places = np.unique(values.round(6))
+    if len(places) < len(values) / 2:
+        step = float(np.diff(places).min())
+        width = math.ceil(width / step) * step
+        low = float(places[np.searchsorted(places, low).clip(0, len(places) - 1)]) - step / 2
+    edges: Floats = low + width * np.arange(math.ceil((high - low) / width) + 1)
+    return edges
 
 
 def _where_estimates_fall(one: Seen) -> tuple[float, float]:

@@ -14,6 +14,8 @@ from dimly.mechanisms.intervals import normal_quantile
 from dimly.mechanisms.plan import Plan
 
 CONFIDENCE = 0.95
+FEWEST_PAIRS = 30
+"""Of fewer, nothing is said of how distances differ."""
 _MOST_RUNGS = 40
 _USUAL = 1600.0  # reach, where nobody's distance is known
 _CERTAIN = 3.0  # standard errors, beyond which a spread is taken for people's
@@ -142,7 +144,7 @@ class Distances:
     def visible(self) -> bool:
         """Whether people's own differences in distance are seen at all: beyond three standard errors of a variance."""
         total = self.spread**2
-        if len(self.values) < 30 or total == 0:
+        if len(self.values) < FEWEST_PAIRS or total == 0:
             return False
         kurtosis = float(((self.values - self.mean) ** 4).mean()) / total**2
         return self.share > _CERTAIN * math.sqrt(max(kurtosis - 1, 0.0) / len(self.values))

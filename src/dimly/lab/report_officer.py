@@ -9,7 +9,7 @@ from dimly.mechanisms.plan_parts import FlipNoise, GaussianNoise
 from dimly.privacy import Budget
 from dimly.release.manifest import Manifest
 
-PRIORS = (0.01, 0.1, 0.5)
+PRIORS = (0.01, 0.5)
 SEVERAL = (1, 2, 5, 10, 20)
 _PROMISED = 2  # sentences of a guarantee that say what is promised; those after them say its limits
 _LARGEST = 700.0  # exponent that a float can hold
@@ -146,7 +146,7 @@ def _noise(plan: Plan) -> str:
     noise = plan.noise
     if isinstance(noise, FlipNoise):
         return f"each bit is flipped with probability {noise.probability:.4g}"
-    spread = math.sqrt(plan.table.variance)
+    spread = math.sqrt(plan.table.variance) * plan.scale
     law = f"rounded Gaussian (rule: {plan.rule})" if isinstance(noise, GaussianNoise) else "discrete Laplace"
-    where = "distance" if plan.projection is None else "number"
-    return f"{law}, standard deviation {spread:.4g} on each {where} as published"
+    where = "squared distance" if plan.projection is None else "number"
+    return f"{law} on each {where}, of standard deviation {spread:.4g} where one attribute is 1"

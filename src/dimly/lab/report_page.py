@@ -8,7 +8,7 @@ from html import escape
 import dimly
 from dimly.lab.report import Report
 from dimly.lab.report_charts import error_curve, histogram, ladder, number, segment_map, symbol
-from dimly.lab.report_distances import Distances
+from dimly.lab.report_distances import FEWEST_PAIRS, Distances
 from dimly.lab.report_officer import checks, exact, guess_in_words, guesses, limits, promise, published
 from dimly.lab.report_style import STYLE
 
@@ -240,15 +240,15 @@ def _spread(report: Report) -> str:
     if found is None:
         return "<p>There are no two people to compare.</p>"
     n = len(found.values)
+    if n < FEWEST_PAIRS:
+        return "<p>There are too few pairs to say how distances differ.</p>"
     text = (
         f'<p class="verdict">{_spread_in_words(found)}</p>'
-        f"<p>{n:,} random pair{'s' if n > 1 else ''}: average squared distance {number(found.mean)}, which may itself "
-        f"be off by about {number(found.mean_error)}"
+        f"<p>{n:,} pairs, at random: their average squared distance is {number(found.mean)}, which may be off by about "
+        f"{number(found.mean_error)}"
         + (", since all pairs are seen through the same projection" if found.drift else "")
         + f". The estimates spread by {number(found.spread)}; noise alone would do so by {number(found.noise)}.</p>"
     )
-    if n < 30:
-        return text + "<p>Too few pairs to draw.</p>"
     keys = (
         '<span class="key bar"></span>estimates of random pairs '
         '<span class="key alone"></span>what noise alone would show if all pairs were equally far apart. '
@@ -258,8 +258,6 @@ def _spread(report: Report) -> str:
 
 
 def _spread_in_words(found: Distances) -> str:
-    if len(found.values) < 30:
-        return "With so few pairs nothing can be said of how distances differ."
     if not found.visible:
         return "The spread is noise. Nothing in it shows that some pairs are nearer than others."
     noise = 1 - found.share

@@ -6,6 +6,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --paper: #14181d; --card: #1e242b; --ink: #e8ebee; --soft: #a3adb8; --line: #37414b; --accent: #5cb3ea;
     --band: #5cb3ea40; --bar: #66727e; --alone: #ff9b57; --warn: #3a2313; --warn-ink: #ffb98a; color-scheme: dark; }
+  svg .people, svg.symbol { filter: brightness(1.45); }
 }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; scroll-behavior: smooth; }
@@ -65,7 +66,7 @@ svg .dot { fill: var(--accent); }
 svg .curve { fill: none; stroke: var(--accent); stroke-width: 2.4; }
 svg .alone { fill: none; stroke: var(--alone); stroke-width: 2.4; stroke-dasharray: 7 4; }
 svg .field { fill: var(--card); }
-svg .people { opacity: .62; }
+svg .people { opacity: .68; }
 svg text.name { font-size: 19px; font-weight: 700; paint-order: stroke; stroke: var(--paper); stroke-width: 4.5px;
   stroke-linejoin: round; }
 svg.symbol { width: 1.1em; height: 1.1em; vertical-align: -.15em; margin-right: .35em; }
@@ -86,6 +87,7 @@ footer { border-top: 1px solid var(--line); margin-top: 3rem; padding-top: 1rem;
 @media print {
   :root { --paper: #ffffff; --card: #f4f6f8; --ink: #000000; --soft: #444444; --line: #bbbbbb; --accent: #0072b2;
     --band: #0072b233; --bar: #9aa7b4; --alone: #c04a00; --warn: #ffffff; --warn-ink: #000000; color-scheme: light; }
+  svg .people, svg.symbol { filter: none; }
   body { font-size: 10.5pt; } nav { display: none; } main, header, footer { max-width: none; padding: 0; }
   figure, table, .cards div, .warning, li { break-inside: avoid; } h2, h3 { break-after: avoid; }
   figure > svg { max-width: 12cm; } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
