@@ -247,11 +247,11 @@ def _bins(values: Floats, low: float, high: float) -> Floats:
     """Return edges of bars. Where estimates come in steps, each bar holds as many: else they would look like a comb."""
     width = (high - low) / float(np.clip(math.sqrt(len(values)), 8, 40))
     places = np.unique(values.round(6))
-    if len(places) < len(values) / 2:
+    if 1 < len(places) < len(values) / 2:
         step = float(np.diff(places).min())
         width = math.ceil(width / step) * step
         low = float(places[np.searchsorted(places, low).clip(0, len(places) - 1)]) - step / 2
-    edges: Floats = low + width * np.arange(math.ceil((high - low) / width) + 1)
+    edges: Floats = low + width * np.arange(math.ceil((high - low) / width) + 1, dtype=np.float64)
     return edges
 
 

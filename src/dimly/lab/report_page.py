@@ -393,7 +393,7 @@ def _with_code(text: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return "less than 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 
 def _short(value: float) -> str:
