@@ -141,14 +141,20 @@ def report_of(
 
     Examples
     --------
-    >>> import numpy as np, tempfile
+    >>> import tempfile
+    >>> import pyarrow as pa
     >>> from dimly.api import publish
+    >>> from dimly.curator.ledger import Ledger
     >>> from dimly.mechanisms import Plan
     >>> from dimly.privacy import Budget
-    >>> people = np.random.default_rng(0).random((60, 300)) < 0.2
+    >>> visits = pa.table({"person": [1, 1, 2, 3], "place": ["mill", "harbor", "mill", "square"]})
+    >>> plan = Plan.of("counting+laplace", Budget(2.0), k=64)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = publish(people, Plan.of("counting+laplace", Budget(2.0), k=64), out=f"{folder}/release")
-    ...     found = report_of(f"{folder}/release")
+    ...     ledger, out = f"{folder}/ledger.db", f"{folder}/release"
+    ...     Ledger.create(ledger).add_dataset("visits", epsilon=4.0)
+    ...     columns = {"user": "person", "attribute": "place", "roster": [1, 2, 3]}
+    ...     _ = publish(visits, plan, **columns, out=out, ledger=ledger, dataset="visits")
+    ...     found = report_of(out)
     >>> found.segments.structure.words
     'no structure beyond what independent attributes would show'
     """
