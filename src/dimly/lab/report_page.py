@@ -196,8 +196,8 @@ def _apart(report: Report) -> str:
         return text + _seen_table(report)
     listed = ", ".join(number(round(rung)) for rung in rungs[:-1]) + " and " + number(round(rungs[-1]))
     text += (
-        f"From 0 to {number(reach)} these can be told apart, each from the one before: {listed}. Of two pairs that "
-        "lie a step apart, the nearer one looks nearer in 39 of 40 cases.</p>"
+        f"From 0 to {number(reach)} these can be told apart, each from the one before: {listed}. Of two pairs, four "
+        "people in all, that lie a step apart, the nearer one looks nearer in 39 of 40 cases.</p>"
     )
     drawn = (
         f"<figure>{ladder(report.acuity, rungs, reach)}<figcaption>"
@@ -281,6 +281,8 @@ def _structure(report: Report) -> str:
         "independent; such are taken for structure in fewer than one of a thousand releases. That some people are "
         "more active than others is no structure.</p>"
     )
+    if structure.components == 0:
+        text += "<p>None found is not none there: what is weaker than chance reaches cannot be told from it.</p>"
     facts = {
         "Strongest direction": f"{structure.strongest:.2f} times the average direction’s variance",
         "Chance reaches": f"{structure.threshold:.2f}",

@@ -145,6 +145,7 @@ def test_where_there_is_nothing_to_be_seen_the_page_says_so(tmp_path: Path) -> N
     assert report.map is None
     assert "There is no map, because there is nothing to be seen on it." in said
     assert "No structure beyond what independent attributes would show." in said
+    assert "None found is not none there" in said
     assert "The spread is noise." in said
 
 
