@@ -1,14 +1,12 @@
 """A report as one page of HTML: no script, no outside request, for the privacy officer and for the analyst."""
 
-import math
-import re
-from collections.abc import Mapping, Sequence
 from html import escape
 
 import dimly
 from dimly.lab.report import Report
 from dimly.lab.report_charts import error_curve, histogram, ladder, number, segment_map, symbol
 from dimly.lab.report_distances import FEWEST_PAIRS, Distances
+from dimly.lab.report_markup import facts_list, odds, percent, rounded_up, size, table, with_code
 from dimly.lab.report_officer import checks, exact, guess_in_words, guesses, limits, promise, published
 from dimly.lab.report_style import STYLE
 
@@ -24,7 +22,6 @@ _SECTIONS = {
     "structure": "Whether there is structure",
     "segments": "A map of segments",
 }
-_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _OFFICER = ("promised", "not-promised", "cost", "checks")
 
 
@@ -78,10 +75,10 @@ def _summary(report: Report) -> str:
     cards = {
         "Promise": ("none", "This release was made for tests only.")
         if not manifest.private
-        else (f"ε = {_short(plan.cost.epsilon)}, δ = {_short(plan.cost.delta)}", guess_in_words(plan)),
+        else (f"ε = {rounded_up(plan.cost.epsilon)}, δ = {rounded_up(plan.cost.delta)}", guess_in_words(plan)),
         "People": (f"{manifest.n_users:,}", roster[0].upper() + roster[1:] + "."),
         "Published": (
-            _size(manifest.bytes),
+            size(manifest.bytes),
             f"By {plan.mechanism}" + (f", {plan.projection.k:,} numbers a person." if plan.projection else "."),
         ),
         "Counted in a ledger": ("no", "Nobody adds up what these people have been charged.")
@@ -122,7 +119,7 @@ def _structure_card(report: Report) -> tuple[str, str]:
     plural = "s" if structure.components > 1 else ""
     return (
         f"{structure.components} component{plural}",
-        f"{_percent(structure.share)} of the variance that is not noise.",
+        f"{percent(structure.share)} of the variance that is not noise.",
     )
 
 
@@ -143,7 +140,7 @@ def _promised(report: Report) -> str:
     rows, priors = [], list(guesses(plan)[0].right)
     for one in guesses(plan):
         chances = [f"{100 * one.right[prior]:.3g} %" for prior in priors]
-        rows.append([f"{one.several}", f"× {_odds(one.odds)}", *chances])
+        rows.append([f"{one.several}", f"× {odds(one.odds)}", *chances])
     header = [f"{plan.unit.capitalize()}s at once", "Odds change by up to"]
     if plan.cost.is_pure:
         caption = "How sure a guess about one person can become, by how sure it was before."
@@ -154,7 +151,7 @@ def _promised(report: Report) -> str:
             "rare outcome may tell more."
         )
         header += ["Right with at most"]
-    return f'<div class="promise">{told}</div>' + _table(caption, header, rows)
+    return f'<div class="promise">{told}</div>' + table(caption, header, rows)
 
 
 def _not_promised(report: Report) -> str:
@@ -173,15 +170,15 @@ def _cost(report: Report) -> str:
     facts = {
         "Spent": escape(spent if manifest.private else "Nothing is promised, so that nothing can be counted."),
         **{name: escape(text) for name, text in published(manifest).items()},
-        "Size": f"{_size(manifest.bytes)} in {n_files:,} file{'s' if n_files > 1 else ''}",
+        "Size": f"{size(manifest.bytes)} in {n_files:,} file{'s' if n_files > 1 else ''}",
         "Plan digest": f"<code>{manifest.plan_digest}</code>",
         "Release id": f"<code>{manifest.release}</code>",
     }
-    return _facts(facts)
+    return facts_list(facts)
 
 
 def _checks(report: Report) -> str:
-    return '<ul class="checks">' + "".join(f"<li>{_with_code(line)}</li>" for line in checks(report.manifest)) + "</ul>"
+    return '<ul class="checks">' + "".join(f"<li>{with_code(line)}</li>" for line in checks(report.manifest)) + "</ul>"
 
 
 def _apart(report: Report) -> str:
@@ -219,7 +216,7 @@ def _seen_table(report: Report) -> str:
         label = number(one.distance) + (" (average pair)" if average else "")
         rows.append([label, f"± {number(one.stderr)}", f"{number(one.low)} to {high}", farther])
     caption = "What an estimate says."
-    return _table(caption, ["Estimate", "Standard error", "95 % interval", "Told from pairs at"], rows, here=here)
+    return table(caption, ["Estimate", "Standard error", "95 % interval", "Told from pairs at"], rows, here=here)
 
 
 def _errors(report: Report) -> str:
@@ -263,7 +260,7 @@ def _spread_in_words(found: Distances) -> str:
     noise = 1 - found.share
     most = "Most of the spread is noise" if noise > 0.5 else "Most of the spread is people"
     return (
-        f"{most}: noise explains {_percent(noise)} of the variance. True squared distances spread by about "
+        f"{most}: noise explains {percent(noise)} of the variance. True squared distances spread by about "
         f"{number(found.people)}."
     )
 
@@ -288,7 +285,7 @@ def _structure(report: Report) -> str:
         "Chance reaches": f"{structure.threshold:.2f}",
         "Components": f"{structure.components}",
     }
-    return text + _facts(facts)
+    return text + facts_list(facts)
 
 
 def _segments(report: Report) -> str:
@@ -305,7 +302,7 @@ def _segments(report: Report) -> str:
         text += (
             f"<figure>{segment_map(report.map)}<figcaption>{len(report.map.points):,} people at most, at random, where "
             "denoising puts them. Denoised distances are too short, and neighbors overlap more than in all directions "
-            f"together: these two hold {_percent(sum(report.map.shares))} of what is left.</figcaption></figure>"
+            f"together: these two hold {percent(sum(report.map.shares))} of what is left.</figcaption></figure>"
         )
     else:
         text += "<p>People differ in one direction only: there is nothing to draw a map of.</p>"
@@ -313,16 +310,16 @@ def _segments(report: Report) -> str:
         return text
     total = max(int(found.sizes.sum()), 1)
     rows = [
-        [f"{symbol(label)}{label + 1}", f"{size:,}", _percent(size / total)]
-        for label, size in enumerate(found.sizes.tolist())
+        [f"{symbol(label)}{label + 1}", f"{people:,}", percent(people / total)]
+        for label, people in enumerate(found.sizes.tolist())
     ]
-    table = _table("Segments, the largest first.", ["Segment", "People looked at", "Share"], rows, raw=True)
+    sizes = table("Segments, the largest first.", ["Segment", "People looked at", "Share"], rows, raw=True)
     taste = (
         "Segments are by everything that sets people apart, how active they are included."
         if found.activity
         else "Segments are by taste: how active people are was left out."
     )
-    return text + table + f"<p>{taste} <code>dimly segments</code> writes who is in which one.</p>"
+    return text + sizes + f"<p>{taste} <code>dimly segments</code> writes who is in which one.</p>"
 
 
 def _segments_in_words(report: Report) -> str:
@@ -361,62 +358,3 @@ def _footer(report: Report) -> str:
         "user id and no private value, and loads nothing from anywhere. The same release gives the same page.</p>"
         "<p>Who is near whom, and how surely? <code>dimly distance</code> and <code>dimly neighbors</code> tell.</p>"
     )
-
-
-def _table(
-    caption: str,
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    here: Sequence[bool] = (),
-    raw: bool = False,
-) -> str:
-    """Return a table whose first column names the rows; ``raw`` cells are HTML already."""
-    shown = (lambda cell: cell) if raw else escape
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
-    body = ""
-    for i, (first, *rest) in enumerate(rows):
-        mark = ' class="here"' if i < len(here) and here[i] else ""
-        cells = "".join(f"<td>{shown(cell)}</td>" for cell in rest)
-        body += f'<tr{mark}><th scope="row">{shown(first)}</th>{cells}</tr>'
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def _facts(facts: Mapping[str, str]) -> str:
-    return '<dl class="facts">' + "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts.items()) + "</dl>"
-
-
-def _with_code(text: str) -> str:
-    """Return a sentence in which what stands in backquotes is code."""
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
-
-
-def _percent(share: float) -> str:
-    return "less than 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _odds(factor: float) -> str:
-    """Return a factor rounded up to two or three digits."""
-    if not math.isfinite(factor):
-        return "10³⁰⁰ and more"
-    power = math.floor(math.log10(factor))
-    if power < 4:
-        unit = 10.0 ** (power - 2)
-        return f"{math.ceil(factor / unit) * unit:,.{max(2 - power, 0)}f}"
-    return f"{math.ceil(factor / 10 ** (power - 1)) / 10:g}·10{str(power).translate(_SUPERSCRIPTS)}"
-
-
-def _size(n_bytes: float) -> str:
-    size = float(n_bytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.3g} TB"
