@@ -13,8 +13,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
 
-demo: .venv/core ## publish made-up people: errors beside their predictions
-	$(BIN)/python -m dimly.lab.demo
+demo: .venv/core ## the whole story on made-up people: plan, publish, verify, ask, report
+	$(BIN)/dimly demo
 
 test: .venv/dev  ## all tests, doctests included
 	$(BIN)/python -m pytest -n auto src tests

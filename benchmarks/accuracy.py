@@ -29,10 +29,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from dimly.analyst import Release
 from dimly.api import publish
-from dimly.lab.demo import PAPER, random_pairs
 from dimly.lab.population import Population
+from dimly.lab.simulation import random_pairs
 from dimly.mechanisms import Plan, best_k
 from dimly.mechanisms.mechanism import sketching
+from dimly.planner.paper import PAPER
 from dimly.privacy import Budget
 
 RESULTS = Path(__file__).with_name("accuracy.json")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.accuracy import EPSILONS, GRID, MECHANISMS, SILENT, Cell, load
-from dimly.lab.demo import PAPER
+from dimly.planner.paper import PAPER
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 TABLES = ("retail", "reviews", "garments", "mushrooms")

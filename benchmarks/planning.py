@@ -30,7 +30,7 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.accuracy import tables_of
 from dimly.analyst import Release
 from dimly.api import publish
-from dimly.lab.demo import random_pairs
+from dimly.lab.simulation import random_pairs
 from dimly.lab.population import Population, make_population
 from dimly.mechanisms import Plan
 from dimly.planner import Candidate, advise

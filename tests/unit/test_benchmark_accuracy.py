@@ -9,7 +9,7 @@ import pytest
 from benchmarks import accuracy, accuracy_report
 from benchmarks.accuracy import SILENT, Cell
 
-from dimly.lab.demo import PAPER
+from dimly.planner.paper import PAPER
 
 GENERATOR = np.random.default_rng(5)
 N, D = 60, 30

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 import dimly
 from dimly.cli import faults
 from dimly.cli.compare import compare
+from dimly.cli.demo import demo
 from dimly.cli.distance import distance
 from dimly.cli.export import export
 from dimly.cli.figure import figure
@@ -89,6 +90,7 @@ app.command(rich_help_panel="Analyst")(segments)
 app.command(rich_help_panel="Analyst")(export)
 app.command(rich_help_panel="Anyone")(inspect)
 app.command(rich_help_panel="Anyone")(verify)
+app.command(rich_help_panel="Lab")(demo)
 app.command(rich_help_panel="Lab")(simulate)
 app.command(rich_help_panel="Lab")(compare)
 app.command(rich_help_panel="Lab")(figure)

@@ -68,6 +68,12 @@ def simulate(
             rich_help_panel=_OUTPUT,
         ),
     ] = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --out: write the list of people, too, as Parquet.", rich_help_panel=_OUTPUT
+        ),
+    ] = None,
     truth: Annotated[
         Path | None,
         typer.Option(
@@ -90,16 +96,16 @@ def simulate(
     """
     from dimly.lab.population import make_population
 
-    if truth is not None and out is None:
-        raise ParameterError("--truth must come with --out: groups are of people that are written.")
-    for path in (out, truth):
+    if (truth or roster) is not None and out is None:
+        raise ParameterError("--roster and --truth must come with --out: they are of people that are written.")
+    for path in (out, roster, truth):
         if path is not None:
             check_output(path, overwrite=overwrite)
     people = make_population(
         users, attributes, n_groups=groups, mean_weight=weight, taste=taste, overlap=overlap, seed=seed
     )
     if out is not None:
-        _write(people, out, truth, as_json=as_json)
+        _write(people, out, roster, truth, as_json=as_json)
         return
     plans = _plans(plan or [], mechanism or [], people, epsilon=epsilon, k=k)
     from dimly.lab.simulation import simulate as simulated
@@ -120,11 +126,14 @@ def simulate(
     _print(named)
 
 
-def _write(people: "Population", out: Path, truth: Path | None, *, as_json: bool) -> None:
+def _write(people: "Population", out: Path, roster: Path | None, truth: Path | None, *, as_json: bool) -> None:
     people.write(out)
+    if roster is not None:
+        people.write_people(roster)
     if truth is not None:
         people.write_groups(truth)
-    facts: dict[str, object] = {"out": str(out), "truth": None if truth is None else str(truth)}
+    files = {"out": out, "roster": roster, "truth": truth}
+    facts: dict[str, object] = {name: None if path is None else str(path) for name, path in files.items()}
     facts |= {"users": people.table.shape[0], "rows": int(people.weights.sum())}
     if as_json:
         print_json(facts)

@@ -70,7 +70,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points that belong together; ``marked`` are those to point at, by index."""
+    """Points that belong together; ``marked`` are those to point at, by index; up to ``upper`` it is a band."""
 
     label: str
     x: Sequence[float]
@@ -78,11 +78,13 @@ class Line:
     look: Look
     marked: Sequence[int] = ()
     every_point: bool = True
+    upper: Sequence[float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return its numbers, ready for JSON."""
         marked = {"marked": [[self.x[i], self.y[i]] for i in self.marked]} if self.marked else {}
-        return {"label": self.label, "x": list(self.x), "y": list(self.y), **marked}
+        upper = {} if self.upper is None else {"upper": list(self.upper)}
+        return {"label": self.label, "x": list(self.x), "y": list(self.y), **upper, **marked}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,11 @@ class Chart:
                 markersize=5,
                 label=line.label,
             )
+            if line.upper is not None:
+                axis.plot(
+                    line.x, line.upper, color=line.look.color, marker=line.look.marker, linewidth=1.6, markersize=5
+                )
+                axis.fill_between(line.x, line.y, line.upper, color=line.look.color, alpha=0.15, linewidth=0)
             for i in line.marked:
                 axis.plot([line.x[i]], [line.y[i]], color=line.look.color, marker="o", markersize=9, mfc="white", mew=2)
         _finish(axis, self.title, self.x, self.y)

@@ -1,102 +1,230 @@
-"""A first look: publish made-up people by four mechanisms and see how far off the distances are. ``make demo``."""
+"""The whole story on made-up people: the commands of the demo, and at its end what was recovered beside the truth."""
 
-import time
-from typing import NamedTuple
+import math
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from numpy.typing import NDArray
 
+from dimly.analyst.release import Release
 from dimly.api import publish
+from dimly.lab.charts import Axis, Chart, Line, Look, looks_of
+from dimly.lab.comparison import PAPER
 from dimly.lab.population import Population, make_population
-from dimly.mechanisms import Plan, best_k
-from dimly.mechanisms.mechanism import sketching
-from dimly.privacy import Budget, Rule
+from dimly.lab.simulation import Truth, agreement, best_plan
+from dimly.privacy import Budget
 
-EPSILONS = (1.0, 2.0, 4.0)
-DELTA = 1e-6
-N_USERS, N_ATTRIBUTES = 2_000, 5_000
-N_PAIRS = 4_000
-PLANNING_DISTANCE = 150.0
-"""Public knowledge, chosen before looking at anybody: about what people with a hundred attributes differ in."""
-
-PAPER = "gaussian+gaussian"
-MENU = (PAPER, "hashing+laplace", "counting+laplace", "randomized-response")
+EPSILON = 2.0
+N_USERS, N_ATTRIBUTES, N_GROUPS, TASTE = 20_000, 5_000, 6, 30.0
+BYTES = 512
+"""A person's sketch."""
+NEAR, FAR = 60, 200
+"""Public knowledge, decided before looking at anybody: about what people with a hundred places differ in."""
 
 
-class Outcome(NamedTuple):
-    """How one mechanism did at one ε."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command, and what it is for."""
 
-    plan: Plan
-    measured: float
+    words: str
+    command: tuple[str, ...]
+
+
+STEPS = (
+    Step(
+        "People who do not exist: what they visited, and (kept aside) the group whose taste each has.",
+        (
+            "simulate",
+            "--users",
+            str(N_USERS),
+            "--attributes",
+            str(N_ATTRIBUTES),
+            "--groups",
+            str(N_GROUPS),
+            "--taste",
+            f"{TASTE:g}",
+            "--out",
+            "visits.parquet",
+            "--truth",
+            "groups.parquet",
+        ),
+    ),
+    Step(
+        "The curator plans, before touching the data: which mechanism, how many numbers, how good will it be?",
+        (
+            "plan",
+            "--epsilon",
+            f"{EPSILON:g}",
+            "--purpose",
+            "segments",
+            "--n-attributes",
+            str(N_ATTRIBUTES),
+            "--n-users",
+            str(N_USERS),
+            "--distance",
+            f"{NEAR}:{FAR}",
+            "--weight",
+            "100",
+            "--max-bytes-per-user",
+            str(BYTES),
+            "-o",
+            "plan.json",
+        ),
+    ),
+    Step(
+        "She keeps a budget for everything that will ever be published of these people.",
+        ("ledger", "init", "ledger.db", "--dataset", "visits", "--epsilon", f"{2 * EPSILON:g}"),
+    ),
+    Step(
+        "She publishes: one small noisy sketch for each person. This folder may be given away.",
+        (
+            "publish",
+            "visits.parquet",
+            "--plan",
+            "plan.json",
+            "--user",
+            "person",
+            "--attribute",
+            "place",
+            "--out",
+            "release",
+            "--ledger",
+            "ledger.db",
+            "--dataset",
+            "visits",
+        ),
+    ),
+    Step("Whoever gets it checks it.", ("verify", "release")),
+    Step("The analyst asks: how far apart are two people?", ("distance", "release", "3", "14")),
+    Step("Who is like somebody?", ("neighbors", "release", "--user", "3", "-n", "5")),
+    Step(
+        "Which groups are there?",
+        ("segments", "release", "--count", str(N_GROUPS), "--out", "segments.parquet"),
+    ),
+    Step(
+        "One page for the privacy officer and the analyst.",
+        ("report", "release", "-o", "report.html", "--count", str(N_GROUPS)),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """How one mechanism did on the people of the demo.
+
+    Attributes
+    ----------
+    error : float
+        Root mean square error of squared distances of random pairs.
+    predicted : float
+        What theory said before anything was published.
+    coverage : float
+        Share of 95 % intervals that hold the truth.
+    agreement : float
+        Adjusted Rand index of segments and true groups.
+    """
+
+    mechanism: str
+    error: float
     predicted: float
     coverage: float
+    agreement: float
+    values: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, name: str, release: Release, truth: Truth, labels: NDArray[np.int32]) -> "Recovered":
+        """Return what an analyst has of a release, whose ids are the rows of the people."""
+        (a, b), true = truth.pairs, truth.squared_distances
+        estimate, weights = release.distances(a, b), truth.people.weights
+        return cls(
+            name,
+            error=float(np.sqrt(np.mean((estimate.value - true) ** 2))),
+            predicted=float(np.sqrt(np.mean(release.plan.error.distance(weights=(weights[a], weights[b]))(true)))),
+            coverage=float(np.mean((estimate.low <= true) & (true <= estimate.high))),
+            agreement=agreement(truth.people.groups, labels),
+            values=estimate.value,
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it ready for JSON."""
+        names = ("mechanism", "error", "predicted", "coverage", "agreement")
+        return {name: getattr(self, name) for name in names}
 
 
-def main(console: Console | None = None) -> None:
-    """Publish, estimate, compare with the truth and with the prediction, and print."""
-    out = console or Console()
-    started = time.perf_counter()
-    people = make_population(N_USERS, N_ATTRIBUTES)
-    a, b = random_pairs(N_USERS)
-    truth = people.squared_distances(a, b)
-    out.print(
-        f"{N_USERS:,} made-up people with tastes, {N_ATTRIBUTES:,} attributes, {people.weights.mean():.0f} each.\n"
-        f"True squared distances of {N_PAIRS:,} random pairs: {np.quantile(truth, 0.1):.0f} to "
-        f"{np.quantile(truth, 0.9):.0f}, median {np.median(truth):.0f}.\n"
-    )
-    outcomes = {(name, e): run(demo_plan(name, e), people, a, b) for name in MENU for e in EPSILONS}
-    out.print(
-        "[b]Root mean square error of the squared distance[/b], in brackets what theory predicted. "
-        f"{PAPER} is the paper's mechanism, calibrated by its Theorem 1 at δ = {DELTA:g}; the others have δ = 0."
-    )
-    table = Table("mechanism")
-    for epsilon in EPSILONS:
-        table.add_column(f"ε = {epsilon:g}", justify="right", no_wrap=True)
-    for name in MENU:
-        cells = (outcomes[name, e] for e in EPSILONS)
-        table.add_row(name, *(f"{cell.measured:,.0f} ({cell.predicted:,.0f})" for cell in cells))
-    out.print(table)
-    coverages = [outcome.coverage for outcome in outcomes.values()]
-    factor = outcomes[PAPER, 1.0].measured / outcomes["counting+laplace", 1.0].measured
-    guesses = ", ".join(f"{Budget(e).posterior(0.5):.0%} at ε = {e:g}" for e in EPSILONS)
-    out.print(
-        f"\ncounting+laplace has 1/{factor:.0f} of the paper's error at ε = 1. The 95 % intervals of all of them "
-        f"covered {min(coverages):.1%} to {max(coverages):.1%} of the true distances.\n"
-        f"[b]What ε means[/b] (δ = 0): a coin-flip guess about one attribute becomes at most {guesses}.\n"
-        f"{len(outcomes)} releases in {time.perf_counter() - started:.0f} seconds."
-    )
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Ours and the paper's, beside the truth."""
+
+    truth: Truth
+    ours: Recovered
+    papers: Recovered
+
+    @classmethod
+    def of(cls, release: Release, labels: NDArray[np.int32]) -> "Ending":
+        """Return the ending: the people are made again, which only works because they do not exist."""
+        truth = Truth.of(population())
+        paper = publish(truth.people.table, best_plan(PAPER, EPSILON, truth.people))
+        found = paper.segments(N_GROUPS)
+        return cls(
+            truth,
+            Recovered.of(release.plan.mechanism, release, truth, labels),
+            Recovered.of(PAPER, paper, truth, found.labels),
+        )
+
+    @property
+    def factor(self) -> float:
+        """How many times the paper's error is ours."""
+        return self.papers.error / self.ours.error
+
+    @property
+    def sure(self) -> float:
+        """What a coin-flip guess about one attribute can become."""
+        return Budget(EPSILON).posterior(0.5)
+
+    def chart(self) -> Chart:
+        """Return estimated against true distances: the average and the spread of each, ours and the paper's."""
+        true = self.truth.squared_distances
+        edges = np.quantile(true, np.linspace(0.02, 0.98, 13))
+        inside = np.searchsorted(edges, true, side="right") - 1  # the outermost are too few to tell
+        x = [float(true[inside == i].mean()) for i in range(12)]
+        looks = looks_of([PAPER, "counting+laplace"])
+        lines = [Line("the truth", [x[0], x[-1]], [x[0], x[-1]], Look("#666666", dashes=":"))]
+        for one, look, name in (
+            (self.papers, looks[PAPER], "the paper's"),
+            (self.ours, looks["counting+laplace"], f"Dimly's ({self.ours.mechanism})"),
+        ):
+            low, high = ([float(np.quantile(one.values[inside == i], q)) for i in range(12)] for q in (0.025, 0.975))
+            lines.append(Line(f"{name}: 95 % of estimates", x, low, look, upper=high))
+        return Chart(
+            f"Estimated against true squared distances of {N_USERS:,} people, ε = {EPSILON:g}",
+            Axis("true squared distance (places in which two people differ)"),
+            Axis("estimated squared distance"),
+            lines,
+            "Random pairs of made-up people. The paper's mechanism at its best k, with δ = 1e-6; Dimly's with δ = 0.",
+        )
 
 
-def demo_plan(mechanism: str, epsilon: float) -> Plan:
-    """Return the plan of one cell of the table."""
-    budget = Budget(epsilon, DELTA if mechanism == PAPER else 0.0)
-    if sketching(mechanism) is None:
-        return Plan.of(mechanism, budget, n_attributes=N_ATTRIBUTES)
-    rule: Rule = "theorem1" if mechanism == PAPER else "exact"
-    k = best_k(mechanism, budget, squared_distance=PLANNING_DISTANCE, rule=rule, n_attributes=N_ATTRIBUTES)
-    return Plan.of(mechanism, budget, k=k, n_attributes=N_ATTRIBUTES, rule=rule)
+def population() -> Population:
+    """Return the people of the demo, as its first command makes them."""
+    return make_population(N_USERS, N_ATTRIBUTES, n_groups=N_GROUPS, taste=TASTE)
 
 
-def run(plan: Plan, people: Population, a: np.ndarray, b: np.ndarray) -> Outcome:
-    """Publish, estimate the pairs, and compare with the truth and the prediction."""
-    truth = people.squared_distances(a, b)
-    estimate = publish(people.table, plan).distances(a, b)
-    weights = (people.weights[a], people.weights[b])
-    return Outcome(
-        plan,
-        measured=float(np.sqrt(np.mean((estimate.value - truth) ** 2))),
-        predicted=float(np.sqrt(np.mean(plan.error.distance(weights=weights)(truth)))),
-        coverage=float(np.mean((estimate.low <= truth) & (truth <= estimate.high))),
-    )
+def read_labels(path: Path) -> NDArray[np.int32]:
+    """Return the segments that a command wrote, in the order of people."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  (slow to import)
+
+    table = pq.read_table(path)
+    labels: NDArray[np.int32] = table["segment"].to_numpy()[np.argsort(table["user"].to_numpy())]
+    return labels
 
 
-def random_pairs(n_users: int, n_pairs: int = N_PAIRS, *, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of pairs of different people."""
-    generator = np.random.default_rng(seed)
-    a = generator.integers(n_users, size=n_pairs)
-    return a, (a + generator.integers(1, n_users, size=n_pairs)) % n_users
+def rounded(number: float) -> str:
+    """Return a factor in words.
 
-
-if __name__ == "__main__":
-    main()
+    Examples
+    --------
+    >>> rounded(13.7), rounded(2.34)
+    ('14', '2.3')
+    """
+    return f"{number:.0f}" if number >= 10 or math.isinf(number) else f"{number:.1f}"

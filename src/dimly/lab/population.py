@@ -38,6 +38,13 @@ class Population:
         else:
             raise ParameterError(f"out must end in .csv or .parquet, got {path.name!r}.")
 
+    def write_people(self, path: Path) -> None:
+        """Write the list of people as Parquet: a roster, which is public."""
+        import pyarrow as pa  # noqa: PLC0415  (slow to import)
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        pq.write_table(pa.table({"person": np.arange(len(self.groups))}), path)
+
     def write_groups(self, path: Path) -> None:
         """Write everybody's true group as Parquet: what a curator would not give away."""
         import pyarrow as pa  # noqa: PLC0415  (slow to import)

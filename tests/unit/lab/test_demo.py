@@ -1,46 +1,58 @@
-"""The demo publishes for real, and its predictions hold."""
+"""What the demo says at its end holds for people of any number; tests/cli/test_demo.py runs it whole."""
 
-import io
-import re
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
+import dimly
 from dimly.lab import demo
+from dimly.lab.demo import Ending, read_labels
 from dimly.lab.population import make_population
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
 
-def test_it_fits_a_terminal_and_predicts_what_it_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "EPSILONS", (1.0, 4.0))
-    out = io.StringIO()
-    demo.main(Console(file=out, width=80, color_system=None))
-    text = out.getvalue()
-    assert max(len(line) for line in text.splitlines()) <= 80
-    cells = [
-        (float(measured.replace(",", "")), float(predicted.replace(",", "")))
-        for measured, predicted in re.findall(r"([\d,]+) \(([\d,]+)\)", text)
-    ]
-    assert len(cells) == 2 * len(demo.MENU)
-    for measured, predicted in cells:
-        assert measured == pytest.approx(predicted, rel=0.25)  # one projection for all pairs: they go together
-    assert "1/1" in text  # a tenth or less of the paper's error
+@pytest.fixture(scope="module")
+def ending() -> Ending:
+    people = make_population(1_000, 2_000, n_groups=3, taste=60.0)
+    release = dimly.publish(people.table, Plan.of("counting+laplace", Budget(4.0), k=256))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "population", lambda: people)
+        patch.setattr(demo, "N_GROUPS", 3)
+        return Ending.of(release, release.segments(3).labels)
 
 
-def test_the_paper_is_not_made_to_look_bad_by_its_k() -> None:
-    plan = demo.demo_plan(demo.PAPER, 1.0)
-    found = float(plan.error.distance()(demo.PLANNING_DISTANCE)) ** 0.5
-    for k in (5, 10, 20, 40, 80):
-        other = Plan.of(demo.PAPER, Budget(1.0, 1e-6), k=k, n_attributes=5000, rule="theorem1", seed=bytes(32))
-        assert float(other.error.distance()(demo.PLANNING_DISTANCE)) ** 0.5 > 0.85 * found
+def test_ours_is_close_to_the_truth_and_to_the_prediction(ending: Ending) -> None:
+    assert ending.ours.error == pytest.approx(ending.ours.predicted, rel=0.25)  # one projection for all pairs
+    assert ending.ours.coverage > 0.9
+    assert ending.ours.agreement > 0.8
+    assert ending.factor > 4
+    assert ending.papers.agreement < ending.ours.agreement
+    assert 0.98 < Budget(4.0).posterior(0.5) < 0.99
+    assert ending.sure == Budget(demo.EPSILON).posterior(0.5)
 
 
-def test_pairs_are_of_different_people() -> None:
-    a, b = demo.random_pairs(7, 1000)
-    assert (a != b).all()
-    assert {*a.tolist(), *b.tolist()} == set(range(7))
-    people = make_population(50, 400, mean_weight=20)
-    outcome = demo.run(Plan.of("randomized-response", Budget(12.0), n_attributes=400), people, a, b)
-    assert outcome.measured < 2
-    assert outcome.coverage > 0.9
+def test_the_chart_holds_95_percent_of_all_estimates(ending: Ending) -> None:
+    truth, papers, ours = ending.chart().lines
+    assert truth.label == "the truth"
+    for line in (papers, ours):
+        assert line.upper is not None
+        assert all(low < at < high for low, at, high in zip(line.y, line.x, line.upper, strict=True))
+    widths = [np.mean(np.subtract(line.upper, line.y)) for line in (papers, ours)]  # type: ignore[arg-type]
+    assert widths[0] > 4 * widths[1]
+
+
+def test_the_first_command_makes_the_people_of_the_ending() -> None:
+    first = dict(zip(demo.STEPS[0].command[1::2], demo.STEPS[0].command[2::2], strict=True))
+    said = [first["--users"], first["--attributes"], first["--groups"], first["--taste"]]
+    assert said == [f"{n:g}" for n in (demo.N_USERS, demo.N_ATTRIBUTES, demo.N_GROUPS, demo.TASTE)]
+
+
+def test_labels_are_read_in_the_order_of_people(tmp_path: Path) -> None:
+
+    path = tmp_path / "segments.parquet"
+    pq.write_table(pa.table({"user": [2, 0, 1], "segment": pa.array([7, 5, 6], pa.int32())}), path)
+    assert read_labels(path).tolist() == [5, 6, 7]

@@ -1,0 +1,148 @@
+"""Commands of the lab."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from dimly.cli.app import app
+from dimly.lab import demo as story
+from dimly.lab.demo import Step
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def answer(*arguments: object) -> dict[str, Any]:
+    result = run(*arguments, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    said: dict[str, Any] = json.loads(result.stdout)
+    return said
+
+
+def refusal(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1
+    return str(lines[0])
+
+
+class TestCompare:
+    def test_json_holds_every_combination_and_the_best(self) -> None:
+        said = answer("compare", "--epsilon", "1,4", "--distance", "400", "--n-attributes", "1000,100000")
+        assert len(said["predictions"]) == 2 * 2 * 4
+        best = {(one["epsilon"], one["n_attributes"]): one["best"] for one in said["best"]}
+        assert best[1.0, 100000] == "counting+laplace"
+        assert best[4.0, 1000] == "randomized-response"
+
+    def test_for_people(self, tmp_path: Path) -> None:
+        result = run("compare", "--epsilon", "1", "--mechanism", "paper", "--mechanism", "counting+laplace")
+        assert result.exit_code == 0
+        assert "81.8 (99)*" in result.stdout
+        assert "squared distance 400, 100,000 attributes" in result.stdout
+        assert run("compare", "--figure", tmp_path / "c.svg", "--epsilon", "1,2").exit_code == 0
+        assert (tmp_path / "c.svg").read_text().startswith("<?xml")
+
+    def test_the_whole_menu(self) -> None:
+        said = answer("compare", "--all", "--epsilon", "1", "--n-users", "1000")
+        assert {one["mechanism"] for one in said["predictions"]} > {"paper", "sparse+laplace", "noisy-distances"}
+        assert all((one["stderr"] is None) == bool(one["reason"]) for one in said["predictions"])
+
+    def test_refusals(self, tmp_path: Path) -> None:
+        assert "epsilon must be numbers" in refusal("compare", "--epsilon", "much")
+        assert "n_attributes must be whole numbers" in refusal("compare", "--n-attributes", "10.5")
+        assert "without --mechanism" in refusal("compare", "--all", "--mechanism", "paper")
+        assert "mechanism must be" in refusal("compare", "--mechanism", "magic")
+        assert "must end in .png" in refusal("compare", "--epsilon", "1", "--figure", tmp_path / "c.gif")
+
+
+class TestFigure:
+    @pytest.mark.parametrize("name", ["privacy-curves", "error-by-k", "error-by-epsilon"])
+    def test_numbers_and_file(self, name: str, tmp_path: Path) -> None:
+        said = answer("figure", name, "-o", tmp_path / "f.svg")
+        assert said["lines"]
+        assert (tmp_path / "f.svg").stat().st_size > 1000
+        assert "f.svg" in refusal("figure", name, "-o", tmp_path / "f.svg")  # it exists
+
+    def test_winners(self, tmp_path: Path) -> None:
+        said = answer("figure", "winners", "-o", tmp_path / "w.png", "--mechanism", "counting+laplace")
+        assert {name for row in said["best"] for name in row} == {"counting+laplace", "no such pairs"}
+        assert (tmp_path / "w.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_refusals(self, tmp_path: Path) -> None:
+        assert "output must end in" in refusal("figure", "winners", "-o", tmp_path / "w.gif")
+        assert "distance must be > 0" in refusal("figure", "error-by-k", "--distance", 0, "-o", tmp_path / "w.png")
+        assert "must name one that sketches" in refusal(
+            "figure", "error-by-k", "--mechanism", "randomized-response", "-o", tmp_path / "w.png"
+        )
+
+
+class TestSimulate:
+    def test_outcomes_and_predictions(self) -> None:
+        people = ("--users", 300, "--attributes", 1000, "--weight", 40, "--groups", 2, "--taste", 60)
+        said = answer("simulate", *people, "--epsilon", 4, "--mechanism", "counting+laplace", "--mechanism", "paper")
+        ours, papers = said["outcomes"]
+        assert ours["error"]["measured"] == pytest.approx(ours["error"]["predicted"], rel=0.4)
+        assert ours["agreement"] > papers["agreement"]
+        assert said["population"]["users"] == 300
+
+    def test_plans_from_files(self, tmp_path: Path) -> None:
+        assert (
+            run(
+                "plan", "--mechanism", "hashing+laplace", "--k", 32, "--epsilon", 1, "-o", tmp_path / "p.json"
+            ).exit_code
+            == 0
+        )
+        result = run("simulate", "--users", 200, "--attributes", 500, "--plan", tmp_path / "p.json", "--no-segments")
+        assert result.exit_code == 0
+        assert "32" in result.stdout
+
+    def test_people_are_written(self, tmp_path: Path) -> None:
+        said = answer(
+            "simulate",
+            "--users",
+            100,
+            "--out",
+            tmp_path / "v.parquet",
+            "--truth",
+            tmp_path / "g.parquet",
+            "--roster",
+            tmp_path / "r.parquet",
+        )
+        assert pq.read_table(tmp_path / "r.parquet").num_rows == 100
+        assert pq.read_table(tmp_path / "v.parquet").num_rows == said["rows"]
+        assert pq.read_table(tmp_path / "g.parquet").column_names == ["person", "group"]
+        assert run("simulate", "--users", 100, "--out", tmp_path / "v.csv").exit_code == 0
+        assert (tmp_path / "v.csv").read_text().startswith("person,place\n")
+
+    def test_refusals(self, tmp_path: Path) -> None:
+        assert "must come with --out" in refusal("simulate", "--truth", tmp_path / "g.parquet")
+        assert "must end in .csv or .parquet" in refusal("simulate", "--users", 20, "--out", tmp_path / "v.txt")
+        assert "--plan must stand without" in refusal("simulate", "--users", 20, "--plan", "p.json", "--k", 3)
+        assert "users must be more than 10" in refusal("simulate", "--users", 9)
+        assert "overlap must be from 0 to 1" in refusal("simulate", "--overlap", 2)
+
+
+class TestDemo:
+    def test_the_whole_story(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        small = {"20000": "600", "5000": "1000", "visits.parquet": "visits.parquet"}
+        steps = tuple(Step(s.words, tuple(small.get(word, word) for word in s.command)) for s in story.STEPS)
+        monkeypatch.setattr(story, "STEPS", steps)
+        monkeypatch.setattr(story, "N_USERS", 600)
+        monkeypatch.setattr(story, "N_ATTRIBUTES", 1000)
+        monkeypatch.chdir(tmp_path)
+        result = run("demo")
+        assert (result.exit_code, result.stderr) == (0, "")
+        for step in steps:
+            assert f"$ dimly {step.command[0]}" in result.stdout
+        assert "What was recovered" in result.stdout
+        folder = tmp_path / "dimly-demo"
+        assert {path.name for path in folder.iterdir()} >= {"report.html", "recovered.png", "release", "ledger.db"}
+        assert Path.cwd() == tmp_path
+        assert "folder must not exist" in refusal("demo", "--folder", folder)
+        assert "in a folder that exists" in refusal("demo", "--folder", tmp_path / "no" / "where")
