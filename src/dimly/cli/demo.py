@@ -3,7 +3,6 @@
 import contextlib
 import io
 import itertools
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,9 +46,9 @@ def demo(
         for number, step in enumerate(STEPS, 1):
             if not as_json:
                 typer.echo(typer.style(f"\n{number}. {step.words}", bold=True))
-                typer.echo(typer.style(f"$ {shlex.join(('dimly', *step.command))}", fg="green"))
+                typer.echo(typer.style(f"$ dimly {step.command}", fg="green"))
             with contextlib.redirect_stdout(said) if as_json else contextlib.nullcontext():
-                _run(step.command)
+                _run(step.command.split())
         from dimly.api import open_release
         from dimly.lab.charts import save
 
@@ -87,12 +86,12 @@ def _made(folder: Path | None) -> Path:
     return folder
 
 
-def _run(command: tuple[str, ...]) -> None:
+def _run(command: list[str]) -> None:
     """Run a command of our own, as if it had been typed."""
     from dimly.cli.app import app
 
     try:
-        app(list(command))
+        app(command)
     except SystemExit as end:
         if end.code:
             raise typer.Exit(int(end.code)) from None

@@ -25,86 +25,39 @@ NEAR, FAR = 60, 200
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command, and what it is for."""
+    """One command, without the program's name, and what it is for."""
 
     words: str
-    command: tuple[str, ...]
+    command: str
 
 
 STEPS = (
     Step(
         "People who do not exist: what they visited, and (kept aside) the group whose taste each has.",
-        (
-            "simulate",
-            "--users",
-            str(N_USERS),
-            "--attributes",
-            str(N_ATTRIBUTES),
-            "--groups",
-            str(N_GROUPS),
-            "--taste",
-            f"{TASTE:g}",
-            "--out",
-            "visits.parquet",
-            "--truth",
-            "groups.parquet",
-        ),
+        f"simulate --users {N_USERS} --attributes {N_ATTRIBUTES} --groups {N_GROUPS} --taste {TASTE:g} "
+        "--out visits.parquet --roster people.parquet --truth groups.parquet",
     ),
     Step(
         "The curator plans, before touching the data: which mechanism, how many numbers, how good will it be?",
-        (
-            "plan",
-            "--epsilon",
-            f"{EPSILON:g}",
-            "--purpose",
-            "segments",
-            "--n-attributes",
-            str(N_ATTRIBUTES),
-            "--n-users",
-            str(N_USERS),
-            "--distance",
-            f"{NEAR}:{FAR}",
-            "--weight",
-            "100",
-            "--max-bytes-per-user",
-            str(BYTES),
-            "-o",
-            "plan.json",
-        ),
+        f"plan --epsilon {EPSILON:g} --purpose segments --n-attributes {N_ATTRIBUTES} --n-users {N_USERS} "
+        f"--distance {NEAR}:{FAR} --weight 100 --max-bytes-per-user {BYTES} -o plan.json",
     ),
     Step(
         "She keeps a budget for everything that will ever be published of these people.",
-        ("ledger", "init", "ledger.db", "--dataset", "visits", "--epsilon", f"{2 * EPSILON:g}"),
+        f"ledger init ledger.db --dataset visits --epsilon {2 * EPSILON:g}",
     ),
     Step(
         "She publishes: one small noisy sketch for each person. This folder may be given away.",
-        (
-            "publish",
-            "visits.parquet",
-            "--plan",
-            "plan.json",
-            "--user",
-            "person",
-            "--attribute",
-            "place",
-            "--out",
-            "release",
-            "--ledger",
-            "ledger.db",
-            "--dataset",
-            "visits",
-        ),
+        "publish visits.parquet --plan plan.json --user person --attribute place --roster people.parquet "
+        "--out release --ledger ledger.db --dataset visits",
     ),
-    Step("Whoever gets it checks it.", ("verify", "release")),
-    Step("The analyst asks: how far apart are two people?", ("distance", "release", "3", "14")),
-    Step("Who is like somebody?", ("neighbors", "release", "--user", "3", "-n", "5")),
-    Step(
-        "Which groups are there?",
-        ("segments", "release", "--count", str(N_GROUPS), "--out", "segments.parquet"),
-    ),
+    Step("Whoever gets it checks it.", "verify release"),
+    Step("The analyst asks: how far apart are two people?", "distance release 3 14"),
+    Step("Who is like somebody?", "neighbors release --user 3 -n 5"),
+    Step("Which groups are there?", f"segments release --count {N_GROUPS} --out segments.parquet"),
     Step(
         "One page for the privacy officer and the analyst.",
-        ("report", "release", "-o", "report.html", "--count", str(N_GROUPS)),
+        f"report release -o report.html --count {N_GROUPS}",
     ),
 )
 

@@ -46,7 +46,8 @@ def test_the_chart_holds_95_percent_of_all_estimates(ending: Ending) -> None:
 
 
 def test_the_first_command_makes_the_people_of_the_ending() -> None:
-    first = dict(zip(demo.STEPS[0].command[1::2], demo.STEPS[0].command[2::2], strict=True))
+    words = demo.STEPS[0].command.split()
+    first = dict(zip(words[1::2], words[2::2], strict=True))
     said = [first["--users"], first["--attributes"], first["--groups"], first["--taste"]]
     assert said == [f"{n:g}" for n in (demo.N_USERS, demo.N_ATTRIBUTES, demo.N_GROUPS, demo.TASTE)]
 
