@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+
+from dimly.errors import ParameterError
+from dimly.lab.charts import LOOKS, Chart, Winners, looks_of, save
+from dimly.lab.figures import FIGURES, Circumstances, figure_named
+from dimly.privacy import delta_of
+
+
+def test_figure_1_is_the_exact_curve() -> None:
+    chart = figure_named("privacy-curves")
+    assert isinstance(chart, Chart)
+    exact = {line.label: dict(zip(line.x, line.y, strict=True)) for line in chart.lines}
+    assert exact["σ = 1, exact"][1.0] == pytest.approx(0.127, abs=0.0005)  # where the paper reads off (1, 0.1)
+    assert exact["σ = 2, Theorem 1"][2.0] == delta_of(2.0, epsilon=2.0, rule="theorem1")
+    for sigma in (1, 2):
+        proven, true = exact[f"σ = {sigma}, Theorem 1"], exact[f"σ = {sigma}, exact"]
+        assert all(delta > true[epsilon] for epsilon, delta in proven.items())
+
+
+def test_the_marked_k_is_the_best() -> None:
+    chart = figure_named("error-by-k", Circumstances(epsilon=2.0, distance=200.0))
+    assert isinstance(chart, Chart)
+    assert len(chart.lines) == 3
+    for line in chart.lines:
+        (marked,) = line.marked
+        assert line.y[marked] == pytest.approx(min(line.y), rel=0.01)
+
+
+def test_errors_fall_with_epsilon() -> None:
+    chart = figure_named("error-by-epsilon")
+    assert isinstance(chart, Chart)
+    for line in chart.lines[:-1]:
+        assert list(line.y) == sorted(line.y, reverse=True)
+
+
+def test_the_map_of_winners() -> None:
+    drawn = figure_named("winners", Circumstances(epsilon=4.0))
+    assert isinstance(drawn, Winners)
+    assert drawn.best[0][-1] == "no such pairs"
+    assert drawn.best[-1][0] == "counting+laplace"
+    assert any("randomized-response" in row for row in drawn.best)
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_the_same_figure_is_the_same_bytes(kind: str, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{i}.{kind}" for i in range(2)]
+    for path in paths:
+        save(figure_named("error-by-epsilon"), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_bad_asks_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="name must be one of"):
+        figure_named("cats")
+    with pytest.raises(ParameterError, match="must end in"):
+        save(figure_named("privacy-curves"), tmp_path / "a.gif")
+    with pytest.raises(ParameterError, match="epsilon must be"):
+        Circumstances(epsilon=-1.0)
+
+
+def test_everybody_looks_different() -> None:
+    names = [*LOOKS, "a", "b", "c", "d"]
+    assert len(set(looks_of(names).values())) == len(names)
+    assert set(FIGURES) == {"privacy-curves", "error-by-k", "winners", "error-by-epsilon"}
