@@ -87,10 +87,10 @@ def compare(
 
     Examples
     --------
-    >>> for one in compare([1.0], distances=[400.0], mechanisms=["paper", "counting+laplace"]):
+    >>> for one in compare([1.0], distances=[400.0], n_attributes=[5000], mechanisms=["paper", "counting+laplace"]):
     ...     print(one.mechanism, one.k, round(one.stderr))
-    paper 5 1069
-    counting+laplace 72 72
+    paper 15 1019
+    counting+laplace 99 82
     """
     if not mechanisms:
         raise ParameterError("mechanisms must name at least one, got none.")

@@ -132,8 +132,8 @@ def comparison_chart(found: Sequence[Prediction]) -> Chart:
 def who_wins(about: Circumstances) -> Winners:
     """Return the mechanism with the smallest error over distances and numbers of attributes."""
     budget = Budget(about.epsilon, about.delta)
-    distances = [10 * 2 ** (i / 3) for i in range(31)]
-    sizes = [round(100 * 10 ** (i / 8)) for i in range(33)]
+    distances = [10 * 2 ** (i / 2) for i in range(21)]
+    sizes = [round(100 * 10 ** (i / 5)) for i in range(21)]
     best = []
     for d in sizes:
         row = []

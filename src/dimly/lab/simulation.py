@@ -23,7 +23,7 @@ Rows = NDArray[np.int64]
 
 N_PAIRS = 4_000
 N_NEIGHBORS = 10
-N_ASKED = 200
+N_ASKED = 100
 """People whose neighbors are looked for, among all."""
 
 

