@@ -16,7 +16,7 @@ from dimly.lab.simulation import Truth, agreement, best_plan
 from dimly.privacy import Budget
 
 EPSILON = 2.0
-N_USERS, N_ATTRIBUTES, N_GROUPS, TASTE = 20_000, 5_000, 6, 30.0
+N_USERS, N_ATTRIBUTES, N_GROUPS, TASTE = 20_000, 5_000, 6, 60.0
 BYTES = 512
 """A person's sketch."""
 NEAR, FAR = 60, 200
