@@ -30,8 +30,8 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.accuracy import tables_of
 from dimly.analyst import Release
 from dimly.api import publish
-from dimly.lab.simulation import random_pairs
 from dimly.lab.population import Population, make_population
+from dimly.lab.simulation import random_pairs
 from dimly.mechanisms import Plan
 from dimly.planner import Candidate, advise
 from dimly.planner.question import Purpose
