@@ -1,9 +1,5 @@
-"""Made-up people with tastes: heavy-tailed weights and popularity like real tables, and known groups.
+"""Made-up people with tastes: heavy-tailed weights and popularity like real tables, and known groups."""
 
-``python -m dimly.lab.population visits.csv`` writes some as a long table, to try the command line with.
-"""
-
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,9 +135,3 @@ def make_population(
     ones = np.ones(int(indptr[-1]), np.int8)
     table = scipy.sparse.csr_array((ones, np.concatenate(rows), indptr), shape=(n_users, n_attributes))
     return Population(table, groups)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m dimly.lab.population FILE.csv")
-    make_population(2_000, 5_000).write(Path(sys.argv[1]))

@@ -1,13 +1,12 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from scipy.spatial.distance import cdist
 
 from dimly.errors import ParameterError
-from dimly.lab.population import make_population
+from dimly.lab.population import Population, make_population
 
 
 def test_people_are_heavy_tailed_and_reproducible() -> None:
@@ -47,11 +46,25 @@ def test_impossible_people_are_refused(changes: dict[str, float], text: str) -> 
         make_population(10, 100, **({"mean_weight": 10} | changes))  # type: ignore[arg-type]
 
 
-def test_people_as_a_table_and_as_a_command(tmp_path: Path) -> None:
+def test_people_as_a_table(tmp_path: Path) -> None:
     people = make_population(20, 40, mean_weight=5, n_groups=2)
     people.write(tmp_path / "visits.csv")
     header, *rows = (tmp_path / "visits.csv").read_text().splitlines()
     assert header == "person,place"
     expected = [f"{i},place {j}" for i, row in enumerate(people.table.toarray()) for j in np.flatnonzero(row)]
     assert rows == expected
-    assert subprocess.run([sys.executable, "-m", "dimly.lab.population"], check=False, capture_output=True).returncode
+    people.write(tmp_path / "visits.parquet")
+    table = pq.read_table(tmp_path / "visits.parquet")
+    assert [f"{i},{j}" for i, j in zip(*(column.to_pylist() for column in table.columns), strict=True)] == expected
+    with pytest.raises(ParameterError, match=r"must end in \.csv or \.parquet"):
+        people.write(tmp_path / "visits.txt")
+
+
+def test_favorites_that_all_share_set_nobody_apart() -> None:
+    apart, alike = (make_population(400, 500, mean_weight=50, n_groups=2, taste=60, overlap=o) for o in (0.0, 1.0))
+
+    def between(people: Population) -> float:
+        bits = people.table.toarray().astype(float)
+        return float(np.linalg.norm(bits[people.groups == 0].mean(axis=0) - bits[people.groups == 1].mean(axis=0)))
+
+    assert between(apart) > 3 * between(alike)
