@@ -13,16 +13,13 @@ from numpy.typing import ArrayLike
 
 from dimly.analyst.release import Release
 from dimly.curator.csv_dialect import CsvOptions
-from dimly.curator.growing import Base
+from dimly.curator.job import Job
 from dimly.curator.matrix_table import MatrixTable
 from dimly.curator.opening import Reading, open_table
 from dimly.curator.perturbing import Perturber
-from dimly.curator.progress import Progress, Silence
-from dimly.curator.pseudonyms import Pseudonyms
-from dimly.curator.public_lists import read_vocabulary
+from dimly.curator.progress import Progress
 from dimly.curator.publishing import matrix_people, ordered_by_user, publish_people
 from dimly.curator.publishing_tables import (
-    Charging,
     Opening,
     Public,
     Published,
@@ -212,39 +209,28 @@ def publish_table(
     ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
     """
     job = _Job(source, plan, arguments)
-    out, append, update = (arguments.get(name) for name in ("out", "append", "update"))
-    if append is not None and update is not None:
-        raise ParameterError("append and update must not be given together. Add new people first, then update.")
-    if append is not None and out is not None:
-        raise ParameterError("out must not be given with append, which replaces the release by a larger one.")
-    if append is not None and job.charging is None:
-        raise ParameterError("ledger must be given with append: it alone knows who is in the release already.")
-    if out is None and append is None and not arguments.get("dry_run"):
-        raise ParameterError("out must be a folder to make, got none.")
-    target = out if append is None else append
-    grown = update if append is None else append
-    base = None if grown is None else Base(Path(grown), plan, replace=append is None)
-    overwrite = arguments.get("overwrite", False) or append is not None
+    destination = job.destination()
     if arguments.get("dry_run"):
         return rehearse(
             job.opening,
             plan,
-            out=target,
-            public=job.public,
+            out=destination.target,
+            public=job.open_public,
             charging=job.charging,
-            overwrite=overwrite,
-            base=base,
+            overwrite=destination.overwrite,
+            base=destination.base,
         )
+    assert destination.target is not None  # noqa: S101 - refused above
     return publish_folder(
         job.opening,
         plan,
-        out=Path(target or ""),
-        public=job.public,
+        out=destination.target,
+        public=job.open_public,
         charging=job.charging,
         resources=job.resources,
         progress=job.progress,
-        overwrite=overwrite,
-        base=base,
+        overwrite=destination.overwrite,
+        base=destination.base,
         words=words,
     )
 
@@ -267,20 +253,15 @@ def open_release(path: PathLike, *, verify: bool = False) -> Release:
     return Release(sketches, vocabulary=sketches.vocabulary)
 
 
-class _Job:
-    """The arguments of :func:`publish`, checked and put together."""
+class _Job(Job):
+    """The arguments of :func:`publish`, and the source that they go with."""
 
     def __init__(self, source: Any, plan: Plan, arguments: dict[str, Any]) -> None:
-        if not isinstance(plan, Plan):
-            raise ParameterError(f"plan must be a Plan, got {type(plan).__name__}. Call publish(table, plan).")
-        given = {name: argument for name, argument in arguments.items() if argument is not None}
-        self.plan = plan
-        self.progress: Progress = given.get("progress", Silence())
-        self.resources = Resources.of(**{name: given.get(name) for name in ("memory", "threads", "temp")})
-        self.charging = _charging(given)
+        super().__init__(plan, arguments)
+        self.resources = Resources.of(**{name: self.given.get(name) for name in ("memory", "threads", "temp")})
         self._source = source
-        self._given = given
         self.opening: Opening
+        self.open_public: Public
         self.matrix: MatrixTable | None = None
         if _is_matrix(source):
             self._open_matrix()
@@ -288,45 +269,27 @@ class _Job:
             self._open_table()
 
     def _open_table(self) -> None:
-        given, plan = self._given, self.plan
-        if "user" not in given:
-            raise ParameterError("user must name the column of the people's ids, got none.")
-        if "users" in given:
-            raise ParameterError("users must be given for a matrix only. Name the column of ids by user.")
-        pseudonyms = Pseudonyms.from_file(given["pseudonyms"]) if "pseudonyms" in given else None
+        self.check_table()
         names = ("user", "attribute", "attributes", "columns", "value", "table", "query", "nulls", "values", "roster")
-        dialect = {name: given[name] for name in ("delimiter", "quote", "escape", "encoding") if name in given}
-        vocabulary = self._vocabulary(given.get("vocabulary"))
-        reading = Reading(
-            self._source,
-            **{name: given[name] for name in names if name in given},
-            csv=CsvOptions(**dialect),
-            pseudonyms=pseudonyms,
-        )
-        self.public = Public("given" if "roster" in given else "found", vocabulary, pseudonyms is not None)
+        dialect = self.options("delimiter", "quote", "escape", "encoding")
+        self.open_public = public = self.public
+        reading = Reading(self._source, **self.options(*names), csv=CsvOptions(**dialect), pseudonyms=self.pseudonyms)
         self.opening = lambda: open_table(
-            reading, plan, vocabulary=vocabulary, resources=self.resources, progress=self.progress
+            reading, self.plan, vocabulary=public.vocabulary, resources=self.resources, progress=self.progress
         )
-
-    def _vocabulary(self, stated: Any) -> Vocabulary | None:
-        """Return the closed list of attributes, if there is one."""
-        attributes = None
-        if stated is not None:
-            attributes = read_vocabulary(stated, attribute_column=self._given.get("attribute"))
-        return attributes if self.plan.vocabulary is None else self.plan.vocabulary.resolve(attributes)
 
     def _open_matrix(self) -> None:
         of_tables = {"user", "attribute", "columns", "value", "table", "query", "roster", "pseudonyms"}
-        for name in sorted(of_tables & self._given.keys()):
+        for name in sorted(of_tables & self.given.keys()):
             raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
-        names = self._given.get("attributes")
+        names = self.given.get("attributes")
         texts = None if names is None else attribute_texts(names)
-        if "vocabulary" in self._given:
+        if "vocabulary" in self.given:
             raise ParameterError("vocabulary of a matrix must be its columns. Name them by attributes.")
         people, known = matrix_people(self._source, self.plan, attributes=texts)
-        people, ids = ordered_by_user(people, self._given.get("users"))
+        people, ids = ordered_by_user(people, self.given.get("users"))
         self.matrix = table = MatrixTable(people, ids, known, resolution=self.plan.resolution)
-        self.public = Public("found", known if isinstance(known, Vocabulary) else None)
+        self.open_public = Public("found", known if isinstance(known, Vocabulary) else None)
         self.opening = lambda: nullcontext(table)
 
 
@@ -339,20 +302,9 @@ def _publish_in_memory(source: Any, plan: Plan, arguments: dict[str, Any]) -> Re
         sketches = publish_people(job.matrix.people, Perturber(plan, job.matrix.attributes), users=job.matrix.ids)
     else:
         sketches = publish_in_memory(
-            job.opening, plan, public=job.public, resources=job.resources, progress=job.progress
+            job.opening, plan, public=job.open_public, resources=job.resources, progress=job.progress
         )
-    return Release(sketches, vocabulary=job.public.vocabulary)
-
-
-def _charging(given: dict[str, Any]) -> Charging | None:
-    if "ledger" not in given:
-        for name in ("dataset", "recipient"):
-            if name in given:
-                raise ParameterError(f"ledger must be given where {name} is, got none.")
-        return None
-    if "dataset" not in given:
-        raise ParameterError("dataset must be named where a ledger is given, got none.")
-    return Charging(Path(given["ledger"]), given["dataset"], given.get("recipient"))
+    return Release(sketches, vocabulary=job.open_public.vocabulary)
 
 
 def _is_matrix(source: Any) -> bool:

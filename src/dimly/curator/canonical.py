@@ -100,12 +100,31 @@ class RowsView:
         DataError
             Saying what is wrong, never how often or where.
         """
-        for scan in self._scans:
+        found = self.problem()
+        if found is not None:
+            raise DataError(self.text_of(found))
+
+    def problem(self) -> tuple[int, int] | None:
+        """Return the first thing that cannot be published, by number; None if there is none.
+
+        Of a table that is read in pieces, the least of all pieces' numbers is that of the whole.
+        """
+        for number, scan in enumerate(self._scans):
             if scan.doubt is not None and self._database.fetch(scan.doubt) == [(None,)]:
                 continue
             ((found,),) = self._database.fetch(scan.sql)
             if found is not None:
-                raise DataError(scan.texts[found])
+                return number, int(found)
+        return None
+
+    def text_of(self, problem: tuple[int, int]) -> str:
+        """Return what to say of a problem."""
+        return self._scans[problem[0]].texts[problem[1]]
+
+    @property
+    def one_row_each(self) -> bool:
+        """Whether nobody may have several rows; pieces of a table cannot tell."""
+        return any(SEVERAL_ROWS in scan.texts for scan in self._scans)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dimly.curator.charging import Charging
 from dimly.curator.engine import Parts
 from dimly.curator.growing import Base
 from dimly.curator.people import user_ids
 from dimly.curator.progress import Silence
 from dimly.curator.pseudonyms import Pseudonyms
-from dimly.curator.publishing_tables import Charging, Public, Published, publish_folder
+from dimly.curator.publishing_tables import Public, Published, publish_folder
 from dimly.curator.resources import Resources
 from dimly.errors import DataError
 from dimly.mechanisms.attributes import Vocabulary

@@ -153,6 +153,11 @@ class PrivateDatabase:
         self._objects[name] = data
         return name
 
+    def register_again(self, name: str, data: pa.Table) -> None:
+        """Put other Arrow data of the same columns under a registered name: views of it see that from now on."""
+        self._session.register(name, data)
+        self._objects[name] = data
+
     def insert(self, table: str, data: pa.Table) -> None:
         """Add rows to a table of this database."""
         self._session.insert(table, data)

@@ -8,6 +8,7 @@ is written depends on them.
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,9 +20,12 @@ from dimly.curator.coding import CodedRows
 from dimly.curator.people import People
 from dimly.curator.perturbing import Perturber
 from dimly.curator.progress import Progress
-from dimly.curator.randomness import Keystream, WordSource
+from dimly.curator.randomness import Keystream, WordSource, is_secret
+from dimly.curator.resources import Resources
+from dimly.curator.row_cache import RowCache, Texts
+from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
-from dimly.release.layout import layout_of
+from dimly.release.layout import Layout, layout_of
 from dimly.release.sketches import published_layout
 
 _MOST_ROWS = 1 << 21
@@ -42,6 +46,13 @@ class Table(Protocol):
         """Return all rows in the order of people and then attributes."""
 
 
+class NamedTable(Table, Protocol):
+    """A table that says what its numbers of attributes stand for."""
+
+    def texts(self) -> Texts:
+        """Return what the numbers of attributes stand for."""
+
+
 class Parts(Protocol):
     """Where parts of a release go. Called by several threads, for different parts and in any order."""
 
@@ -55,6 +66,44 @@ class Batch(NamedTuple):
     first: int
     stop: int
     pieces: list[CodedRows]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """Publishes a table on this machine, within its limits."""
+
+    plan: Plan
+    vocabulary: Vocabulary | None
+    resources: Resources
+    progress: Progress
+    words: Callable[[], WordSource] = Keystream
+
+    @property
+    def private(self) -> bool:
+        """Whether all noise comes from fresh secret keystreams."""
+        return is_secret(self.words())
+
+    def publish(self, table: NamedTable, parts: Parts, *, before_noise: Callable[[], None] = lambda: None) -> None:
+        """Perturb everybody of ``table`` and hand over the parts; see :func:`publish_rows`."""
+        publish_rows(
+            table,
+            self._perturber(table),
+            parts,
+            plan=self.plan,
+            threads=self.resources.workers,
+            progress=self.progress,
+            words=self.words,
+            before_noise=before_noise,
+        )
+
+    def _perturber(self, table: NamedTable) -> Callable[[], Perturber]:
+        plan, memory = self.plan, self.resources.rows_memory
+        if plan.projection is not None:
+            texts = table.texts()  # now, and not while the rows are streamed
+            return lambda: Perturber(plan, RowCache(plan, texts, memory=memory))
+        assert self.vocabulary is not None  # noqa: S101 - these plans have one
+        vocabulary = self.vocabulary
+        return lambda: Perturber(plan, vocabulary)
 
 
 def publish_rows(
@@ -192,13 +241,19 @@ def _publish_pairs(
     before_noise()
     progress.start(n)
     values = perturber.perturb(people_of_sorted(batch, resolution=perturber.plan.resolution), words())
-    at = 0
-    for index, first in enumerate(range(0, n, layout.users_per_part)):
-        stop = min(first + layout.users_per_part, n)
-        size = sum(n - 1 - i for i in range(first, stop))
-        parts.write_part(index, table.users(first, stop), values[at : at + size])
-        at += size
+    for index, (first, stop, some) in enumerate(pair_parts(values, n_users=n, layout=layout)):
+        parts.write_part(index, table.users(first, stop), some)
         progress.advance(stop - first)
+
+
+def pair_parts(values: NDArray[Any], *, n_users: int, layout: Layout) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """Return where each part of noisy distances starts and stops, in people, and the distances in it."""
+    at = 0
+    for first in range(0, n_users, layout.users_per_part):
+        stop = min(first + layout.users_per_part, n_users)
+        size = sum(n_users - 1 - i for i in range(first, stop))
+        yield first, stop, values[at : at + size]
+        at += size
 
 
 def cut(chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int | None = _MOST_ROWS) -> Iterator[Batch]:

@@ -19,6 +19,7 @@ from dimly.release.manifest import read_manifest
 from dimly.release.merging import Rows, merged
 from dimly.release.parts import (
     FileRecord,
+    WrittenPart,
     as_user_column,
     located,
     opened,
@@ -120,6 +121,11 @@ class _NewParts:
         record = write_part(self._folder, index, as_user_column(users, self._user_type), values, self._plan)
         with self._lock:
             self._records[index] = record
+
+    def adopt_part(self, part: WrittenPart) -> None:
+        """Take a part that is in a file already."""
+        (part.folder / part.record.path).rename(self._folder / part.record.path)
+        self._records[part.index] = part.record
 
     def read(self) -> Iterator[Rows]:
         """Return the parts in their order."""

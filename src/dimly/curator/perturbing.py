@@ -1,5 +1,6 @@
 """From people to published rows: the only code that touches private values, for every mechanism and every engine."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,6 +48,12 @@ class Perturber:
         else:
             self._n_attributes = len(attributes)
         self._sampler = None if isinstance(plan.noise, FlipNoise) else NoiseSampler(plan.table)
+
+    def with_attributes(self, attributes: Sequence[str]) -> "Perturber":
+        """Return a perturber for other attributes; it shares the sampler, whose tables take the longest to make."""
+        other = copy.copy(self)
+        other._rows = self.plan.rows(attributes)
+        return other
 
     def perturb(self, people: People, words: WordSource, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return what is published of ``people``, in their order, with noise from ``words``.

@@ -75,7 +75,7 @@ def read_roster(
         ids = _roster_column(roster)
         table = roster if ids is None else pa.table({user_column: ids})
         source = open_source(database, table, csv=csv)
-        column = _only_or_named(source.columns, user_column, "roster")
+        column = only_or_named(source.columns, user_column, "roster")
         relation, type_ = source.name, source.columns[column]
     reading, user_type = read_user(column, type_, columns="")
     wrong = reading.wrong or "false"
@@ -193,7 +193,7 @@ def _file_cells(path: FilePath, attribute_column: str | None, csv: CsvOptions) -
 def _csv_cells(stamp: Stamp, attribute_column: str | None, options: CsvOptions) -> list[str]:
     dialect, names = read_header(stamp, options)
     check_names(names, stamp.name)
-    position = names.index(_only_or_named(names, attribute_column, "vocabulary"))
+    position = names.index(only_or_named(names, attribute_column, "vocabulary"))
     encoding = "utf-8-sig" if dialect.is_utf8 else dialect.encoding
     text = b"".join(transcoded(stamp, encoding)).decode()
     try:
@@ -213,7 +213,7 @@ def _json_cells(stamp: Stamp, attribute_column: str | None) -> list[object]:
         rows = None
     if rows is None or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{stamp.name} must hold one JSON object a line, and some line is none.")
-    name = _only_or_named(list(dict.fromkeys(key for row in rows for key in row)), attribute_column, "vocabulary")
+    name = only_or_named(list(dict.fromkeys(key for row in rows for key in row)), attribute_column, "vocabulary")
     return [row.get(name) for row in rows]
 
 
@@ -231,10 +231,17 @@ def _in_memory(table: Any) -> pa.Table:
 
 def _column(table: pa.Table, attribute_column: str | None) -> pa.ChunkedArray:
     check_names(table.column_names, "the vocabulary")
-    return table.column(_only_or_named(table.column_names, attribute_column, "vocabulary"))
+    return table.column(only_or_named(table.column_names, attribute_column, "vocabulary"))
 
 
-def _only_or_named(names: Iterable[str], wanted: str | None, role: str) -> str:
+def only_or_named(names: Iterable[str], wanted: str | None, role: str) -> str:
+    """Return the name of the column that a public list is in.
+
+    Raises
+    ------
+    ParameterError
+        If it could be any of several.
+    """
     known = list(names)
     if wanted in known:
         return str(wanted)

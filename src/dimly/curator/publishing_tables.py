@@ -1,62 +1,80 @@
 """From a private table to a release folder: charged before it is read, visible only when it is whole."""
 
-import contextlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dimly.curator.engine import Parts, Table, publish_rows
+from dimly.curator.charging import Charging, account_of, charged
+from dimly.curator.engine import LocalEngine, NamedTable, Parts
 from dimly.curator.growing import Base
 from dimly.curator.interrupts import interrupts_held
 from dimly.curator.ledger import Charge, Ledger
-from dimly.curator.perturbing import Perturber
 from dimly.curator.progress import Progress
-from dimly.curator.randomness import Keystream, WordSource, is_secret
+from dimly.curator.randomness import Keystream, WordSource
 from dimly.curator.resources import Resources
-from dimly.curator.row_cache import RowCache, Texts
-from dimly.errors import BudgetError, DataError, DimlyError, ParameterError
+from dimly.errors import DataError
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
 from dimly.privacy import Cost
 from dimly.release.layout import UserType
+from dimly.release.parts import WrittenPart
 from dimly.release.sketches import Sketches, published_layout
 from dimly.release.writer import ReleaseWriter
 
 
-class OpenTable(Table, Protocol):
-    """A private table that has been read, checked and numbered."""
+class CheckedTable(Protocol):
+    """A private table that has been read and checked, and whose people are known."""
 
     user_type: UserType
 
+    @property
+    def n_users(self) -> int:
+        """How many people there are."""
+
     def own_ids(self) -> Iterator[pa.Array]:
         """Return everybody's own id, pseudonyms or not."""
-
-    def texts(self) -> Texts:
-        """Return what the numbers of attributes stand for."""
 
     def diagnostics(self) -> dict[str, int]:
         """Return private figures about the table, for the curator's own eyes."""
 
 
+class OpenTable(NamedTable, CheckedTable, Protocol):
+    """A private table that has been read, checked and numbered."""
+
+
+TableT = TypeVar("TableT", bound=CheckedTable)
+Table_contra = TypeVar("Table_contra", bound=CheckedTable, contravariant=True)
 Opening = Callable[[], AbstractContextManager[OpenTable]]
 Filling = Callable[[Parts, Callable[[], None]], None]
 """Writes everybody's published row into parts, and calls the second argument before it starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Charging:
-    """Which ledger pays: the file, the dataset's name in it, and who receives the release."""
+class ReleaseParts(Protocol):
+    """Where parts of a stored release go: numbers to write, or files that were written elsewhere."""
 
-    ledger: Path
-    dataset: str
-    recipient: str | None = None
+    def write_part(self, index: int, users: pa.Array, values: NDArray[Any]) -> None:
+        """Take the people of one part, and what is published of them."""
+
+    def adopt_part(self, part: WrittenPart) -> None:
+        """Take a part that is in a file already."""
+
+
+class Engine(Protocol[Table_contra]):
+    """Perturbs people and hands over the parts of a release."""
+
+    @property
+    def private(self) -> bool:
+        """Whether all noise comes from fresh secret keystreams."""
+
+    def publish(self, table: Table_contra, parts: ReleaseParts, *, before_noise: Callable[[], None]) -> None:
+        """Publish everybody; ``before_noise`` is called once, before anything is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +146,62 @@ def publish_folder(
         If anything does not fit or fails. Nothing is visible then. The charge is given back unless noise had been
         drawn and the failure may have depended on it.
     """
-    with ReleaseWriter(out, plan, overwrite=overwrite) as writer, _charged(charging, plan, base, writer) as charge:
+    engine: Engine[OpenTable] = LocalEngine(plan, public.vocabulary, resources, progress, words)
+    if filling is not None:
+        engine = _Filled(engine.private, filling)
+    return publish_by(
+        lambda _: engine,
+        opening,
+        plan,
+        out=out,
+        public=public,
+        charging=charging,
+        progress=progress,
+        overwrite=overwrite,
+        base=base,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """Hands over what was perturbed beforehand."""
+
+    private: bool
+    filling: Filling
+
+    def publish(self, _: CheckedTable, parts: Parts, *, before_noise: Callable[[], None]) -> None:
+        """Hand it over."""
+        self.filling(parts, before_noise)
+
+
+def publish_by(
+    engine_for: Callable[[ReleaseWriter], Engine[TableT]],
+    opening: Callable[[], AbstractContextManager[TableT]],
+    plan: Plan,
+    *,
+    out: str | Path,
+    public: Public,
+    charging: Charging | None,
+    progress: Progress,
+    overwrite: bool = False,
+    base: Base | None = None,
+) -> Published:
+    """Publish a table into a folder, by any engine; see :func:`publish_folder`.
+
+    Parameters
+    ----------
+    engine_for : callable
+        Makes the engine, given the writer whose file system it may use.
+    opening, plan, out, public, charging, progress, overwrite, base
+        As there.
+    """
+    with ReleaseWriter(out, plan, overwrite=overwrite) as writer, charged(charging, plan, base, writer) as charge:
         with opening() as table:
             _claim(table, charge, public, base)
             writer.user_type = table.user_type
-            parts: Parts = writer if base is None else base.new_parts(writer.make_scratch())
-            before_noise = _nothing if charge is None else charge.start_sampling
-            if filling is not None:
-                filling(parts, before_noise)
-            else:
-                publish_rows(
-                    table,
-                    _perturber(plan, table, public, resources),
-                    parts,
-                    plan=plan,
-                    threads=resources.workers,
-                    progress=progress,
-                    words=words,
-                    before_noise=before_noise,
-                )
+            parts: ReleaseParts = writer if base is None else base.new_parts(writer.make_scratch())
+            engine = engine_for(writer)
+            engine.publish(table, parts, before_noise=_nothing if charge is None else charge.start_sampling)
             diagnostics = table.diagnostics()
         if base is not None:
             progress.phase("merging")
@@ -157,7 +212,7 @@ def publish_folder(
             roster=public.roster if base is None else base.roster(public.roster),
             pseudonyms=public.pseudonyms,
             ledger=None if charging is None else charging.dataset,
-            private=is_secret(words()) and (base is None or base.sketches.private),
+            private=engine.private and (base is None or base.sketches.private),
         )
         if base is not None:
             base.check_unchanged()
@@ -174,7 +229,7 @@ def publish_folder(
         cost=_cost(plan, base),
         plan_digest=plan.digest,
         release_id=manifest.release,
-        ledger=None if charge is None or charging is None else _account(charging, charge.id),
+        ledger=None if charge is None or charging is None else account_of(charging, charge.id),
         warnings=_warnings(plan, manifest.n_users, public, charging, base),
         diagnostics=diagnostics,
     )
@@ -184,7 +239,7 @@ def _nothing() -> None:
     """Do nothing: there is no ledger to tell."""
 
 
-def _claim(table: OpenTable, charge: Charge | None, public: Public, base: Base | None) -> None:
+def _claim(table: CheckedTable, charge: Charge | None, public: Public, base: Base | None) -> None:
     """Tell the ledger who is going to be published."""
     if table.n_users == 0:
         raise DataError("there must be at least one person to publish. The table has no rows.")
@@ -205,15 +260,15 @@ def publish_in_memory(
 ) -> Sketches:
     """Return what may be published of a table, in memory."""
     parts = _MemoryParts()
+    engine = LocalEngine(plan, public.vocabulary, resources, progress, words)
     with opening() as table:
-        making = _perturber(plan, table, public, resources)
-        publish_rows(table, making, parts, plan=plan, threads=resources.workers, progress=progress, words=words)
+        engine.publish(table, parts)
     users, values = parts.joined()
-    return Sketches(plan, users, values, private=is_secret(words()))
+    return Sketches(plan, users, values, private=engine.private)
 
 
 def rehearse(
-    opening: Opening,
+    opening: Callable[[], AbstractContextManager[CheckedTable]],
     plan: Plan,
     *,
     out: str | Path | None,
@@ -229,7 +284,7 @@ def rehearse(
     if charging is not None:
         if base is None or base.replace:
             Ledger(charging.ledger).check(charging.dataset, plan.cost)
-        ledger = _account(charging, None)
+        ledger = account_of(charging, None)
     with opening() as table:
         n_users, diagnostics = table.n_users, table.diagnostics()
     return Published(
@@ -266,15 +321,6 @@ class _MemoryParts:
         return ids, np.concatenate([values for _, values in parts])
 
 
-def _perturber(plan: Plan, table: OpenTable, public: Public, resources: Resources) -> Callable[[], Perturber]:
-    if plan.projection is not None:
-        texts = table.texts()  # now, and not while the rows are streamed
-        return lambda: Perturber(plan, RowCache(plan, texts, memory=resources.rows_memory))
-    assert public.vocabulary is not None  # noqa: S101 - these plans have one
-    vocabulary = public.vocabulary
-    return lambda: Perturber(plan, vocabulary)
-
-
 def _write_public(writer: ReleaseWriter, plan: Plan, public: Public) -> None:
     """Write what is public knowledge: the plan's list of attributes, and P where readers need it."""
     vocabulary = public.vocabulary
@@ -285,59 +331,6 @@ def _write_public(writer: ReleaseWriter, plan: Plan, public: Public) -> None:
         writer.write_vocabulary(vocabulary)
     if plan.projection is not None and plan.projection.family == "gaussian":
         writer.write_projection(vocabulary)
-
-
-def _reserve(charging: Charging, plan: Plan, base: Base | None) -> Charge:
-    ledger = Ledger(charging.ledger)
-    digest, recipient = plan.digest, charging.recipient
-    if base is None:
-        return ledger.reserve(charging.dataset, plan.cost, plan_digest=digest, recipient=recipient)
-    release = base.sketches.manifest.release
-    if base.replace:
-        return ledger.reserve(charging.dataset, plan.cost, plan_digest=digest, recipient=recipient, updates=release)
-    return ledger.reserve_append(charging.dataset, release_id=release, plan_digest=digest, recipient=recipient)
-
-
-def _account(charging: Charging, charge_id: int | None) -> dict[str, Any]:
-    return {
-        "dataset": charging.dataset,
-        "charge": charge_id,
-        "left": Ledger(charging.ledger).status(charging.dataset).left,
-    }
-
-
-# Nothing here is about numbers that were drawn: the table's rows, the call, the budget, the user's own will.
-_INDEPENDENT = (DataError, ParameterError, BudgetError, KeyboardInterrupt, SystemExit)
-
-
-@contextlib.contextmanager
-def _charged(
-    charging: Charging | None, plan: Plan, base: Base | None, writer: ReleaseWriter
-) -> Iterator[Charge | None]:
-    """Charge a release, and give the charge back if it fails, once nothing that was drawn is left anywhere.
-
-    A failure that depends on what was drawn (how many bytes a part takes on a full disk) must be paid for: trying
-    again until it does not occur would publish from another distribution than the one that was promised.
-    """
-    charge = None
-    try:
-        if charging is not None:
-            with interrupts_held():  # so that none comes between the charge and the name for it
-                charge = _reserve(charging, plan, base)
-        yield charge
-    except BaseException as error:
-        if charge is None or writer.is_published:
-            raise
-        writer.discard()
-        if charge.state == "reserved" or isinstance(error, _INDEPENDENT):
-            charge.give_back()
-            raise
-        if isinstance(error, DimlyError):
-            raise DimlyError(
-                f"{error} Charge {charge.id} stays in the ledger, because noise had been drawn. Nothing was published: "
-                "see dimly ledger forgive."
-            ) from None
-        raise
 
 
 def published_bytes(plan: Plan, n_users: int) -> int:

@@ -8,6 +8,7 @@ that nothing in a file is for one library only.
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,30 @@ class FileRecord(BaseModel):
     bytes: int = Field(ge=1)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     rows: int = Field(ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPart:
+    """A part that was written outside of its release, as :func:`write_part` does, and is to become one of it.
+
+    Attributes
+    ----------
+    index : int
+    folder : Path
+        What ``record.path`` starts from; on the release's own file system.
+    record : FileRecord
+    first, last : int or str
+        Its first and last user.
+    after : int or None
+        Noisy distances: how many people come after it.
+    """
+
+    index: int
+    folder: Path
+    record: FileRecord
+    first: Any
+    last: Any
+    after: int | None
 
 
 def as_user_column(users: Any, user_type: UserType) -> pa.Array:

@@ -60,7 +60,7 @@ class Staging:
             self._folder = locked_folder(self.target.parent, PREFIX)
         except OSError as error:
             if error.errno in _FULL:
-                raise _full(self.target) from None
+                raise full_disk(self.target) from None
             raise _not_writable(self.target) from None
         self.path = self._folder.path / "release"
         with self.tidy_on_error(), disk_errors(self.target):
@@ -198,11 +198,12 @@ def disk_errors(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise _full(target) from None
+            raise full_disk(target) from None
         raise DimlyError(f"{target} cannot be written: {error.strerror}. Nothing was published.") from None
 
 
-def _full(target: Path) -> DimlyError:
+def full_disk(target: Path) -> DimlyError:
+    """Return what to say of a full disk."""
     return DimlyError(f"the disk of {target.parent} is full. Free some space; nothing was published.")
 
 

@@ -17,7 +17,7 @@ from dimly.release import parts
 from dimly.release.guarantee import Roster
 from dimly.release.layout import ATTRIBUTES, MANIFEST, PARTS_FOLDER, PROJECTION, UserType, layout_of
 from dimly.release.manifest import Manifest, Users
-from dimly.release.parts import FileRecord
+from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.staging import Staging, check_target, disk_errors
 
 _CHUNK_ENTRIES = 1 << 22  # of P at a time
@@ -120,14 +120,33 @@ class ReleaseWriter:
         if not 0 < len(column) <= self.layout.users_per_part:
             raise ValueError(f"a part must hold 1…{self.layout.users_per_part} users, got {len(column)}.")
         after = parts.users_after(self.plan, len(column), values.size)
-        with self._lock:
-            if index in self._parts:
-                raise ValueError(f"part {index} must be written once.")
-            self._parts[index] = _Part(len(column), column[0].as_py(), column[-1].as_py(), after)
+        self._begin(index, _Part(len(column), column[0].as_py(), column[-1].as_py(), after))
         with disk_errors(self.target):
             record = parts.write_part(self._folder, index, column, values, self.plan)
         with self._lock:
             self._records[record.path] = record
+
+    def adopt_part(self, part: WrittenPart) -> None:
+        """Take a part that was written to the same file system already: its file is moved, not copied.
+
+        Raises
+        ------
+        DimlyError
+            If the file cannot be moved.
+        """
+        if self._sealed or self.user_type is None:
+            raise ValueError("parts are adopted before sealing, and after user_type is set.")
+        self._begin(part.index, _Part(part.record.rows, part.first, part.last, part.after))
+        with disk_errors(self.target):
+            (part.folder / part.record.path).rename(self._folder / part.record.path)
+        with self._lock:
+            self._records[part.record.path] = part.record
+
+    def _begin(self, index: int, part: _Part) -> None:
+        with self._lock:
+            if index in self._parts:
+                raise ValueError(f"part {index} must be written once.")
+            self._parts[index] = part
 
     def write_vocabulary(self, vocabulary: Vocabulary) -> None:
         """Write the plan's closed list of attributes.
@@ -197,9 +216,9 @@ class ReleaseWriter:
         self._staging.publish()
         return self.target
 
-    def make_scratch(self) -> Path:
+    def make_scratch(self, name: str = "scratch") -> Path:
         """Return a new folder beside the release for what is not part of it; it is removed with the staging."""
-        folder = self._folder.with_name("scratch")
+        folder = self._folder.with_name(name)
         with disk_errors(self.target):
             folder.mkdir(0o700)
         return folder

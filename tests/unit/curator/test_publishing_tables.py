@@ -9,12 +9,13 @@ import pytest
 from tests.plans import plan_of
 from tests.streams import NO_NOISE, Recorded
 
+from dimly.curator.charging import Charging
 from dimly.curator.growing import Base
 from dimly.curator.ledger import Ledger
 from dimly.curator.matrix_table import MatrixTable
 from dimly.curator.people import people_of
 from dimly.curator.progress import Silence
-from dimly.curator.publishing_tables import Charging, Public, Published, publish_folder, published_bytes, rehearse
+from dimly.curator.publishing_tables import Public, Published, publish_folder, published_bytes, rehearse
 from dimly.curator.resources import Resources
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError, ReleaseError
 from dimly.mechanisms import Plan

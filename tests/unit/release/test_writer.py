@@ -258,3 +258,26 @@ def test_file_shape_is_the_plans(tmp_path: Path) -> None:
         shapes.append((fields, groups, left(path), metadata.schema.to_arrow_schema()))
     assert shapes[0] == shapes[1]
     assert layout_of(sketches.plan) == writer.layout
+
+
+def test_parts_that_were_written_elsewhere_are_moved(tmp_path: Path) -> None:
+    plan = plan_of("counting+laplace")
+    with writer_of(tmp_path / "out") as writer:
+        folder = writer.make_scratch("attempts")
+        (folder / "sketches").mkdir()
+        users, values = zeros(3)
+        record = parts.write_part(folder, 0, parts.as_user_column(users, "int64"), values, plan)
+        part = parts.WrittenPart(0, folder, record, 0, 2, None)
+        writer.adopt_part(part)
+        with pytest.raises(ValueError, match="part 0 must be written once"):
+            writer.adopt_part(part)
+        gone = parts.WrittenPart(1, folder, record, 3, 5, None)
+        with pytest.raises(DimlyError, match="No such file"):
+            writer.adopt_part(gone)
+        writer._parts.pop(1)
+        writer.seal(roster="given", private=False)
+        with pytest.raises(ValueError, match="parts are adopted before sealing"):
+            writer.adopt_part(part)
+        writer.publish()
+    assert left(tmp_path) == ["out", "out/manifest.json", "out/sketches", "out/sketches/part-000000.parquet"]
+    assert open_folder(tmp_path / "out").users.tolist() == [0, 1, 2]
