@@ -13,7 +13,6 @@ M. Gavish and D. Donoho, "Optimal shrinkage of singular values", IEEE Transactio
 N. Halko, P.-G. Martinsson and J. Tropp, "Finding structure with randomness", SIAM Review 53 (2011).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dimly.analyst.coordinates import Coordinates, Points
+from dimly.analyst.moments import Moments, moments_of
 from dimly.analyst.people import blocks, sample
 from dimly.analyst.structure import Structure
 from dimly.errors import ParameterError
@@ -83,12 +83,18 @@ class Denoiser:
     missed: float = 0.0
 
     @classmethod
-    def of(cls, sketches: Sketches | StoredSketches) -> "Denoiser":
+    def of(cls, sketches: Sketches | StoredSketches, *, moments: Moments | None = None) -> "Denoiser":
         """Return the denoiser of a release, by reading it once.
 
         Of more than 2²⁰ people it reads a fixed selection of about as many. Randomized response on more than 4,096
         attributes is read four times, and at most 100 directions are kept. Fewer than two people differ in nothing: no
         direction is kept of them.
+
+        Parameters
+        ----------
+        sketches : Sketches or StoredSketches
+        moments : Moments, optional
+            Those of the release, if they are known already: :func:`dimly.spark.covariance` finds them on a cluster.
 
         Raises
         ------
@@ -96,7 +102,7 @@ class Denoiser:
             For noisy distances, which place nobody anywhere.
         """
         coordinates = Coordinates.of(sketches.plan)
-        found = _principal(sketches, coordinates.dimension)
+        found = _principal(sketches, coordinates.dimension) if moments is None else _decomposed(moments)
         denoiser = cls._keeping(found, coordinates)
         if not denoiser.rank:
             return denoiser
@@ -290,21 +296,12 @@ class _Principal(NamedTuple):
 def _principal(sketches: Sketches | StoredSketches, dimension: int) -> _Principal:
     if dimension > _WIDEST:
         return _searched(sketches, dimension)
-    everybody = blocks(sketches, most=MOST_PEOPLE)
-    return _decomposed((block.points[block.known] for block in everybody), dimension)
+    return _decomposed(moments_of(sketches, most=MOST_PEOPLE))
 
 
-def _decomposed(batches: Iterable[Points], dimension: int) -> _Principal:
-    n_people, total, products = 0, np.zeros(dimension), np.zeros((dimension, dimension))
-    for batch in batches:
-        points = batch.astype(np.float64)
-        n_people += len(points)
-        total += points.sum(axis=0)
-        products += points.T @ points
-    mean = total / max(n_people, 1)
-    covariance = products / max(n_people, 1) - np.outer(mean, mean)
-    variances, basis = scipy.linalg.eigh(covariance, overwrite_a=True)
-    return _Principal(n_people, mean, basis[:, ::-1], variances[::-1])
+def _decomposed(moments: Moments) -> _Principal:
+    variances, basis = scipy.linalg.eigh(moments.covariance, overwrite_a=True)
+    return _Principal(moments.n_people, moments.mean, basis[:, ::-1], variances[::-1])
 
 
 def _searched(sketches: Sketches | StoredSketches, dimension: int) -> _Principal:

@@ -1,6 +1,6 @@
 """The people of a release as points, block by block: what is fitted to all of them never holds all of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,9 @@ class Block(NamedTuple):
     """Who has no saturated number: of the others nothing is known, and their points are not to be used."""
 
 
-def blocks(sketches: Sketches | StoredSketches, *, most: int | None = None) -> Iterator[Block]:
+def blocks(
+    sketches: Sketches | StoredSketches, *, most: int | None = None, parts: Iterable[int] | None = None
+) -> Iterator[Block]:
     """Return the people of a release in order, in blocks of bounded size.
 
     Parameters
@@ -38,10 +40,12 @@ def blocks(sketches: Sketches | StoredSketches, *, most: int | None = None) -> I
     most : int, optional
         Stop reading at about this many people: whole parts of the release, evenly spaced. Which ones depends on the
         number of people only.
+    parts : iterable of int, optional
+        Read these parts only.
     """
     coordinates = Coordinates.of(sketches.plan)
     step = max(1, _BLOCK // coordinates.dimension)
-    for part_start, rows in _parts(sketches, most):
+    for part_start, rows in _parts(sketches, most, parts):
         for start in range(0, len(rows), step):
             cut = rows[start : start + step]
             yield Block(part_start + start, coordinates.points(cut), known(cut))
@@ -115,11 +119,13 @@ def known(rows: NDArray[Any]) -> NDArray[np.bool_]:
     return inside
 
 
-def _parts(sketches: Sketches | StoredSketches, most: int | None) -> Iterator[tuple[int, NDArray[Any]]]:
+def _parts(
+    sketches: Sketches | StoredSketches, most: int | None, chosen: Iterable[int] | None = None
+) -> Iterator[tuple[int, NDArray[Any]]]:
     size = sketches.manifest.layout.users_per_part if isinstance(sketches, StoredSketches) else _PART
     n_parts = max(1, -(-len(sketches) // size))  # nobody is an empty part
     wanted = n_parts if most is None else min(n_parts, max(1, -(-most // size)))
-    for index in (i * n_parts // wanted for i in range(wanted)):
+    for index in chosen if chosen is not None else (i * n_parts // wanted for i in range(wanted)):
         start = index * size
         if isinstance(sketches, StoredSketches):
             yield start, sketches.read_values(index)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dimly.analyst.confidence import unified_interval
-from dimly.analyst.coordinates import Coordinates
+from dimly.analyst.coordinates import Coordinates, Points
 from dimly.analyst.denoising import Denoiser, directions
 from dimly.analyst.estimate import Arrays, Estimate
 from dimly.analyst.neighbors import Progress
-from dimly.analyst.people import Block, blocks, coordinates_of, placed, sample
+from dimly.analyst.people import Block, blocks, coordinates_of, known, placed, sample
 from dimly.analyst.stability import Cloud
 from dimly.analyst.structure import Structure
 from dimly.analyst.views import View
@@ -72,6 +72,7 @@ class Segments:
     activity: bool
     structure: Structure
     _coordinates: Coordinates = field(repr=False)
+    _assigner: "Assigner" = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -138,7 +139,7 @@ def segments_of(
         warnings.filterwarnings("ignore", message="Number of distinct clusters")
         chosen = _chosen(sketches, denoiser, structure, count, denoise=denoise, activity=activity)
         everyone = _Passes(sketches, progress)
-        labels = _grouped(everyone, chosen.n_segments, chosen.view)
+        labels, middles = _grouped(everyone, chosen.n_segments, chosen.view)
     sizes = np.bincount(labels[labels >= 0], minlength=chosen.n_segments)
     order = np.argsort(-sizes, kind="stable")
     places = np.append(np.argsort(order), -1)  # the last one is for label −1
@@ -159,6 +160,7 @@ def segments_of(
         activity=chosen.view.activity,
         structure=structure,
         _coordinates=coordinates,
+        _assigner=Assigner(chosen.view, middles[order][: len(sizes)]),
     )
 
 
@@ -181,6 +183,32 @@ class _Passes:
     def n_passes(self) -> int:
         """Number of times that everybody is read: to group and to average, and once more where they are too many."""
         return 2 + (len(self.sketches) > _MOST_AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assigner:
+    """Tells the segment of anybody whose rows were published by the same plan.
+
+    Attributes
+    ----------
+    view : View
+        How people are looked at.
+    middles : ndarray of float32 (count, view.n_coordinates)
+        Where the segments are, seen so.
+    """
+
+    view: View
+    middles: Points
+
+    def __call__(self, rows: NDArray[Any]) -> Labels:
+        """Return the segment of each published row; −1 for those with a saturated number."""
+        from sklearn.metrics import pairwise_distances_argmin  # noqa: PLC0415 (slow to import)
+
+        labels, sure = np.full(len(rows), -1, np.int32), known(rows)
+        if sure.any():
+            points = self.view.denoiser.coordinates.points(rows[sure])
+            labels[sure] = pairwise_distances_argmin(self.view(points), self.middles)
+        return labels
 
 
 class _Choice(NamedTuple):
@@ -231,8 +259,8 @@ def _checked_count(count: Any, n_users: int) -> int:
     return whole
 
 
-def _grouped(everyone: _Passes, count: int, view: View) -> Labels:
-    """Return everybody's group; −1 where nothing is known."""
+def _grouped(everyone: _Passes, count: int, view: View) -> tuple[Labels, Points]:
+    """Return everybody's group, −1 where nothing is known, and where the groups are."""
     from sklearn.cluster import KMeans, MiniBatchKMeans  # noqa: PLC0415 (slow to import)
 
     sketches = everyone.sketches
@@ -240,13 +268,14 @@ def _grouped(everyone: _Passes, count: int, view: View) -> Labels:
     labels = np.full(n_users, -1, np.int32)
     most = min(_MOST_AT_ONCE, _MOST_NUMBERS // view.n_coordinates)
     if n_users <= most:
-        everybody, known = np.empty((n_users, view.n_coordinates), np.float32), np.empty(n_users, np.bool_)
+        everybody, sure = np.empty((n_users, view.n_coordinates), np.float32), np.empty(n_users, np.bool_)
         for block in everyone:
             here = slice(block.start, block.start + len(block.points))
-            everybody[here], known[here] = view(block.points), block.known
-        _check_known(int(known.sum()), count)
-        labels[known] = KMeans(count, n_init=_RUNS, random_state=0).fit_predict(everybody[known])
-        return labels
+            everybody[here], sure[here] = view(block.points), block.known
+        _check_known(int(sure.sum()), count)
+        fitted = KMeans(count, n_init=_RUNS, random_state=0).fit(everybody[sure])
+        labels[sure] = fitted.labels_
+        return labels, fitted.cluster_centers_
     uncentered = coordinates_of(sketches.plan)
     some = sample(sketches, most, lambda rows: view(placed(uncentered(rows), sketches.plan)))
     _check_known(len(some), count)
@@ -260,7 +289,7 @@ def _grouped(everyone: _Passes, count: int, view: View) -> Labels:
         if block.known.any():
             inside = model.predict(view(block.points[block.known]))
             labels[block.start : block.start + len(block.points)][block.known] = inside
-    return labels
+    return labels, model.cluster_centers_
 
 
 def _check_known(n_people: int, count: int) -> None:

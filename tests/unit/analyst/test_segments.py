@@ -168,6 +168,7 @@ def test_unstable_segments_in_words(release: Release) -> None:
         activity=True,
         structure=Structure(1, 0.1, 2.0, 1.5),
         _coordinates=Coordinates.of(plan_of("hashing+laplace")),
+        _assigner=release.segments(2)._assigner,
     )
     assert found.words.endswith("are no more stable than cuts through a cloud without groups.")
 
