@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := pins.txt
 export PIP_BUILD_CONSTRAINT := pins.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test torture lint bench bench-quick setup pins clean
+.PHONY: help demo test test-spark4 torture lint bench bench-quick setup pins clean
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -21,6 +21,13 @@ test: .venv/dev  ## all tests, doctests included
 
 torture: .venv/dev ## kill 200 publications at random moments, interrupt 100 (20 and 10 in make test)
 	DIMLY_KILLS=200 $(BIN)/python -m pytest -n auto tests/crash/test_kill.py tests/crash/test_signals.py
+
+test-spark4: .venv/dev ## the tests of the Spark engine on Spark 4, which needs a Java 17 of the system's own
+	@command -v java >/dev/null || test -n "$$JAVA_HOME" || { echo "Spark 4 needs Java 17: install it first." >&2; exit 1; }
+	$(PYTHON) -m venv .venv-spark4
+	.venv-spark4/bin/python -m pip install --quiet --editable '.[dev]'
+	PIP_CONSTRAINT= .venv-spark4/bin/python -m pip install --quiet 'pyspark>=4,<5'
+	.venv-spark4/bin/python -m pytest tests/unit/spark tests/engines tests/docs/test_scale.py -k "spark or Spark or scale"
 
 lint: .venv/dev  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .
@@ -41,7 +48,7 @@ pins:            ## renew pins.txt (needs uv)
 	  --upgrade pyproject.toml -o pins.txt
 
 clean:           ## remove .venv and every cache
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-spark4 .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:

@@ -1,14 +1,22 @@
 """What the contract asks of an engine: one way in, whatever runs behind it."""
 
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tests.streams
+from tests.spark import session
 from tests.streams import NO_FLIPS, NO_NOISE
 
 from dimly.analyst.release import Release
 from dimly.api import open_release, publish_table
+from dimly.curator.arrow_data import arrow_data
 from dimly.curator.randomness import WordSource
 from dimly.mechanisms import Plan
+from dimly.release import layout
 
 
 class Engine(Protocol):
@@ -36,4 +44,50 @@ class LocalEngine:
         return release
 
 
-ENGINES: Final[dict[str, Engine]] = {"local": LocalEngine()}
+class SparkEngine:
+    """A Spark of two threads, whose workers are processes of their own."""
+
+    def publish(self, source: Any, plan: Plan, *, words: WordSource | None = None, **options: Any) -> Release:
+        """Publish, and open what was made."""
+        from dimly.spark.publishing import publish_frame  # noqa: PLC0415 - only where there is a Spark
+
+        options.pop("threads", None)  # Spark's own affair
+        with tempfile.TemporaryDirectory() as folder:
+            frame = frame_of(source, Path(folder))
+            published = publish_frame(frame, plan, words=carried(words or silence(plan)), **options)
+        assert published.path == Path(options.get("append") or options["out"])
+        release = open_release(published.path)
+        assert not release.private
+        return release
+
+
+def frame_of(source: Any, folder: Path) -> Any:
+    """Return a table, or a Parquet file, as a DataFrame in three pieces, one of them empty."""
+    if isinstance(source, Path):
+        return session().read.parquet(str(source))
+    table = arrow_data(source)
+    assert isinstance(table, pa.Table)
+    half = table.num_rows // 2
+    for name, piece in (("a", table[:half]), ("b", table[half:]), ("c", table[:0])):
+        pq.write_table(piece, folder / f"{name}.parquet")
+    return session().read.parquet(str(folder))
+
+
+def carried(words: WordSource) -> Callable[[], WordSource]:
+    """Return what makes these words on a worker, which knows no tests, and cuts parts as they are cut here."""
+    from pyspark import cloudpickle  # noqa: PLC0415
+
+    cloudpickle.register_pickle_by_value(tests.streams)  # type: ignore[no-untyped-call]
+    most_users = layout._MOST_USERS
+
+    def make() -> WordSource:
+        from dimly.release import layout as of_worker  # noqa: PLC0415
+
+        of_worker._MOST_USERS = most_users  # type: ignore[misc,unused-ignore]
+        return words
+
+    make.__module__ = "__main__"  # so that it travels as it is, not by name
+    return make
+
+
+ENGINES: Final[dict[str, Engine]] = {"local": LocalEngine(), "Spark": SparkEngine()}

@@ -13,6 +13,7 @@ from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
     from dimly.curator.publishing_tables import Published
+    from dimly.mechanisms import Plan
     from dimly.privacy import Cost
 
 _SHAPE = "What the table looks like"
@@ -172,6 +173,20 @@ def publish(
             rich_help_panel=_ENGINE,
         ),
     ] = None,
+    engine: Annotated[
+        Literal["local", "spark"],
+        typer.Option(
+            help="This machine alone, or a Spark cluster (Parquet only; docs/scale.md).", rich_help_panel=_ENGINE
+        ),
+    ] = "local",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="With --engine spark: the cluster, such as yarn; this machine's cores by default.",
+            rich_help_panel=_ENGINE,
+        ),
+    ] = None,
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Replace an existing release; a full new charge.", rich_help_panel=_OUTPUT),
@@ -197,18 +212,23 @@ def publish(
 
     $ dimly publish visits.parquet --plan plan.json --user person --attribute place --out release
     """
-    from dimly.api import publish_table
     from dimly.mechanisms import Plan
 
     if out is None and append is None and not dry_run:
         raise ParameterError("out must be a folder to make, got none. Add --out DIR, or --dry-run to check only.")
     if columns and all_columns:
         raise ParameterError("columns must be given by --columns or by --all-columns, got both. Use one.")
+    if master is not None and engine != "spark":
+        raise ParameterError(f"master must come with --engine spark, got {master!r} alone. Add --engine spark.")
+    if private_diagnostics and engine == "spark":
+        raise ParameterError("private-diagnostics must be left out with --engine spark, whose own pages count rows.")
     read = Plan.from_json(read_text("plan", plan, hint="Make one with dimly plan."))
     with ProgressBar() as progress:
-        published = publish_table(
-            data[0] if len(data) == 1 else data,
+        publishing = _publish_by_spark if engine == "spark" else _publish_here
+        published = publishing(
+            data,
             read,
+            master,
             user=user,
             attribute=attribute,
             attributes=attribute_list,
@@ -247,6 +267,20 @@ def publish(
         print_json(_facts(published))
     else:
         print_fields(_fields(published))
+
+
+def _publish_here(data: list[str], plan: "Plan", _: str | None, **options: Any) -> "Published":
+    from dimly.api import publish_table
+
+    return publish_table(data[0] if len(data) == 1 else data, plan, **options)
+
+
+def _publish_by_spark(data: list[str], plan: "Plan", master: str | None, **options: Any) -> "Published":
+    from dimly.spark.publishing import publish_frame
+    from dimly.spark.sessions import read_parquet, running_session
+
+    with running_session(master=master, memory=options.pop("memory")) as session:
+        return publish_frame(read_parquet(session, data), plan, **options)
 
 
 def _flat(groups: Any) -> list[str] | None:

@@ -1,0 +1,279 @@
+"""What workers do with private rows first: read them exactly as the local engine does, and say where each belongs.
+
+Every piece of a partition goes through the same SQL of the same database as a whole table on one machine. So whatever a
+column holds, both engines see the same people and attributes, and refuse the same tables in the same words.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dimly.curator.column_names import check_names
+from dimly.curator.database import MIN_MEMORY, PrivateDatabase
+from dimly.curator.pseudonyms import Pseudonyms
+from dimly.curator.readings import UserType, read_user
+from dimly.curator.shapes import RowsView, rows_view
+from dimly.curator.sources import Source
+from dimly.mechanisms.plan import Plan
+from dimly.spark.frames import Batches, in_pieces
+
+ODD_IDS, NO_IDS = 0, 1  # problems of a roster, the first one first
+_MEMORY = 4 * MIN_MEMORY
+_ROWS, _BYTES = 1 << 17, 1 << 25  # of a piece
+_SCAN = 1 << 20  # checks of one scan, to number them throughout
+_NOBODY = pa.chunked_array([[]], pa.null())
+
+
+@lru_cache(maxsize=4)
+def parsed(plan_json: str) -> Plan:
+    """Return a plan; once for each worker, because it is proven each time that it is read."""
+    return Plan.from_json(plan_json)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a table is to be read, in a form that travels to the workers.
+
+    Attributes
+    ----------
+    plan_json : str
+    options : dict
+        Those of :func:`~dimly.curator.shapes.rows_view`.
+    key : bytes or None
+        Of pseudonyms.
+    as_text : bool
+        Whether ids are compared as text, because the roster's are of another type.
+    numbers : int or None
+        Size of a vocabulary that is numbers: others are left out.
+    coded : bool
+        Whether attributes of such a vocabulary are given by number.
+    """
+
+    plan_json: str
+    options: dict[str, Any]
+    key: bytes | None = field(default=None, repr=False)
+    as_text: bool = False
+    numbers: int | None = None
+    coded: bool = False
+
+
+class Reader:
+    """Reads pieces of a table; a context manager."""
+
+    def __init__(self, shape: Shape, schema: pa.Schema) -> None:
+        self._shape = shape
+        self._database = PrivateDatabase(memory=_MEMORY, threads=1)
+        try:
+            self._name = self._database.register(schema.empty_table())
+            source = Source(self._name, dict(self._database.columns(self._name)))
+            self.view: RowsView = rows_view(self._database, source, plan=parsed(shape.plan_json), **shape.options)
+        except BaseException:
+            self._database.close()
+            raise
+
+    @classmethod
+    def check(cls, shape: Shape, schema: pa.Schema) -> RowsView:
+        """Refuse columns that cannot work, before anything is read; return what knows the problems by number."""
+        check_names(schema.names, "the table")
+        with cls(shape, schema) as reader:
+            return reader.view
+
+    def load(self, piece: pa.Table) -> None:
+        """Take the next piece."""
+        self._database.register_again(self._name, piece)
+
+    def problem(self) -> int | None:
+        """Return the number of the first problem in this piece."""
+        found = self.view.problem()
+        return None if found is None else found[0] * _SCAN + found[1]
+
+    def people(self) -> pa.Array:
+        """Return the ids of the people in this piece, each once."""
+        return self._database.table(f"SELECT {self._user} AS u FROM ({self.view.people_sql})").column(0)
+
+    def rows(self, *, with_people: bool) -> pa.Table:
+        """Return the canonical rows of this piece: ``u``, ``a`` and, if there are any, values ``v``.
+
+        If ``with_people``, everybody has a row without an attribute, too.
+        """
+        view, shape = self.view, self._shape
+        value, none = (", v", ", NULL") if view.has_values else ("", "")
+        sql = f"SELECT {self._user} AS u, {view.attribute_text_sql('a')} AS a{value} FROM {view.name}"
+        kind = "VARCHAR"
+        if shape.numbers is not None:
+            numbered = f"SELECT *, TRY_CAST(a AS BIGINT) AS code FROM ({sql})"
+            fits = f"code >= 0 AND code < {shape.numbers} AND CAST(code AS VARCHAR) = a"
+            kind = "INTEGER" if shape.coded else kind
+            a = "CAST(code AS INTEGER) AS a" if shape.coded else "a"
+            sql = f"SELECT u, {a}{value} FROM ({numbered}) WHERE {fits}"
+        if with_people and not view.people_in_rows:
+            sql += f" UNION ALL SELECT {self._user}, CAST(NULL AS {kind}){none} FROM ({view.people_sql})"
+        return self._database.table(sql)
+
+    @property
+    def _user(self) -> str:
+        return "CAST(u AS VARCHAR)" if self._shape.as_text and self.view.user_type == "int64" else "u"
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+
+def problem_of(number: int) -> tuple[int, int]:
+    """Return scan and check of a problem's number."""
+    return divmod(number, _SCAN)
+
+
+@dataclass(frozen=True)
+class FindPeople:
+    """Yields who is in each piece: ``u``, own id ``own`` if there are pseudonyms, and ``problem``."""
+
+    shape: Shape
+    everybody: bool
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        for reader, piece in _read(self.shape, batches):
+            reader.load(piece)
+            problem, own = reader.problem(), _NOBODY
+            if problem is None and self.everybody:
+                own = reader.people()
+            yield from _people(own, problem, self.shape.key, reader.view.user_type, as_text=self.shape.as_text)
+
+
+@dataclass(frozen=True)
+class NamePeople:
+    """Yields the people of a public list, as :class:`FindPeople` does."""
+
+    column: str
+    key: bytes | None = field(repr=False)
+    as_text: bool
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        with PrivateDatabase(memory=_MEMORY, threads=1) as database:
+            for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
+                name = database.register(piece)
+                reading, kind = read_user(self.column, dict(database.columns(name))[self.column], columns="")
+                asked = f"bool_or(({reading.sql}) IS NULL), bool_or({reading.wrong or 'false'})"
+                ((missing, odd),) = database.fetch(f"SELECT {asked} FROM {name}")
+                problem = ODD_IDS if odd else NO_IDS if missing else None
+                own = _NOBODY
+                if problem is None:
+                    user = f"CAST({reading.sql} AS VARCHAR)" if self.as_text else reading.sql
+                    own = database.table(f"SELECT DISTINCT {user} AS u FROM {name}").column(0)
+                yield from _people(own, problem, self.key, kind, as_text=self.as_text)
+
+
+def people_schema(user: str, own: str | None) -> str:
+    """Return the columns of a frame of people: published ids, own ids if there are pseudonyms, and problems."""
+    return f"u {user}, problem bigint" if own is None else f"u {user}, own {own}, problem bigint"
+
+
+def _people(own: pa.ChunkedArray, problem: int | None, key: bytes | None, kind: UserType, *, as_text: bool) -> Batches:
+    own = own.cast(pa.int64() if kind == "int64" and not as_text else pa.string())
+    columns = [own] if key is None else [pseudonyms_of(own.cast(pa.string()), key), own]
+    if problem is not None:  # instead of anybody
+        columns = [pa.nulls(1, one.type) for one in columns]
+    problems = pa.array([problem] * len(columns[0]), pa.int64())
+    names = ["u", "problem"] if key is None else ["u", "own", "problem"]
+    yield from pa.table([*columns, problems], names=names).to_batches()
+
+
+def pseudonyms_of(texts: pa.ChunkedArray | pa.Array, key: bytes) -> pa.Array:
+    """Return the pseudonyms of ids."""
+    return pa.array(Pseudonyms(key).of(texts.to_pylist()), pa.string())
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where people go: the first id of every part, and the number by which Spark finds the part's task.
+
+    Attributes
+    ----------
+    firsts : sequence of int or of str
+        Rising; the first person of each part.
+    places : ndarray of int32
+        One for each part, all different.
+    """
+
+    firsts: Sequence[Any]
+    places: NDArray[np.int32]
+
+    def of(self, ids: pa.ChunkedArray) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Return the places of some ids, and which of them have one: nobody comes before the first person."""
+        if pa.types.is_integer(ids.type):
+            parts = np.searchsorted(self._bounds, ids.to_numpy(), side="right") - 1
+        else:
+            coded = ids.combine_chunks().dictionary_encode()
+            found = [bisect_right(self.firsts, text) - 1 for text in coded.dictionary.to_pylist()]
+            parts = np.array(found, np.int64)[coded.indices.to_numpy()] if found else np.empty(0, np.int64)
+        return self.places[parts], parts >= 0
+
+    @cached_property
+    def _bounds(self) -> NDArray[np.int64]:
+        return np.array(self.firsts, np.int64)
+
+
+@dataclass(frozen=True)
+class PlaceRows:
+    """Yields canonical rows with the place of each: ``place``, ``u``, ``a`` and, if there are any, ``v``."""
+
+    shape: Shape
+    places: Places
+    with_people: bool
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        for reader, piece in _read(self.shape, batches):
+            reader.load(piece)
+            rows = reader.rows(with_people=self.with_people)
+            if self.shape.key is not None:
+                rows = _renamed(rows, self.shape.key)
+            yield from _placed(rows, self.places)
+
+
+@dataclass(frozen=True)
+class PlacePeople:
+    """Yields rows without an attribute for people who are known: ``place``, ``u``, and nothing else."""
+
+    places: Places
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
+            yield from _placed(piece.select(["u"]), self.places)
+
+
+def _read(shape: Shape, batches: Batches) -> Iterator[tuple[Reader, pa.Table]]:
+    reader: Reader | None = None
+    try:
+        for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
+            reader = reader or Reader(shape, piece.schema)
+            yield reader, piece
+    finally:
+        if reader is not None:
+            reader.__exit__()
+
+
+def _renamed(rows: pa.Table, key: bytes) -> pa.Table:
+    """Return rows under pseudonyms; each id is hashed once."""
+    coded = rows.column("u").cast(pa.string()).combine_chunks().dictionary_encode()
+    names = pseudonyms_of(coded.dictionary, key)
+    return rows.set_column(0, "u", names.take(coded.indices))
+
+
+def _placed(rows: pa.Table, places: Places) -> Batches:
+    where, known = places.of(rows.column("u"))
+    placed = rows.add_column(0, "place", pa.array(where, pa.int32()))
+    if not known.all():
+        placed = placed.filter(pa.array(known))
+    yield from placed.to_batches()

