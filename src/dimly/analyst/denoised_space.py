@@ -24,6 +24,7 @@ from dimly.analyst.spaces import (
 )
 from dimly.analyst.vector import Vector
 from dimly.mechanisms.error_models import CountingError, FlippedBitsError, Floats
+from dimly.mechanisms.plan import Plan
 
 _FIRST = 16  # directions that are looked at first
 _LEAST = 1e-30
@@ -59,15 +60,9 @@ class DenoisedSpace:
     def of(cls, raw: SketchSpace | BitSpace, denoiser: Denoiser) -> "DenoisedSpace":
         """Return the space of a release's denoiser."""
         plan, k, rank = denoiser.coordinates.plan, denoiser.coordinates.dimension, denoiser.rank
-        kept, mean = denoiser.map.astype(np.float64), denoiser.mean.astype(np.float64)
-        shift = -mean @ kept
-        if isinstance(plan.error, FlippedBitsError):  # points are (bit − p)/(1 − 2p)
-            kept /= 1 - 2 * plan.error.flip
-            shift -= plan.error.flip * kept.sum(axis=0)
-        elif isinstance(plan.error, CountingError):  # points are centered, and so may be what they are multiplied by
-            kept = plan.scale * (k / (k - 1)) ** 0.5 * (kept - kept.mean(axis=0))
-        else:
-            kept *= plan.scale
+        mean = denoiser.mean.astype(np.float64)
+        kept, shift = _of_numbers(plan, denoiser.map.astype(np.float64))
+        shift = shift - mean @ denoiser.map
         similar = raw.metric != "euclidean"
         lengths = _Lengths.of(denoiser) if denoiser.rest and not similar else None
         width = -(-(rank + (similar or lengths is not None)) // 16) * 16
@@ -114,18 +109,24 @@ class DenoisedSpace:
         return asking
 
     def own(self, vector: Vector) -> Rows:
-        """Return the projected point of the vector."""
+        """Return the projected point of the vector; for distances, what published numbers are multiplied by, and added.
+
+        ‖x − y‖² of a point y and an own x is, up to ‖x‖², what is known of ‖y‖² less 2⟨x, y⟩, as far as that is known.
+        """
+        point, denoiser = self.denoiser.coordinates.own(vector), self.denoiser
+        if self.metric == "euclidean":
+            matched = denoiser.matching(point - denoiser.mean)
+            column, shift = _of_numbers(denoiser.coordinates.plan, matched[:, None])
+            return np.append(column[:, 0], shift - denoiser.mean @ matched)[None, :].astype(np.float32)
         row = self.origin[None, :].copy()
-        row[:, : self.denoiser.rank] += self.denoiser.reduce(
-            self.denoiser.coordinates.own(vector)[None, :], noisy=False
-        )
+        row[:, : denoiser.rank] += denoiser.reduce(point[None, :], noisy=False)
         return row
 
     def _rest_of(self, one: Rows) -> float:
         return 0.0 if self.lengths is None else float(one[0, self.denoiser.rank]) ** 2
 
     def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:  # noqa: ARG002  (its row says all)
-        """Return the keys of one row with many."""
+        """Return the keys of one row with many; of a vector of one's own, for similarities only."""
         if self.metric == "euclidean":
             found = np.empty(len(many))
             kernels.distances_with_one(many, self.asking(one)[0], found)
@@ -140,6 +141,11 @@ class DenoisedSpace:
         The strongest directions alone put most people beyond it where there is structure: with 16 of 64, seven of
         eight in a part of 2¹⁶, and more in a large release. That halves the work.
         """
+        if self.metric == "euclidean" and own is not None:
+            products = self._unpacked(published).astype(np.float32) @ one[0, :-1] + one[0, -1]
+            keys = squares(self.rows(published)).astype(np.float64)
+            keys -= 2 * products
+            return keys
         if self.metric != "euclidean" or len(self.shift) <= _FIRST or not np.isfinite(limit):
             return self.keys(one, self.rows(published), own=own)
         published, target, rest = self._unpacked(published), self.asking(one)[0], self.denoiser.rest
@@ -196,6 +202,18 @@ class DenoisedSpace:
             return rows
         vectors: Points = rows * weights(self, squares(rows))
         return vectors
+
+
+def _of_numbers(plan: Plan, columns: Floats) -> tuple[Floats, Floats]:
+    """Return what turns published numbers into products of their points with columns: a matrix, and what is added."""
+    if isinstance(plan.error, FlippedBitsError):  # points are (bit − p)/(1 − 2p)
+        matrix = columns / (1 - 2 * plan.error.flip)
+        return matrix, -plan.error.flip * matrix.sum(axis=0)
+    none = np.zeros(columns.shape[1])
+    if isinstance(plan.error, CountingError):  # points are centered, and so may be what they are multiplied by
+        k = len(columns)
+        return plan.scale * (k / (k - 1)) ** 0.5 * (columns - columns.mean(axis=0)), none
+    return plan.scale * columns, none
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,11 +57,13 @@ class Denoiser:
         Orthonormal: the directions that are kept, strongest first.
     gains : ndarray of float32 (rank,)
         What each keeps of a deviation from the mean, in (0, 1).
+    variances : ndarray of float32 (rank,)
+        Of published points along each, noise included.
     rest : float
         How much of a person's squared length beyond the denoised point belongs to his distance from others, from 0 to
         1/2; see :func:`worth_of_rest`.
     missed : float
-        Variance that is not noise in the directions that were not searched, as a multiple of the noise's.
+        Variance that is not noise in the directions that are not kept, as a multiple of the noise's.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Denoiser:
     mean: Points
     basis: Points
     gains: Points
+    variances: Points
     rest: float = 0.0
     missed: float = 0.0
 
@@ -117,13 +120,31 @@ class Denoiser:
         # A direction's sign means nothing, and is fixed so that the same release gives the same map.
         basis = found.basis[:, kept]
         basis = basis * np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(len(kept))])
-        mean, single, kept_gains = (part.astype(np.float32) for part in (found.mean, basis, gains[kept]))
-        return cls(coordinates, mean, single, kept_gains)
+        parts = (found.mean, basis, gains[kept], found.variances[kept])
+        mean, basis_, gains_, variances = (part.astype(np.float32) for part in parts)
+        return cls(coordinates, mean, basis_, gains_, variances)
 
     @property
     def rank(self) -> int:
         """Number of directions that are kept; where all is noise 0, or now and then 1 or 2, which are much shrunk."""
         return len(self.gains)
+
+    @property
+    def searched(self) -> bool:
+        """Whether not all directions were looked at: that one is not kept proves nothing then."""
+        return self.coordinates.dimension > _WIDEST
+
+    def matching(self, deviation: Points) -> Floats:
+        """Return what to multiply people's deviations from the mean by to guess their inner product with one's own.
+
+        A vector of one's own has no noise, so that each direction counts by how much of people's variance in it is not
+        noise (the best linear guess), those that are not kept by what is so on average.
+        """
+        inside = self.basis.T.astype(np.float64) @ deviation
+        others = self.missed / (1 + self.missed)
+        believed = np.maximum(1 - noise_variance(self.coordinates) / self.variances.astype(np.float64), 0.0)
+        matched: Floats = self.basis.astype(np.float64) @ ((believed - others) * inside) + others * deviation
+        return matched
 
     @property
     def map(self) -> Points:
@@ -270,8 +291,7 @@ def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> tu
     fourth = ((rest - rest.mean()) ** 4).mean() / max(spread**2, 1e-30)
     noise *= 1 + 2 * (max(fourth - 1, 0.0) / len(rest)) ** 0.5
     believed = float(np.clip(1 - noise / max(spread, 1e-30), 0.0, 1.0))
-    searched = coordinates.dimension > _WIDEST  # what is not kept was not looked at, and is no proof of noise
-    missed = float(outside / (v * (k - len(gains)))) if searched else 0.0
+    missed = float(outside / (v * (k - len(gains)))) if k > len(gains) else 0.0
     return (believed / 2 if believed >= _LEAST_BELIEVED else 0.0), missed
 
 

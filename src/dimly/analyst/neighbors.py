@@ -107,8 +107,9 @@ def space_of(release: "Release", metric: Metric, *, denoise: bool) -> Space | No
         raw = BitSpace(reader, metric, floor)
     # Where nothing rises above the noise there is nothing to rank by but the points as they are; and these rank better
     # where most of what sets people apart lies in directions that were not searched.
-    useful = denoise and release.denoiser.rank and release.denoiser.missed < _MOST_MISSED
-    return DenoisedSpace.of(raw, release.denoiser) if useful else raw
+    denoiser = release.denoiser if denoise else None
+    useful = denoiser is not None and denoiser.rank and not (denoiser.searched and denoiser.missed >= _MOST_MISSED)
+    return DenoisedSpace.of(raw, denoiser) if denoiser is not None and useful else raw
 
 
 def estimate(release: "Release", metric: Metric) -> Callable[[Any, Any], Arrays]:
