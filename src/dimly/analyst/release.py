@@ -308,8 +308,8 @@ class Release(Exports):
         n, metric, denoise
             As of :meth:`neighbors`.
         engine : {"auto", "tiles", "faiss"}
-            Who compares: our own tiles, which "auto" takes, or the flat index of FAISS (``dimly[search]``). They
-            give the same answer.
+            Who compares: our own tiles, or the flat index of FAISS (``dimly[search]``). They give the same answer;
+            "auto" takes tiles, which need a sixth of the time (100,000 people, k = 256: 16 s against 98 s).
         progress : callable, optional
             Told of (people done, people in all).
 
