@@ -5,7 +5,7 @@ import multiprocessing
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import scipy.sparse
@@ -20,6 +20,7 @@ from dimly.curator.publishing import matrix_people
 from dimly.curator.randomness import Keystream
 from dimly.curator.repeats import REGISTER, Account, Tags
 from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning
+from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
 from dimly.privacy import Composition
 
@@ -111,9 +112,30 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
                 raise ParameterError(f"{name} must be left out where a plan is given, which states it.")
         if self.plan.n_attributes not in (None, self.n_features_in_):
             raise ParameterError(f"X must have {self.plan.n_attributes} columns, as the plan says.")
+        self._check_columns(self.plan, names)
         return self.plan
 
     _PLANNED: tuple[str, ...]
+
+    @staticmethod
+    def _check_columns(plan: Plan, names: Sequence[str] | None) -> None:
+        """Refuse columns that are not the attributes of a closed plan, in its order, in which they come out."""
+        if plan.vocabulary is None:
+            return
+        if names is None:
+            if plan.vocabulary.sha256 is None:
+                return
+            raise ParameterError(
+                "X must have column names where the plan was made with a list of attributes. Pass a data frame with "
+                "the columns of that list, in its order."
+            )
+        listed = Vocabulary.listed(names)
+        try:
+            plan.vocabulary.resolve(listed)
+        except ParameterError:
+            numbered = plan.vocabulary.sha256 is None
+            kind = "are numbered from 0. Pass an array" if numbered else "have an order. Reorder them"
+            raise ParameterError(f"the columns of X must be the plan's attributes, which {kind}.") from None
 
     def _plan_by_parameters(self, names: Sequence[str] | None) -> Plan:
         raise NotImplementedError
@@ -139,12 +161,16 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
 
     def _refuse_repeats(self, X: Any, users: Tags | None) -> None:  # noqa: N803
         name, again = type(self).__name__, f"spend epsilon {self.plan_.cost.epsilon:g} again"
-        if _in_search():
+        search = _search()
+        if search is not None:
             if not self.allow_repeats:
-                raise BudgetError(
+                text = (
                     f"{name} must not be searched over or cross-validated: every fold and candidate would {again}. "
                     "Transform once, and search over the steps that follow; or set allow_repeats=True."
                 )
+                if search in _SILENT:
+                    warnings.warn(text, PrivacyWarning, stacklevel=3)
+                raise BudgetError(text)
             warnings.warn(
                 f"A search with {name} in it: every fold and candidate will {again}, and no spent_ adds that up.",
                 PrivacyWarning,
@@ -171,12 +197,16 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
         return tags
 
 
-def _in_search() -> bool:
-    """Return whether one of scikit-learn's searches or cross-validations is at work: it clones, splits and repeats.
+# Where scikit-learn turns our error into scores of NaN without a word, or may: of a worker the caller is not seen.
+_SILENT: Final = ("validation_curve", "_fit_and_score")
 
-    By the callers, because a clone is a new object, and may be in a new process.
+
+def _search() -> str | None:
+    """Return which of scikit-learn's searches or cross-validations is at work, if any: it clones, splits and repeats.
+
+    By the callers, the outermost of them, because a clone is a new object, and may be in a new process.
     """
-    frame = sys._getframe()
+    frame, found = sys._getframe(), None
     while (caller := frame.f_back) is not None:
         frame = caller
         _, is_selection, module = frame.f_globals.get("__name__", "").partition("sklearn.model_selection.")
@@ -185,8 +215,8 @@ def _in_search() -> bool:
         if is_selection and (
             module == "_validation" or name.startswith("_fit") or (name == "fit" and "search" in module)
         ):
-            return True
-    return False
+            found = name
+    return found
 
 
 def _rising_rows(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:  # noqa: N803

@@ -190,6 +190,27 @@ def test_plans_made_beforehand() -> None:
         RandomizedResponse(plan=flips).fit(people(d=61))
     with pytest.raises(ParameterError, match="plan must be a Plan, got str"):
         PrivateProjection(plan="plan.json").fit(people())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mechanism", ["ternary+laplace", "randomized-response"])
+def test_columns_are_those_of_a_closed_plan_in_its_order(mechanism: str) -> None:
+    made: Any = PrivateProjection if mechanism == "ternary+laplace" else RandomizedResponse
+    more: dict[str, Any] = {"k": 8} if mechanism == "ternary+laplace" else {}
+    frame = pd.DataFrame(people(d=3), columns=["tea", "jam", "rye"])
+    listed = Plan.of(mechanism, Budget(1.0), vocabulary=["rye", "tea", "jam"], **more)
+    with pytest.raises(ParameterError, match="X must have column names where the plan was made with a list"):
+        made(plan=listed).fit(frame.to_numpy())
+    for wrong in (frame, frame.rename(columns={"tea": "oat"})):
+        with pytest.raises(ParameterError, match="columns of X must be the plan's attributes, which have an order"):
+            made(plan=listed).fit(wrong)
+    assert len(made(plan=listed, allow_repeats=True).fit_transform(frame[["rye", "tea", "jam"]])) == 40
+    numbered = Plan.of(mechanism, Budget(1.0), n_attributes=3, **more)
+    # Else flipped bits would come out in the plan's order under the names of another.
+    for names in (["tea", "jam", "rye"], ["2", "0", "1"]):
+        with pytest.raises(ParameterError, match="columns of X must be the plan's attributes, which are numbered"):
+            made(plan=numbered).fit(pd.DataFrame(people(d=3), columns=names))
+    same = pd.DataFrame(people(d=3), columns=["0", "1", "2"])
+    assert len(made(plan=numbered, allow_repeats=True).fit_transform(same)) == 40
     with pytest.raises(ParameterError, match="mechanism must be one that sketches"):
         PrivateProjection(mechanism="noisy-distances").fit(people())
 

@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     cross_val_predict,
     cross_val_score,
     learning_curve,
+    validation_curve,
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from tests.unit.estimators.people import people, values
@@ -152,6 +153,16 @@ def test_searches_are_refused_before_anything_is_spent(search: Any) -> None:
     table = people()
     with pytest.raises((BudgetError, ValueError), match=SEARCH):
         search(table)
+    assert still_new(table)
+
+
+def test_a_search_that_keeps_errors_to_itself_warns() -> None:
+    table = people()
+    with pytest.warns(PrivacyWarning, match=SEARCH):
+        scores = validation_curve(
+            pipeline(), table, LABELS, param_name="logisticregression__C", param_range=[0.1, 1.0], cv=2
+        )
+    assert np.isnan(scores).all()
     assert still_new(table)
 
 
