@@ -67,6 +67,18 @@ def test_pgvector(folder: Path, server: str, sql: Any, monkeypatch: pytest.Monke
     assert sql.execute("SELECT DISTINCT pg_typeof(point)::text FROM people").fetchone() == ("halfvec",)
 
 
+def test_what_the_server_does_after_the_last_row_is_named(
+    folder: Path, server: str, sql: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phases: list[str] = []
+    monkeypatch.setattr("dimly.cli.progress.ProgressBar.phase", lambda _, name: phases.append(name))
+    for index, last in (("auto", "indexing"), ("flat", "committing")):
+        phases.clear()
+        answer("export", folder, "--to", "pgvector", "--dsn", server, "--table", f"of_{index}", "--index", index)
+        assert phases == ["writing", last]
+    assert sql.execute("SELECT to_regclass('of_auto_hnsw') IS NULL").fetchone() == (False,)
+
+
 def test_for_people(folder: Path, tmp_path: Path) -> None:
     result = run("export", folder, "--to", "parquet", "--out", tmp_path / "people.parquet")
     assert (result.exit_code, result.stderr) == (0, "")

@@ -48,6 +48,10 @@ def write_pgvector(
     progress: Progress | None,
 ) -> About:
     """Write two tables; see :meth:`Release.to_pgvector`."""
+    if not isinstance(dsn, str):
+        raise ParameterError(
+            f"dsn must be a connection string, such as postgresql://ada@localhost/shop, got {type(dsn).__name__}."
+        )
     target = _Target.of(table)
     form = _Form.of(exported.dimension, column, index)
     psycopg, failure = _driver(), None
@@ -79,8 +83,8 @@ class _Target(NamedTuple):
     table: str
 
     @classmethod
-    def of(cls, table: str) -> "_Target":
-        match = re.fullmatch(r"(?:([a-z_][a-z0-9_]*)\.)?([a-z_][a-z0-9_]*)", table)
+    def of(cls, table: object) -> "_Target":
+        match = re.fullmatch(r"(?:([a-z_][a-z0-9_]*)\.)?([a-z_][a-z0-9_]*)", table) if isinstance(table, str) else None
         if match is None or len(match[2]) > _LONGEST_NAME:
             raise ParameterError(
                 "table must be a name such as people or shop.people, of small letters, digits and _, "

@@ -82,7 +82,13 @@ def export(
             bar.phase("denoising")
             _ = asked.denoiser
         bar.phase("writing")
-        common: dict[str, Any] = {"denoise": denoise, "overwrite": overwrite, "progress": bar.reach}
+
+        def reach(done: int, total: int) -> None:
+            bar.reach(done, total)
+            if to == "pgvector" and done == total:  # the server still works, for minutes if the table is large
+                bar.phase("committing" if index == "flat" else "indexing")
+
+        common: dict[str, Any] = {"denoise": denoise, "overwrite": overwrite, "progress": reach}
         if to == "pgvector":
             column: Any = "halfvec" if half else "vector"
             about = asked.to_pgvector(dsn or "", table=str(table), index=index, column=column, **common)

@@ -169,6 +169,10 @@ class Sketcher:
         """
         if create and out is not None:
             raise ParameterError("out must be left out with create, which makes the release itself.")
+        if not isinstance(sketches, Iterable):
+            raise ParameterError(
+                f"sketches must be a mapping from ids to integers, or pairs of both, got {type(sketches).__name__}."
+            )
         from dimly.curator.collected import merge  # noqa: PLC0415 - devices need no databases
 
         pairs = sketches.items() if isinstance(sketches, Mapping) else sketches
@@ -222,13 +226,15 @@ def _made(plan: Plan, vocabulary: Vocabulary | None) -> Sketcher:
     return Sketcher(plan, vocabulary=vocabulary)
 
 
-def _steps(attributes: Attributes, resolution: int) -> dict[str, int]:
+def _steps(attributes: Any, resolution: int) -> dict[str, int]:
     """Return each attribute's value in steps of the resolution, without zeros; of several values the largest."""
-    if isinstance(attributes, str | bytes) or not isinstance(attributes, Iterable):
-        raise ParameterError(
-            f"attributes must be a set, a list or a mapping to values in [0, 1], got {type(attributes).__name__}."
-        )
     if not isinstance(attributes, Mapping):
+        # A series of pandas has items, too, and iterates over its values, which would become the attributes.
+        is_list = isinstance(attributes, Iterable) and not hasattr(attributes, "items")
+        if isinstance(attributes, str | bytes) or not is_list:
+            raise ParameterError(
+                f"attributes must be a set, a list or a mapping to values in [0, 1], got {type(attributes).__name__}."
+            )
         return dict.fromkeys(map(attribute_text, attributes), resolution)
     steps: dict[str, int] = {}
     for attribute, value in attributes.items():

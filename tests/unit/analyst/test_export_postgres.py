@@ -261,8 +261,8 @@ class TestColumns:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("table", ["People", "a b", "", "a.b.c", 'x"; DROP TABLE y', "1a", "x" * 51, "é"])
-    def test_names(self, table: str) -> None:
+    @pytest.mark.parametrize("table", ["People", "a b", "", "a.b.c", 'x"; DROP TABLE y', "1a", "x" * 51, "é", None])
+    def test_names(self, table: Any) -> None:
         with pytest.raises(ParameterError, match=r"table must be a name such as people or shop.people"):
             release_of("hashing+laplace").to_pgvector("", table=table)
 
@@ -284,10 +284,12 @@ class TestRefusals:
 
     def test_connections(self, tmp_path: Path) -> None:
         release = release_of("hashing+laplace")
-        for dsn, error, words in [
+        wrong: list[tuple[Any, type[DimlyError], str]] = [
             ("secret password", ParameterError, "dsn must be a connection string, such as"),
+            (None, ParameterError, "dsn must be a connection string, such as .*got NoneType"),
             (f"host={tmp_path} password=secret", DimlyError, "dsn must lead to a server that takes the connection"),
-        ]:
+        ]
+        for dsn, error, words in wrong:
             with pytest.raises(error, match=words) as caught:
                 release.to_pgvector(dsn, table="people")
             assert "secret" not in "".join(traceback.format_exception(caught.value, limit=0))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from tests.folders import small_parts
@@ -128,7 +129,7 @@ def test_threads_share_a_sketcher() -> None:
     assert len(set(made)) == 400
 
 
-@pytest.mark.parametrize("attributes", ["tea", b"tea", 7, None])
+@pytest.mark.parametrize("attributes", ["tea", b"tea", 7, None, pd.Series({"tea": 1}), pd.DataFrame({"tea": [1]})])
 def test_what_is_no_list_is_refused(attributes: Any) -> None:
     with pytest.raises(ParameterError, match="attributes must be a set, a list or a mapping"):
         Sketcher(plan_of("counting+laplace")).sketch(attributes)
@@ -265,6 +266,8 @@ def test_merging_that_cannot_work_is_refused(charged: dict[str, Any], tmp_path: 
         sketcher.merge_into(out, one, **charged)
     with pytest.raises(ParameterError, match="out must be left out with create"):
         sketcher.merge_into(out, one, create=True, out=tmp_path / "new", **charged)
+    with pytest.raises(ParameterError, match=r"sketches must be a mapping from ids to integers.* got NoneType"):
+        sketcher.merge_into(out, None, create=True, **charged)  # type: ignore[arg-type]
     sketcher.merge_into(out, one, create=True, roster=[1], **charged)
     with pytest.raises(ParameterError, match="is a release already"):
         sketcher.merge_into(out, {2: one[1]}, create=True, **charged)
