@@ -24,6 +24,7 @@ PathLike = str | os.PathLike[str]
 Attributes = Iterable[object] | Mapping[Any, Any]
 """What one person has, or how much of each."""
 
+_NUMBERS: Final[tuple[type, ...]] = (int, float, np.integer, np.floating, np.bool_)
 _MOST_ENTRIES: Final = 1 << 24  # of a public vocabulary's rows that are kept
 
 
@@ -246,7 +247,7 @@ def _steps(attributes: Any, resolution: int) -> dict[str, int]:
 
 
 def _step(value: Any, resolution: int) -> int:
-    is_number = isinstance(value, int | float | np.integer | np.floating | np.bool_)
+    is_number = isinstance(value, _NUMBERS)
     if not is_number or isinstance(value, np.timedelta64) or not 0 <= value <= 1:  # NumPy calls that one an integer
         raise DataError("the values of attributes must be numbers in [0, 1]. Scale or clip them by public bounds.")
     if resolution == 1 and value not in (0, 1):

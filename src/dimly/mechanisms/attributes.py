@@ -47,6 +47,11 @@ def attribute_text(value: object) -> str:
     >>> attribute_text(True), attribute_text(np.datetime64("2024-02-29"))
     ('true', '2024-02-29')
     """
+    # Nearly all are one of these two, and each of the checks below takes as long as hashing the text does.
+    if type(value) is str and value.isascii():
+        return value
+    if type(value) is int:
+        return _decimal(value)
     if isinstance(value, str):
         text = str.__str__(value)  # an enumeration that is also text means its value, not its name
         if not (text.isascii() or _is_unicode(text)):
