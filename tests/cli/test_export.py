@@ -91,7 +91,7 @@ def test_for_people(folder: Path, tmp_path: Path) -> None:
     result = run("export", folder, "--to", "parquet", "--out", tmp_path / "people.parquet", "--denoise", "--overwrite")
     assert result.exit_code == 0
     assert "average excess  none" in result.stdout
-    assert "rank people by them" in result.stdout
+    assert "denoised: cluster by them" in result.stdout
     assert pq.read_schema(tmp_path / "people.parquet").names == ["user", "point"]
 
 

@@ -4,7 +4,8 @@ Points as they are published have squared distances that are too large by 2·bia
 so any tool that ranks by Euclidean distance ranks as :meth:`Release.neighbors` does with ``denoise=False``, and
 subtracting a constant makes unbiased estimates. Subtracting the excess of both people instead makes those of
 :meth:`Release.distance`: it is the bias, but for ``counting`` on bits, which knows more of each person's norm than
-the point tells. Denoised points rank better as a rule, and their distances estimate nothing.
+the point tells. Denoised points are to cluster by: their distances estimate nothing, and leave out what of people lies
+outside of the directions that are kept, which :meth:`Release.neighbors` counts where it ranks by them.
 """
 
 import json

@@ -248,7 +248,9 @@ class _Export:
         self._execute(f"CREATE TABLE {name} ({_listed(kinds)})")
         values = [about[field] for field in kinds]  # type: ignore[literal-required]
         self._connection.execute(f"INSERT INTO {name} VALUES ({', '.join(['%s'] * len(values))})", values)  # noqa: S608
-        words = "denoised, to rank by" if about["denoised"] else "squared distances are too large by the excess of both"
+        words = (
+            "denoised, to cluster by" if about["denoised"] else "squared distances are too large by the excess of both"
+        )
         said = f"{_MARK}: points of people by {about['mechanism']}, plan {about['plan_digest']}; {words}, see"
         for draft, other in ((self._draft.text(), "_about"), (name, "")):
             # A comment takes no parameters; nothing in it needs a quote.

@@ -23,7 +23,8 @@ class Exports:
     Points are float32, centered where the family needs it. Squared distances of two of them, less the *excess* of both
     people, are the estimates of :meth:`Release.distance`; less that of the one person if the other point is a vector
     of one's own. Its average is the bias, which is the same for everybody. With ``denoise=True`` points are denoised,
-    and have as few coordinates as are kept: their distances rank people, better as a rule, and estimate nothing.
+    and have as few coordinates as are kept, to cluster by: their distances estimate nothing, and leave out what
+    :meth:`Release.neighbors` counts of people outside of these directions.
     Noisy distances have no points, and are refused.
     """
 

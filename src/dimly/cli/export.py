@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Tool = Literal["faiss", "numpy", "parquet", "pgvector"]
 
-_RANK = "These points are denoised: rank people by them. Their distances are no estimates."
+_RANK = "These points are denoised: cluster by them. Their distances are no estimates; dimly neighbors ranks better."
 _SUBTRACT = "Squared distances of these points, less the excess of both people, are unbiased estimates."
 
 
@@ -56,7 +56,7 @@ def export(
     ] = "auto",
     half: Annotated[bool, typer.Option("--half", help="For pgvector: half precision, in half the room.")] = False,
     denoise: Annotated[
-        bool, typer.Option("--denoise", help="Denoised points: fewer coordinates, to rank and to cluster by only.")
+        bool, typer.Option("--denoise", help="Denoised points: fewer coordinates, to cluster by only.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing file, or the table of an earlier export.")
