@@ -2,7 +2,14 @@
 
 from dimly.planner.advice import Advice, advise, plan
 from dimly.planner.candidates import Candidate, LeftOut
-from dimly.planner.crossovers import crossover_attributes, crossover_distance, crossover_users, least_distance
+from dimly.planner.crossovers import (
+    crossover_attributes,
+    crossover_distance,
+    crossover_users,
+    least_distance,
+    paper_distance,
+    paper_users,
+)
 from dimly.planner.scales import Scales, plan_scales
 
 __all__ = [
@@ -15,6 +22,8 @@ __all__ = [
     "crossover_distance",
     "crossover_users",
     "least_distance",
+    "paper_distance",
+    "paper_users",
     "plan",
     "plan_scales",
 ]

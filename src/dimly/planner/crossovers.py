@@ -14,6 +14,7 @@ from dimly.mechanisms.dimension import LARGEST_DISTANCE, best_k, nominal_noise
 from dimly.mechanisms.error_models import FlippedBitsError
 from dimly.mechanisms.mechanism import Sketching, default_blend, sketch_error, sketching
 from dimly.mechanisms.randomized_response import BitFlip
+from dimly.mechanisms.request import as_integer
 from dimly.planner.question import as_number
 from dimly.privacy import Budget, gaussian_scale
 
@@ -139,7 +140,7 @@ def crossover_distance(
         0 where randomized response is better at any distance; infinite where sketches are better up to
         ``n_attributes``.
     """
-    flipped = _flipped(budget, n_attributes)
+    flipped = _flipped(budget, as_integer("n_attributes", n_attributes, 1, int(LARGEST_DISTANCE)))
     if criterion == "variance":
         limit = float(flipped.distance()(1.0))
         error = _variance(mechanism, budget, k)

@@ -135,5 +135,8 @@ def test_refusals() -> None:
     for mechanism, k in (("hashing+gaussian", 256), ("gaussian+gaussian", None)):
         with pytest.raises(ParameterError, match="criterion must be 'variance' for"):
             crossover_distance(mechanism, BUDGET, n_attributes=100, k=k, criterion="deviation")
+    for n_attributes in (0, -5, 2.5):
+        with pytest.raises(ParameterError, match="n_attributes must be an integer from 1"):
+            crossover_distance("sign+gaussian", BUDGET, n_attributes=n_attributes)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="criterion must be 'variance' or 'deviation', got 'luck'"):
         crossover_distance("sign+gaussian", BUDGET, n_attributes=100, criterion="luck")  # type: ignore[arg-type]
