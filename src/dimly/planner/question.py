@@ -78,7 +78,9 @@ class Question:
         size = size if listed is None else len(listed)
         if size is not None and high > size:
             raise ParameterError(
-                f"distance must be at most n_attributes = {size}, got {high:g}. State those that matter."
+                f"distance must be at most n_attributes = {size}, got {high:g}"
+                + (", the default" if high == DEFAULT_DISTANCE else "")
+                + ". State squared distances of near and of far pairs."
             )
         if weight is not None:
             weight = as_number("weight", weight, size or LARGEST_DISTANCE)

@@ -75,7 +75,7 @@ def test_the_same_question_at_another_epsilon_and_distance() -> None:
         ({"distance": (1, 2, 3)}, "one squared distance or two, got 3"),
         ({"distance": (800, 100)}, "a near and then a far one, got 800 and 100"),
         ({"n_attributes": 0}, "n_attributes must be an integer from 1"),
-        ({"n_attributes": 300}, "distance must be at most n_attributes = 300, got 400. State those"),
+        ({"n_attributes": 300}, "distance must be at most n_attributes = 300, got 400, the default. State squared"),
         (
             {"vocabulary": ["a", "b"], "n_attributes": 3, "distance": 1},
             "n_attributes must be the length of vocabulary, 2",
