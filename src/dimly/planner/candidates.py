@@ -168,6 +168,15 @@ def obstacle(mechanism: str, question: Question) -> str:
     return ""
 
 
+def realized(found: Candidate, model: ErrorModel, question: Question) -> Candidate:
+    """Return a candidate with the errors of a plan that was made: the noise that will be sampled, rows as drawn."""
+    if question.purpose == "neighbors":
+        expected = found.stderr_low
+    else:
+        expected = math.sqrt((found.stderr_low**2 + found.stderr_high**2) / 2)
+    return judged(found, model, question, found.blur * _typical(model, question) / expected)
+
+
 def judged(found: Candidate, model: ErrorModel, question: Question, blurred: float) -> Candidate:
     """Return a candidate with its predicted errors filled in."""
     low, high = variances(model, question)
@@ -224,19 +233,27 @@ def _sketched(mechanism: str, kind: Sketching, question: Question) -> Candidate:
         k = step * steps
         return _typical(blended(kind, question, k, _noise(kind, question, k), blocks=step), question)
 
-    smallest, largest = -(-SMALLEST_K // step), LARGEST_K // step
-    if question.max_bytes_per_user is not None:
-        largest = min(largest, max(smallest, question.max_bytes_per_user // (2 * step)))
-    best = _lowest(error, smallest, largest)
-    k = step * min(WIDER[question.purpose] * best, largest)
-    noise = _noise(kind, question, k)
-    model = blended(kind, question, k, noise, blocks=step)
-    # A gaussian P takes as fine a grid as fits the type.
-    unit = 0.0 if kind.family == "gaussian" else question.resolution / family.scale(k, blocks=step)
-    dtype = fitting(math.sqrt(noise.variance) * unit)
-    found = _blank(mechanism, k=k, bytes_per_user=float(k * _width(dtype)), pure=kind.law == "laplace")
-    blend = model.blend if isinstance(model, CountingError) else None
-    return judged(replace(found, blocks=step, blend=blend, dtype=dtype), model, question, error(best))
+    smallest = -(-SMALLEST_K // step)
+
+    def best(largest: int) -> Candidate:
+        largest = min(LARGEST_K // step, max(smallest, largest))
+        steps = _lowest(error, smallest, largest)
+        k = step * min(WIDER[question.purpose] * steps, largest)
+        noise = _noise(kind, question, k)
+        model = blended(kind, question, k, noise, blocks=step)
+        # A gaussian P takes as fine a grid as fits the type.
+        unit = 0.0 if kind.family == "gaussian" else question.resolution / family.scale(k, blocks=step)
+        dtype = fitting(math.sqrt(noise.variance) * unit)
+        found = _blank(mechanism, k=k, bytes_per_user=float(k * _width(dtype)), pure=kind.law == "laplace")
+        blend = model.blend if isinstance(model, CountingError) else None
+        return judged(replace(found, blocks=step, blend=blend, dtype=dtype), model, question, error(steps))
+
+    most = question.max_bytes_per_user
+    if most is None:
+        return best(LARGEST_K)
+    found = best(most // (step * _width("int16")))
+    # Whether noise needs the wider type is known only at a k.
+    return found if found.bytes_per_user <= most else best(most // (step * _width("int32")))
 
 
 def _typical(model: ErrorModel, question: Question) -> float:

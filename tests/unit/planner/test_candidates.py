@@ -103,6 +103,16 @@ def test_bytes_are_limited() -> None:
         assert "bytes a person" in text
 
 
+def test_bytes_are_limited_where_a_number_takes_four() -> None:
+    shared: dict[str, Any] = {"values": "unit", "resolution": 255, "distance": (5e5, 1e6)}
+    full = one("hashing+laplace", Budget(0.05), **shared)
+    assert full.dtype == "int32"
+    for most in (512, 1_024):
+        small = one("hashing+laplace", Budget(0.05), max_bytes_per_user=most, **shared)
+        assert (small.k, small.bytes_per_user) == (most // 4, most)
+        assert small.blur > full.blur
+
+
 def test_who_cannot_serve_and_why() -> None:
     assert reason("sign+gaussian", Budget(1.0)) == "it needs a delta above 0"
     assert reason("noisy-distances", Budget(1.0), n_users=10) == "it needs a delta above 0"
