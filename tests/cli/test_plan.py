@@ -56,6 +56,15 @@ def test_delta_is_compared_with_people_who_are_not_known_yet() -> None:
     assert "1/n =" not in result.stderr
 
 
+def test_delta_is_compared_with_people_who_are_stated() -> None:
+    line = ("plan", "--mechanism", "sign+gaussian", "--k", 16, "--epsilon", 1, "--delta", 1e-6, "--n-users")
+    result = run(*line, 1_000_000)
+    assert "warning: delta = 1e-06 is not well below 1/n = 1e-06" in result.stderr
+    Plan.from_json(result.stdout)
+    assert "warning" not in run(*line, 1_000).stderr
+    assert "n_users must be an integer from 2" in refusal(*line, 1)
+
+
 def test_distances_that_cannot_occur_are_left_out() -> None:
     said = answer("plan", "--mechanism", "randomized-response", "--n-attributes", 200, "--epsilon", 1)
     assert list(said["stderr_at"]) == ["100"]

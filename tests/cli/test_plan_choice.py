@@ -132,6 +132,30 @@ def test_several_scales(tmp_path: Path) -> None:
     assert "plan-800.json" in result.stdout
 
 
+def test_several_scales_keep_the_rules_of_one_plan(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    arguments = ("plan", "--epsilon", 0.05, "--delta", 1e-2, "--n-users", 1_000, "--scales", "20,50", "-o", path)
+    assert "plans that are not feasible" in refusal(*arguments)
+    assert list(tmp_path.iterdir()) == []
+    result = run(*arguments, "--force")
+    assert "warning: delta = 0.01 is not well below 1/n = 0.001" in result.stderr
+    assert "Not feasible: with all sketches together not even groups" in result.stdout
+    assert "becomes right with at most" in result.stdout
+    for written in tmp_path.iterdir():
+        assert Plan.from_json(written.read_bytes()).digest in result.stdout
+    said = json.loads(run(*arguments, "--force", "--overwrite", "--json").stdout)
+    assert said["verdict"] == "not feasible"
+    assert (len(said["warnings"]), len(said["meaning"])) == (1, 1)
+
+
+def test_a_mechanism_without_k_is_judged_where_distances_are_stated() -> None:
+    arguments = ("plan", "--epsilon", 1, "--mechanism", "randomized-response", "--n-attributes", 5_000)
+    said = answer(*arguments, "--distance", "100:400")
+    assert (said["mechanism"], said["k"], said["verdict"]) == ("randomized-response", None, "good")
+    assert "verdict" not in answer(*arguments)
+    assert "rule must be given together" in refusal(*arguments, "--distance", "100:400", "--rule", "lemma1")
+
+
 def test_refusals() -> None:
     explicit = ("plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 16)
     assert "distance must be left out where mechanism and k are given" in refusal(*explicit, "--distance", 100)

@@ -50,8 +50,13 @@ def show_advice(found: "Advice", output: Path | None, *, overwrite: bool, force:
     print_lines(["", *found.meaning, *promise(found.plan)[2:]])
 
 
-def show_scales(found: "Scales", output: Path | None, *, overwrite: bool, as_json: bool) -> None:
+def show_scales(found: "Scales", output: Path | None, *, overwrite: bool, force: bool, as_json: bool) -> None:
     """Write a plan for each scale, and say how they compare with one sketch."""
+    if output is not None and found.verdict == "not feasible" and not force:
+        raise ParameterError(
+            "output must not be given for plans that are not feasible: together they tell no scale from another. "
+            "Use a larger epsilon, one sketch, or --force."
+        )
     paths = [
         None if output is None else output.with_stem(f"{output.stem}-{scale.distance:g}") for scale in found.scales
     ]
@@ -61,6 +66,8 @@ def show_scales(found: "Scales", output: Path | None, *, overwrite: bool, as_jso
     for path, plan in zip(paths, found.plans, strict=True):
         if path is not None:
             write_text(path, plan.to_json(), overwrite=overwrite)
+    for text in found.doubts:
+        warn(text)
     rows: list[dict[str, Any]] = [
         {
             "distance": scale.distance,
@@ -77,7 +84,17 @@ def show_scales(found: "Scales", output: Path | None, *, overwrite: bool, as_jso
         for scale, path in zip(found.scales, paths, strict=True)
     ]
     if as_json:
-        print_json({"scales": rows, "one": _advice_facts(found.one), "worth_it": found.worth_it, "words": found.words})
+        print_json(
+            {
+                "scales": rows,
+                "one": _advice_facts(found.one),
+                "worth_it": found.worth_it,
+                "words": found.words,
+                "verdict": found.verdict,
+                "meaning": list(found.meaning),
+                "warnings": list(found.doubts),
+            }
+        )
         return
     header = ["at", "mechanism", "k", "epsilon", "alone", "together", "one sketch"]
     cells = [
@@ -92,9 +109,17 @@ def show_scales(found: "Scales", output: Path | None, *, overwrite: bool, as_jso
     ]
     print_table(header, cells, numbers=[name for name in header if name != "mechanism"])
     one = found.one.chosen
-    print_lines(["", found.words, f"One sketch: {one.mechanism}" + (f", k = {one.k:,}." if one.k else ".")])
-    if output is not None:
-        print_lines(f"plan for {scale.distance:g}: {path}" for scale, path in zip(found.scales, paths, strict=True))
+    fields = {
+        "one sketch": one.mechanism + (f", k = {one.k:,}" if one.k else ""),
+        "comparison": found.words,
+        "verdict": found.judgment,
+    }
+    for scale, path in zip(found.scales, paths, strict=True):
+        if path is not None:
+            fields[f"plan for {scale.distance:g}"] = f"{path}, digest {scale.plan.digest}"
+    typer.echo()
+    print_fields(fields)
+    print_lines(["", "All of them together:", *found.meaning])
 
 
 def _advice_facts(found: "Advice") -> dict[str, Any]:

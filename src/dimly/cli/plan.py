@@ -9,7 +9,7 @@ from dimly.cli.advice import show_advice, show_scales
 from dimly.cli.description import plan_facts, plan_fields, promise
 from dimly.cli.files import write_text
 from dimly.cli.options import AsJson, Debug, numbers_between, size_in_bytes
-from dimly.cli.output import print_fields, print_json, print_lines
+from dimly.cli.output import print_fields, print_json, print_lines, warn
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -120,7 +120,10 @@ def plan(
     ] = None,
     n_users: Annotated[
         int | None,
-        typer.Option(help="Number of people; the largest possible one for noisy-distances.", rich_help_panel=_DATA),
+        typer.Option(
+            help="Number of people, with which delta is compared; the largest possible one for noisy-distances.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     weight: Annotated[
         float | None, typer.Option(help="Attributes of a person, about, if known.", rich_help_panel=_DATA)
@@ -134,7 +137,7 @@ def plan(
             "-o",
             "--output",
             metavar="FILE",
-            help="Where to write the plan; stdout by default.",
+            help="Where to write the plan. Without it only a plan of a given mechanism and k is printed.",
             rich_help_panel=_OUTPUT,
         ),
     ] = None,
@@ -155,19 +158,21 @@ def plan(
 
     $ dimly plan --epsilon 1 --n-attributes 100000 --distance 100:800 -o plan.json
     """
-    from dimly.mechanisms.mechanism import sketching
+    from dimly.mechanisms.mechanism import NOISY_DISTANCES, sketching
+    from dimly.mechanisms.request import MAX_USERS, as_integer
     from dimly.privacy import Budget
 
     budget = Budget(epsilon, delta)
     listed = None if vocabulary is None else _listed(vocabulary)
-    if mechanism is not None and (k is not None or sketching(mechanism) is None):
-        choosing = {
-            "distance": distance is not None,
-            "scales": scales is not None,
-            "max_bytes_per_user": max_bytes_per_user is not None,
-            "weight": weight is not None,
-            "purpose": purpose != "distances",
-        }
+    choosing = {
+        "distance": distance is not None,
+        "scales": scales is not None,
+        "max_bytes_per_user": max_bytes_per_user is not None,
+        "weight": weight is not None,
+        "purpose": purpose != "distances",
+    }
+    # Without a sketch there is no k to find; whoever states distances wants to know what it is good for.
+    if mechanism is not None and (k is not None or (sketching(mechanism) is None and not any(choosing.values()))):
         _refuse(choosing, "must be left out where mechanism and k are given: nothing is chosen then.")
         from dimly.mechanisms import Plan
 
@@ -178,7 +183,7 @@ def plan(
             blocks=blocks,
             n_attributes=n_attributes,
             vocabulary=listed,
-            n_users=n_users,
+            n_users=n_users if mechanism == NOISY_DISTANCES else None,  # of others, δ is compared with it
             resolution=resolution,
             unit=unit,
             rule=rule,
@@ -186,10 +191,16 @@ def plan(
             seed=seed,
             blend=blend,
         )
+        if n_users is not None:
+            from dimly.planner.meaning import doubts
+
+            for text in doubts(budget, as_integer("n_users", n_users, 2, MAX_USERS), made):
+                warn(text)
         _show_made(made, output, overwrite=overwrite, as_json=as_json)
         return
+    if k is not None:
+        raise ParameterError(f"k must be given together with mechanism, got k = {k} alone. Without both it is chosen.")
     given = {
-        "k": k is not None,
         "rule": rule != "exact",
         "blocks": blocks != 1,
         "blend": blend is not None,
@@ -218,6 +229,7 @@ def plan(
             plan_scales(budget, numbers_between("scales", scales, ","), **arguments),
             output,
             overwrite=overwrite,
+            force=force,
             as_json=as_json,
         )
         return

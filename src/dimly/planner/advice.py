@@ -1,26 +1,30 @@
 """From a budget and a purpose to a plan: the choice, its reason, and what it will be good for."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
+from typing import Final
 
 from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms.plan import Plan
-from dimly.planner.candidates import Candidate, LeftOut, candidates, judged
+from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
 from dimly.planner.meaning import doubts, meaning
 from dimly.planner.paper import PaperRule, paper_rules
 from dimly.planner.question import DEFAULT_DISTANCE, Purpose, Question, Values
 from dimly.planner.verdicts import Needed, Verdict, clarity, needed, verdict
 from dimly.privacy import Budget, Unit
 
-_PAIRS: dict[Verdict, str] = {
-    "good": "single pairs can be told apart",
-    "coarse": "groups can be told apart, single pairs cannot",
-    "not feasible": "not even groups can be told apart",
-}
+PAIRS: Final[Mapping[Verdict, str]] = MappingProxyType(
+    {
+        "good": "single pairs can be told apart",
+        "coarse": "groups can be told apart, single pairs cannot",
+        "not feasible": "not even groups can be told apart",
+    }
+)
 _WHAT: dict[tuple[Purpose, Verdict], str] = {
-    **{("distances", verdict): text for verdict, text in _PAIRS.items()},
+    **{("distances", verdict): text for verdict, text in PAIRS.items()},
     ("neighbors", "good"): "whoever is found is much nearer than others",
     ("neighbors", "coarse"): "whoever is found is of the right kind at best, and seldom the nearest",
     ("neighbors", "not feasible"): "whoever is found might as well be anybody",
@@ -96,7 +100,7 @@ class Advice:
     @property
     def doubts(self) -> tuple[str, ...]:
         """What the curator should think about again."""
-        return doubts(self.question, self.plan)
+        return doubts(self.question.budget, self.question.n_users, self.plan)
 
 
 def advise(
@@ -195,8 +199,7 @@ def answer(question: Question, *, seed: bytes | str | None = None) -> Advice:
                 raise
             unable.append(LeftOut(one.mechanism, str(error)))
             continue
-        # From here on with the noise that will be sampled, and rows as they were drawn.
-        exact = judged(one, made.error, question, one.blur)
+        exact = realized(one, made.error, question)
         return Advice(made, (exact, *able[position + 1 :]), tuple(unable), question)
     reasons = "; ".join(f"{mechanism}: {reason.removesuffix('.')}" for mechanism, reason in unable)
     raise ParameterError(f"mechanisms must include one that can serve, got none. {reasons}.")

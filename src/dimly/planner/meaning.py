@@ -3,7 +3,6 @@
 import math
 
 from dimly.mechanisms.plan import Plan
-from dimly.planner.question import Question
 from dimly.privacy import Budget, Unit
 
 WELL_BELOW = 0.1
@@ -20,6 +19,7 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     ...     print(line)
     A guess about one attribute that was right with 50 % becomes right with at most 73.2 %.
     All 200 attributes of a person together are not protected: their odds may change by up to e^200.
+    Two people with as many each may differ in 400: between them the odds may change by up to e^400.
     """
     # With δ > 0 no single outcome is bounded: one of probability δ may tell all. What is bounded is how often a guess
     # is right on average over outcomes.
@@ -28,35 +28,42 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     if weight is None:
         return tuple(lines)
     together = weight * budget.epsilon
-    whole = Budget(min(together, 700.0))
-    if whole.posterior(0.5) < _NEARLY_SURE and budget.is_pure:
-        lines.append(
-            f"All {weight:g} {unit}s of a person together: 50 % becomes at most {_sure(whole)}, odds by e^{together:g}."
-        )
-    elif whole.posterior(0.5) < _NEARLY_SURE:
-        lines.append(
-            f"All {weight:g} {unit}s of a person together: epsilon = {together:g}, with a delta that grows as much as "
-            "the odds."
-        )
+    all_of_them = f"All {weight:g} {unit}s of a person together"
+    if not _protected(together):
+        lines.append(f"{all_of_them} are not protected: their odds may change by up to e^{together:g}.")
+    elif budget.is_pure:
+        lines.append(f"{all_of_them}: 50 % becomes at most {_sure(Budget(together))}, odds by e^{together:g}.")
     else:
+        lines.append(f"{all_of_them}: epsilon = {together:g}, with a delta that grows as much as the odds.")
+    # What one person has another need not have, and the other way round. A column has a value in both of them.
+    if unit == "attribute":
+        apart = 2 * together
+        sure = f"50 % becomes at most {_sure(Budget(apart))}, " if budget.is_pure and _protected(apart) else ""
         lines.append(
-            f"All {weight:g} {unit}s of a person together are not protected: their odds may change by up to "
-            f"e^{together:g}."
+            f"Two people with as many each may differ in {2 * weight:g}: between them {sure}the odds may change by up "
+            f"to e^{apart:g}."
         )
     return tuple(lines)
 
 
-def doubts(question: Question, plan: Plan) -> tuple[str, ...]:
-    """Return what the curator should think about again."""
-    delta, n_users = question.budget.delta, question.n_users
+def doubts(budget: Budget, n_users: int | None, *plans: Plan) -> tuple[str, ...]:
+    """Return what the curator should think about again before publishing that many people by all of these plans."""
+    delta = budget.delta
     if n_users is None or delta * n_users <= WELL_BELOW:
         return ()
-    unused = f" {plan.mechanism} does not use it: this plan has delta = 0." if plan.cost.is_pure else ""
+    names = " and ".join(dict.fromkeys(plan.mechanism for plan in plans))
+    pure = all(plan.cost.is_pure for plan in plans)
+    unused = f" What was chosen, {names}, does not use it and has delta = 0." if pure else ""
     line = (
         f"delta = {delta:g} is not well below 1/n = {1 / n_users:.2g}: such a delta allows some people to be exposed "
         f"altogether. Take at most a tenth of 1/n.{unused}"
     )
     return (line,)
+
+
+def _protected(epsilon: float) -> bool:
+    """Return whether an even guess stays a guess."""
+    return Budget(min(epsilon, 700.0)).posterior(0.5) < _NEARLY_SURE
 
 
 def _sure(budget: Budget) -> str:

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 from dimly.errors import ParameterError
 from dimly.mechanisms.dimension import LARGEST_DISTANCE
 from dimly.mechanisms.plan import Plan
-from dimly.planner.advice import Advice, answer
+from dimly.planner.advice import PAIRS, Advice, answer
+from dimly.planner.meaning import doubts, meaning
+from dimly.planner.purposes import ranking_probability
 from dimly.planner.question import NEAR, Question, as_number
+from dimly.planner.verdicts import Verdict, verdict
 from dimly.privacy import Budget
 
 _MOST_SCALES = 16
@@ -48,6 +51,30 @@ class Scales:
         return tuple(scale.plan for scale in self.scales)
 
     @property
+    def verdict(self) -> Verdict:
+        """Whether the sketches together tell the nearest scale from the farthest; as of one plan for distances."""
+        near, far = self.scales[0], self.scales[-1]
+        error = math.sqrt((near.together**2 + far.together**2) / 2)
+        return verdict(ranking_probability(far.distance - near.distance, error))
+
+    @property
+    def judgment(self) -> str:
+        """The verdict in a sentence."""
+        return f"{self.verdict.capitalize()}: with all sketches together {PAIRS[self.verdict]}."
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        """What ε and δ of all plans together mean, in words."""
+        asked = self.one.question
+        spent = Budget(asked.budget.epsilon, math.fsum(plan.cost.delta for plan in self.plans))
+        return meaning(spent, unit=asked.unit, weight=asked.weight)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What the curator should think about again."""
+        return doubts(self.one.question.budget, self.one.question.n_users, *self.plans)
+
+    @property
     def worth_it(self) -> bool:
         """Whether the sketches together are better than one sketch at any scale."""
         return any(scale.together < scale.one for scale in self.scales)
@@ -58,10 +85,8 @@ class Scales:
         ratios = [scale.together / scale.one for scale in self.scales]
         n = len(self.scales)
         if not self.worth_it:
-            return (
-                f"One sketch is better at every scale: {n} sketches together have {min(ratios):.1f} to "
-                f"{max(ratios):.1f} times its standard error."
-            )
+            times = " to ".join(dict.fromkeys(f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))))
+            return f"One sketch is better at every scale: {n} sketches together have {times} times its standard error."
         better = ", ".join(f"{scale.distance:g}" for scale in self.scales if scale.together < scale.one)
         return (
             f"{n} sketches together are better at squared distance {better}; their standard errors are "

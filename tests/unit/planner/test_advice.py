@@ -6,7 +6,9 @@ import pytest
 
 from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
+from dimly.mechanisms.plan_parts import FlipNoise
 from dimly.planner import advise, plan
+from dimly.planner.candidates import candidates
 from dimly.planner.meaning import meaning
 from dimly.privacy import Budget
 
@@ -32,6 +34,22 @@ def test_the_error_is_that_of_the_plan() -> None:
         error = found.plan.error.distance(weights=(400, 400))
         assert found.stderr == found.chosen.stderr_high == pytest.approx(math.sqrt(float(error(800.0))))
         assert found.chosen.stderr_low == pytest.approx(math.sqrt(float(error(100.0))))
+
+
+def test_the_verdict_goes_by_the_rows_that_were_drawn() -> None:
+    for purpose, error in (("distances", None), ("neighbors", "stderr_low")):
+        found = advise(
+            Budget(10.0),
+            purpose=purpose,  # type: ignore[arg-type]
+            distance=(100, 400),
+            n_attributes=2_000,
+            mechanisms=["ternary+laplace"],
+            seed=SEED,
+        )
+        one = found.chosen
+        exact = getattr(one, error) if error else math.hypot(one.stderr_low, one.stderr_high) / math.sqrt(2)
+        assert one.blur == pytest.approx(exact)
+        assert one.blur != pytest.approx(candidates(found.question)[0][0].blur, rel=1e-3)
 
 
 def test_reasons_and_words() -> None:
@@ -75,10 +93,31 @@ def test_what_epsilon_means() -> None:
     assert meaning(Budget(1.0, 1e-6))[0].endswith("at most 73.2 % on average.")
     assert meaning(Budget(1.0, 0.1))[0].endswith("at most 75.8 % on average.")  # (e + 0.1)/(1 + e)
     assert "not protected: their odds may change by up to e^200" in meaning(Budget(1.0), weight=200)[1]
+    assert meaning(Budget(1.0), weight=200)[2].endswith("in 400: between them the odds may change by up to e^400.")
     assert "50 % becomes at most 73.2 %, odds by e^1." in meaning(Budget(0.1), weight=10)[1]
     assert meaning(Budget(0.1, 1e-6), weight=10)[1].endswith("with a delta that grows as much as the odds.")
     assert meaning(Budget(500.0), weight=10)[1].endswith("e^5000.")
     assert "200 columns" in meaning(Budget(1.0), unit="column", weight=200)[1]
+
+
+def test_what_epsilon_means_between_two_people() -> None:
+    """Neighbors differ in one attribute; two people of weight w who share nothing are 2w neighbors apart."""
+    budget, weight = Budget(0.1), 3
+    apart = Budget(2 * weight * budget.epsilon).posterior(0.5)
+    line = meaning(budget, weight=weight)[2]
+    assert line.startswith("Two people with as many each may differ in 6: between them 50 % becomes at most ")
+    assert f"at most {math.ceil(1000 * apart) / 10:.1f} %" in line
+    assert line.endswith("e^0.6.")
+    flip = Plan.of("randomized-response", budget, n_attributes=2 * weight).noise
+    assert isinstance(flip, FlipNoise)
+    kept = 1 - flip.probability
+    exact = (kept / (1 - kept)) ** (2 * weight)  # every bit comes out as the one person has it, and not the other
+    assert exact == pytest.approx(math.exp(0.6), rel=1e-6)
+    # A column has a category in both of them: two people differ in no more than all columns.
+    assert len(meaning(budget, unit="column", weight=weight)) == 2
+
+
+def test_what_is_told_is_about_the_plan() -> None:
     assert advise(Budget(1.0, 1e-6), weight=300).meaning == meaning(Budget(1.0), weight=300)  # the plan is pure
 
 

@@ -1,9 +1,11 @@
 import math
 
 import pytest
+from scipy import stats
 
 from dimly.errors import ParameterError
 from dimly.planner import plan_scales
+from dimly.planner.meaning import meaning
 from dimly.privacy import Budget, compose
 
 
@@ -42,6 +44,26 @@ def test_several_can_be_better_where_one_has_to_compromise() -> None:
     found = plan_scales(Budget(16.0), [50, 800], max_bytes_per_user=32, mechanisms=["hashing+laplace"])
     assert found.worth_it
     assert found.words.startswith("2 sketches together are better at squared distance 50, 800; ")
+
+
+def test_the_verdict_is_about_all_together() -> None:
+    good, hopeless = plan_scales(Budget(1.0), [50, 200, 800]), plan_scales(Budget(0.05), [20, 50])
+    assert (good.verdict, hopeless.verdict) == ("good", "not feasible")
+    assert good.judgment == "Good: with all sketches together single pairs can be told apart."
+    near, far = hopeless.scales
+    gap = (far.distance - near.distance) / math.hypot(near.together, far.together)
+    assert stats.norm.cdf(gap) < 0.55
+    assert "have 2.8 times its standard error" in hopeless.words
+
+
+def test_delta_and_meaning_are_about_all_together() -> None:
+    found = plan_scales(Budget(1.0, 1e-4), [50, 800], n_users=2_000, weight=400, mechanisms=["sign+gaussian"])
+    assert found.doubts[0].startswith("delta = 0.0001 is not well below 1/n = 0.0005")
+    assert found.meaning == meaning(Budget(1.0, 1e-4), weight=400)
+    pure = plan_scales(Budget(1.0, 1e-4), [50, 800], n_users=2_000, mechanisms=["hashing+laplace"])
+    assert pure.doubts[0].endswith("What was chosen, hashing+laplace, does not use it and has delta = 0.")
+    assert pure.meaning == meaning(Budget(1.0))
+    assert plan_scales(Budget(1.0, 1e-6), [50, 800], n_users=2_000).doubts == ()
 
 
 def test_refusals() -> None:
