@@ -13,7 +13,7 @@ from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
 from dimly.planner.meaning import doubts, meaning
 from dimly.planner.paper import PaperRule, paper_rules
 from dimly.planner.question import DEFAULT_DISTANCE, Purpose, Question, Values
-from dimly.planner.verdicts import Needed, Verdict, clarity, needed, verdict
+from dimly.planner.verdicts import EPSILONS, Needed, Verdict, clarity, needed, verdict
 from dimly.privacy import Budget, Unit
 
 PAIRS: Final[Mapping[Verdict, str]] = MappingProxyType(
@@ -258,10 +258,14 @@ def plan(
 def _needed_words(least: Needed) -> str:
     if least.coarse is None:
         return "No epsilon up to 32 would do."
-    coarse = f"The smallest epsilon that would do is {least.coarse:g} for a coarse picture"
+    coarse = f"The smallest epsilon that would do is {_epsilon(least.coarse)} for a coarse picture"
     if least.good is None:
         return f"{coarse}; for a good one none up to 32 would."
-    return f"{coarse}, and {least.good:g} for a good one."
+    return f"{coarse}, and {_epsilon(least.good)} for a good one."
+
+
+def _epsilon(number: float) -> str:
+    return f"{number:g}" + (" or less" if number <= EPSILONS[0] else "")
 
 
 def _reason(able: Sequence[Candidate], question: Question) -> str:

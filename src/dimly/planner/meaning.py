@@ -28,20 +28,20 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     if weight is None:
         return tuple(lines)
     together = weight * budget.epsilon
-    all_of_them = f"All {weight:g} {unit}s of a person together"
+    all_of_them = f"All {_plain(weight)} {unit}s of a person together"
     if not _protected(together):
-        lines.append(f"{all_of_them} are not protected: their odds may change by up to e^{together:g}.")
+        lines.append(f"{all_of_them} are not protected: their odds may change by up to e^{_plain(together)}.")
     elif budget.is_pure:
-        lines.append(f"{all_of_them}: 50 % becomes at most {_sure(Budget(together))}, odds by e^{together:g}.")
+        lines.append(f"{all_of_them}: 50 % becomes at most {_sure(Budget(together))}, odds by e^{_plain(together)}.")
     else:
-        lines.append(f"{all_of_them}: epsilon = {together:g}, with a delta that grows as much as the odds.")
+        lines.append(f"{all_of_them}: epsilon = {_plain(together)}, with a delta that grows as much as the odds.")
     # What one person has another need not have, and the other way round. A column has a value in both of them.
     if unit == "attribute":
         apart = 2 * together
         sure = f"50 % becomes at most {_sure(Budget(apart))}, " if budget.is_pure and _protected(apart) else ""
         lines.append(
-            f"Two people with as many each may differ in {2 * weight:g}: between them {sure}the odds may change by up "
-            f"to e^{apart:g}."
+            f"Two people with as many each may differ in {_plain(2 * weight)}: between them {sure}the odds may change "
+            f"by up to e^{_plain(apart)}."
         )
     return tuple(lines)
 
@@ -59,6 +59,10 @@ def doubts(budget: Budget, n_users: int | None, *plans: Plan) -> tuple[str, ...]
         f"altogether. Take at most a tenth of 1/n.{unused}"
     )
     return (line,)
+
+
+def _plain(number: float) -> str:
+    return f"{number:g}" if number < 100_000 else f"{number:,.0f}"
 
 
 def _protected(epsilon: float) -> bool:

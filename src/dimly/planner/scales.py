@@ -86,12 +86,22 @@ class Scales:
         n = len(self.scales)
         if not self.worth_it:
             times = " to ".join(dict.fromkeys(f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))))
-            return f"One sketch is better at every scale: {n} sketches together have {times} times its standard error."
+            return (
+                f"One sketch is better at every scale: {n} sketches together have {times} times its standard error."
+                + self._added_up
+            )
         better = ", ".join(f"{scale.distance:g}" for scale in self.scales if scale.together < scale.one)
         return (
             f"{n} sketches together are better at squared distance {better}; their standard errors are "
-            f"{min(ratios):.2f} to {max(ratios):.2f} times those of one sketch."
+            f"{min(ratios):.2f} to {max(ratios):.2f} times those of one sketch." + self._added_up
         )
+
+    @property
+    def _added_up(self) -> str:
+        """Gaussian noise composes by squares: n such sketches cost as much as one with 1/√n of the noise."""
+        if all(plan.cost.is_pure for plan in self.plans):
+            return ""
+        return " Their costs are added up: Gaussian noise that is composed exactly could be smaller."
 
 
 def plan_scales(budget: Budget, scales: Sequence[float], **arguments: Any) -> Scales:
@@ -114,7 +124,7 @@ def plan_scales(budget: Budget, scales: Sequence[float], **arguments: Any) -> Sc
     for name in ("distance", "purpose"):
         if name in arguments:
             raise ParameterError(f"{name} must be left out where scales are given: they are distances.")
-    if not 2 <= len(scales) <= _MOST_SCALES:
+    if not hasattr(scales, "__len__") or not 2 <= len(scales) <= _MOST_SCALES:
         raise ParameterError(f"scales must be 2 to {_MOST_SCALES} squared distances, got {scales!r}.")
     at = sorted(as_number("scales", scale, LARGEST_DISTANCE) for scale in scales)
     if len(set(at)) < len(at):

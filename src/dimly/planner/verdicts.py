@@ -17,13 +17,13 @@ GOOD: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 0.9, "neig
 COARSE: Final = 0.55
 """From which on groups can be told apart, if not pairs: averages over a hundred people have a tenth of the noise."""
 
-_EPSILONS: Final = (1e-3, 32.0)
+EPSILONS: Final = (1e-3, 32.0)
 """Where the smallest ε is looked for; beyond, a promise means nothing."""
 _STEPS: Final = 10
 
 
 class Needed(NamedTuple):
-    """The smallest ε for a verdict, rounded up to two digits; None if no ε up to 32 is enough."""
+    """The smallest ε for a verdict, rounded up to two digits; 0.001 also if less would do, None if 32 would not."""
 
     coarse: float | None
     good: float | None
@@ -60,9 +60,12 @@ def needed(question: Question) -> Needed:
 
 
 def _smallest(probability: Callable[[float], float], level: float) -> float | None:
-    low, high = map(math.log, _EPSILONS)
-    if probability(_EPSILONS[1]) < level:
+    least, most = EPSILONS
+    if probability(least) >= level:
+        return least
+    if probability(most) < level:
         return None
+    low, high = math.log(least), math.log(most)
     for _ in range(_STEPS):
         middle = (low + high) / 2
         if probability(math.exp(middle)) >= level:

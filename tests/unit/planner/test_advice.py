@@ -66,6 +66,8 @@ def test_reasons_and_words() -> None:
     assert "groups this far apart" in segments.words
     hopeless = advise(Budget(0.01), distance=(1e6, 1e6 + 1), mechanisms=["sign+laplace"])
     assert hopeless.words == "Not feasible: not even groups can be told apart. No epsilon up to 32 would do."
+    easy = advise(Budget(0.0005), distance=(1e8, 1e9))
+    assert easy.words.endswith("would do is 0.001 or less for a coarse picture, and 0.001 or less for a good one.")
     hard = advise(Budget(0.01), distance=(400, 420), mechanisms=["sign+laplace"])
     assert hard.words.endswith("for a good one none up to 32 would.")
 
@@ -97,6 +99,7 @@ def test_what_epsilon_means() -> None:
     assert "50 % becomes at most 73.2 %, odds by e^1." in meaning(Budget(0.1), weight=10)[1]
     assert meaning(Budget(0.1, 1e-6), weight=10)[1].endswith("with a delta that grows as much as the odds.")
     assert meaning(Budget(500.0), weight=10)[1].endswith("e^5000.")
+    assert "All 2,000,000 attributes" in meaning(Budget(0.5), weight=2e6)[1]
     assert "200 columns" in meaning(Budget(1.0), unit="column", weight=200)[1]
 
 

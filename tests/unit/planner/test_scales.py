@@ -60,6 +60,7 @@ def test_delta_and_meaning_are_about_all_together() -> None:
     found = plan_scales(Budget(1.0, 1e-4), [50, 800], n_users=2_000, weight=400, mechanisms=["sign+gaussian"])
     assert found.doubts[0].startswith("delta = 0.0001 is not well below 1/n = 0.0005")
     assert found.meaning == meaning(Budget(1.0, 1e-4), weight=400)
+    assert "Gaussian noise that is composed exactly" in found.words
     pure = plan_scales(Budget(1.0, 1e-4), [50, 800], n_users=2_000, mechanisms=["hashing+laplace"])
     assert pure.doubts[0].endswith("What was chosen, hashing+laplace, does not use it and has delta = 0.")
     assert pure.meaning == meaning(Budget(1.0))
@@ -70,6 +71,8 @@ def test_refusals() -> None:
     for scales in ([50], list(range(1, 18))):
         with pytest.raises(ParameterError, match="scales must be 2 to 16 squared distances"):
             plan_scales(Budget(1.0), scales)
+    with pytest.raises(ParameterError, match="squared distances, got 50"):
+        plan_scales(Budget(1.0), 50)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="scales must differ"):
         plan_scales(Budget(1.0), [50, 50.0])
     with pytest.raises(ParameterError, match="scales must be a number > 0"):
