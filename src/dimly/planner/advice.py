@@ -128,8 +128,8 @@ def advise(
     budget : Budget
         What one unit of one person may cost.
     purpose : {"distances", "neighbors", "segments"}, default="distances"
-        What the release is for. Segments are looked for among denoised sketches, for which a larger k is better, and
-        neighbors are near pairs; see docs/planning.md.
+        What the release is for. Segments are looked for among denoised sketches, for which a larger k is better; see
+        docs/planning.md.
     n_attributes : int, optional
         How many attributes there are; needed by randomized response, noisy-distances and families whose rows differ.
     n_users : int, optional

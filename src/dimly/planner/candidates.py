@@ -64,9 +64,9 @@ class Candidate:
     pure : bool
         Whether δ = 0.
     blur : float
-        What the choice goes by, the smaller the better: the standard error of near pairs for neighbors, the root mean
-        square of both at the k that is best for distances for others; less for randomized response where that shows
-        a purpose better than its errors tell. See docs/planning.md.
+        What the choice goes by, the smaller the better: the root mean square of both standard errors at the k that is
+        best for distances; less for randomized response where that shows a purpose better than its errors tell. See
+        docs/planning.md.
     """
 
     mechanism: str
@@ -170,10 +170,7 @@ def obstacle(mechanism: str, question: Question) -> str:
 
 def realized(found: Candidate, model: ErrorModel, question: Question) -> Candidate:
     """Return a candidate with the errors of a plan that was made: the noise that will be sampled, rows as drawn."""
-    if question.purpose == "neighbors":
-        expected = found.stderr_low
-    else:
-        expected = math.sqrt((found.stderr_low**2 + found.stderr_high**2) / 2)
+    expected = math.sqrt((found.stderr_low**2 + found.stderr_high**2) / 2)
     return judged(found, model, question, found.blur * _typical(model, question) / expected)
 
 
@@ -257,9 +254,12 @@ def _sketched(mechanism: str, kind: Sketching, question: Question) -> Candidate:
 
 
 def _typical(model: ErrorModel, question: Question) -> float:
-    """Return the root mean square of the standard errors of near and of far pairs; for neighbors that of near ones."""
+    """Return the root mean square of the standard errors of near and of far pairs.
+
+    For neighbors too: whoever is far and is estimated to be near pushes out a neighbor, and most people are far.
+    """
     low, high = variances(model, question)
-    return math.sqrt(low if question.purpose == "neighbors" else (low + high) / 2)
+    return math.sqrt((low + high) / 2)
 
 
 def _lowest(error: Callable[[int], float], low: int, high: int) -> int:

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from dimly.planner.question import Purpose
 
 WIDER: Final[Mapping[Purpose, int]] = MappingProxyType({"distances": 1, "neighbors": 1, "segments": 4})
-"""The best k, in multiples of the one with the smallest error: of near and far pairs, or for neighbors of near ones.
+"""The best k, in multiples of the one with the smallest error of near and far pairs.
 
 Groups are found in averages over many people: noise averages out, and collisions do not. A neighbor is one person."""
 

@@ -79,16 +79,24 @@ def test_purposes() -> None:
     assert plain.k is not None
     assert wide.k == 4 * plain.k
     assert wide.blur == plain.blur
-    near = one("counting+laplace", purpose="neighbors", distance=(100, 800))
-    assert near.blur == near.stderr_low < one("counting+laplace", distance=(100, 800)).stderr_low
-    assert near.k is not None
-    assert near.k < (one("counting+laplace", distance=(100, 800)).k or 0)
+    near, both = (
+        one("counting+laplace", purpose=purpose, distance=(100, 800)) for purpose in ("neighbors", "distances")
+    )
+    assert near == both
     flipped = {
         purpose: one("randomized-response", purpose=purpose, n_attributes=1_000).blur
         for purpose in ("distances", "neighbors", "segments")
     }
     assert flipped["neighbors"] == 0.85 * flipped["distances"]
     assert flipped["segments"] == 0.5 * flipped["distances"]
+
+
+def test_far_people_who_seem_near_are_no_neighbors() -> None:
+    """Near and far pairs wide apart: by the errors of near pairs alone, a sketch far too small was taken."""
+    shared: dict[str, Any] = {"n_attributes": 20_000, "distance": (96, 783), "weight": 400}
+    able, _ = candidates(ask(Budget(0.5), purpose="neighbors", **shared))
+    assert able[0].mechanism == "counting+laplace"
+    assert able[0].probability == max(one.probability for one in able)
 
 
 def test_bytes_are_limited() -> None:
