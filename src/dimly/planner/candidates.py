@@ -29,7 +29,7 @@ from dimly.mechanisms.mechanism import (
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.randomized_response import BitFlip
 from dimly.mechanisms.rounded_gaussian import gaussian_moments
-from dimly.planner.purposes import RESPONSE, WIDER, ranking_probability
+from dimly.planner.purposes import FAR, RESPONSE, WIDER, ranking_probability
 from dimly.planner.question import Question
 from dimly.privacy import VALUES_MOVED, Budget, gaussian_scale
 
@@ -64,9 +64,9 @@ class Candidate:
     pure : bool
         Whether δ = 0.
     blur : float
-        What the choice goes by, the smaller the better: the root mean square of both standard errors at the k that is
-        best for distances; less for randomized response where that shows a purpose better than its errors tell. See
-        docs/planning.md.
+        What the choice goes by, the smaller the better: the root mean square of both standard errors where it is
+        smallest, for neighbors with half the weight on far pairs; less for randomized response where that shows a
+        purpose better than its errors tell. See docs/planning.md.
     """
 
     mechanism: str
@@ -170,7 +170,7 @@ def obstacle(mechanism: str, question: Question) -> str:
 
 def realized(found: Candidate, model: ErrorModel, question: Question) -> Candidate:
     """Return a candidate with the errors of a plan that was made: the noise that will be sampled, rows as drawn."""
-    expected = math.sqrt((found.stderr_low**2 + found.stderr_high**2) / 2)
+    expected = _mean(found.stderr_low**2, found.stderr_high**2, question)
     return judged(found, model, question, found.blur * _typical(model, question) / expected)
 
 
@@ -254,12 +254,13 @@ def _sketched(mechanism: str, kind: Sketching, question: Question) -> Candidate:
 
 
 def _typical(model: ErrorModel, question: Question) -> float:
-    """Return the root mean square of the standard errors of near and of far pairs.
+    """Return the root mean square of the standard errors of near and of far pairs, as the purpose weighs them."""
+    return _mean(*variances(model, question), question)
 
-    For neighbors too: whoever is far and is estimated to be near pushes out a neighbor, and most people are far.
-    """
-    low, high = variances(model, question)
-    return math.sqrt((low + high) / 2)
+
+def _mean(low: float, high: float, question: Question) -> float:
+    far = FAR[question.purpose]
+    return math.sqrt((low + far * high) / (1 + far))
 
 
 def _lowest(error: Callable[[int], float], low: int, high: int) -> int:

@@ -17,6 +17,11 @@ WIDER: Final[Mapping[Purpose, int]] = MappingProxyType({"distances": 1, "neighbo
 
 Groups are found in averages over many people: noise averages out, and collisions do not. A neighbor is one person."""
 
+FAR: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 1.0, "neighbors": 0.5, "segments": 1.0})
+"""What the variance of far pairs counts for beside that of near ones.
+
+Neighbors are near pairs; but whoever is far and seems near pushes one out, and most people are far."""
+
 RESPONSE: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 1.0, "neighbors": 0.85, "segments": 0.5})
 """What an error of randomized response counts for beside one of a sketch: there are no collisions in it, and those stay
 when noise is denoised away."""

@@ -79,10 +79,11 @@ def test_purposes() -> None:
     assert plain.k is not None
     assert wide.k == 4 * plain.k
     assert wide.blur == plain.blur
-    near, both = (
-        one("counting+laplace", purpose=purpose, distance=(100, 800)) for purpose in ("neighbors", "distances")
-    )
-    assert near == both
+    both = one("counting+laplace", distance=(100, 800))
+    near = one("counting+laplace", purpose="neighbors", distance=(100, 800))
+    assert near.blur == pytest.approx(math.sqrt((near.stderr_low**2 + near.stderr_high**2 / 2) / 1.5))
+    assert near.stderr_low < both.stderr_low
+    assert 0.7 * (both.k or 0) < (near.k or 0) < (both.k or 0)
     flipped = {
         purpose: one("randomized-response", purpose=purpose, n_attributes=1_000).blur
         for purpose in ("distances", "neighbors", "segments")
@@ -96,7 +97,7 @@ def test_far_people_who_seem_near_are_no_neighbors() -> None:
     shared: dict[str, Any] = {"n_attributes": 20_000, "distance": (96, 783), "weight": 400}
     able, _ = candidates(ask(Budget(0.5), purpose="neighbors", **shared))
     assert able[0].mechanism == "counting+laplace"
-    assert able[0].probability == max(one.probability for one in able)
+    assert able[0].probability > 0.99 * max(one.probability for one in able)
 
 
 def test_bytes_are_limited() -> None:
