@@ -3,6 +3,7 @@
 Colors are those of Okabe and Ito, which the color-blind can tell apart; shapes and dashes say the same in print.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 _GRAY = "#666666"
+_MOST_INSIDE = 6  # names in a legend that leave room for lines
 
 
 NOBODY = "no such pairs"
@@ -38,6 +40,15 @@ LOOKS = {
     NOBODY: Look("#EEEEEE"),
 }
 _OTHERS = (Look("#D55E00", "P"), Look("#56B4E9", "X"), Look("#882255", "*"), Look("#999933", "h"), Look("#44AA99", "<"))
+_MORE = (
+    Look("#332288", ">"),
+    Look("#117733", "p"),
+    Look("#AA4499", "d"),
+    Look("#CC6677", "H"),
+    Look("#88CCEE", "8"),
+    Look("#661100", "1"),
+    Look("#DDCC77", "2"),
+)
 SEGMENTS = (
     LOOKS["counting+laplace"],
     LOOKS["hashing+laplace"],
@@ -50,8 +61,8 @@ _NAMES = {"paper": "the paper's"}
 
 
 def looks_of(names: Sequence[str]) -> dict[str, Look]:
-    """Return a look for each name, the same in every figure for the usual ones."""
-    others = iter([*_OTHERS] * (len(names) // len(_OTHERS) + 1))
+    """Return a look for each name, the same in every figure for the usual ones; of the whole menu all differ."""
+    others = itertools.cycle([*_OTHERS, *_MORE])
     return {name: LOOKS[name] if name in LOOKS else next(others) for name in names}
 
 
@@ -106,9 +117,10 @@ class Chart:
             "lines": [line.to_dict() for line in self.lines],
         }
 
-    def draw(self, *, size: tuple[float, float] = (7.0, 4.6)) -> "Figure":
-        """Return it drawn."""
-        figure, axis = _blank(size)
+    def draw(self, *, size: tuple[float, float] | None = None) -> "Figure":
+        """Return it drawn; of many lines the legend stands beside them, where it hides none."""
+        many = len(self.lines) > _MOST_INSIDE
+        figure, axis = _blank(size or ((10.0, 5.2) if many else (7.0, 4.6)))
         for line in self.lines:
             axis.plot(
                 line.x,
@@ -129,7 +141,10 @@ class Chart:
             for i in line.marked:
                 axis.plot([line.x[i]], [line.y[i]], color=line.look.color, marker="o", markersize=9, mfc="white", mew=2)
         _finish(axis, self.title, self.x, self.y)
-        axis.legend(fontsize=8, frameon=False)
+        if many:
+            figure.legend(loc="outside right upper", fontsize=8, frameon=False, handlelength=4)
+        else:
+            axis.legend(fontsize=8, frameon=False)
         return _signed(figure, self.note)
 
 

@@ -1,5 +1,6 @@
 """Mechanisms beside each other as theory predicts them: over budgets, numbers of attributes and distances."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -8,7 +9,7 @@ from typing import Any
 from dimly.errors import ParameterError
 from dimly.mechanisms.families import family_named
 from dimly.mechanisms.mechanism import MECHANISMS, sketching
-from dimly.planner.candidates import Candidate, candidate
+from dimly.planner.candidates import BLOCKS, Candidate, candidate
 from dimly.planner.paper import paper_rules
 from dimly.planner.question import Question
 from dimly.privacy import Budget
@@ -81,7 +82,8 @@ def compare(
     delta : float, default=1e-6
         For the mechanisms that need one.
     weight : float, optional
-        Ones of a person, on which the error of counting depends; half the distance by default.
+        Ones of a person, on which the error of counting depends; half the distance by default, and no less: people
+        cannot differ in more than they have.
     n_users : int, optional
         Needed by noisy distances.
 
@@ -97,6 +99,12 @@ def compare(
     for mechanism in mechanisms:
         if mechanism != PAPER:
             sketching(mechanism)  # refuses names that are on no menu
+    distances, epsilons = tuple(distances), tuple(epsilons)
+    if weight is not None and not max(distances) / 2 <= weight < math.inf:
+        raise ParameterError(
+            f"weight must be at least half of the largest distance, {max(distances):g}, got {weight!r}. People cannot "
+            "differ in more attributes than they have."
+        )
     wanted = [(e, d, at) for d in n_attributes for at in distances for e in epsilons]
     return [
         predict(mechanism, Budget(e, delta), n_attributes=d, distance=at, weight=weight, n_users=n_users)
@@ -137,6 +145,18 @@ def winners(predictions: Iterable[Prediction]) -> dict[tuple[float, int | None, 
     return {key: one.mechanism for key, one in best.items()}
 
 
+def blocks_of(mechanism: str) -> int:
+    """Return the entries per attribute with which the lab shows a mechanism: several where one would be hashing.
+
+    Examples
+    --------
+    >>> blocks_of("sparse+laplace"), blocks_of("counting+laplace"), blocks_of("paper")
+    (4, 1, 1)
+    """
+    kind = None if mechanism == PAPER else sketching(mechanism)
+    return BLOCKS if kind is not None and family_named(kind.family).has_blocks else 1
+
+
 def _with(one: Prediction, **fields: Any) -> Prediction:
     return Prediction(**{**asdict(one), **fields})
 
@@ -174,5 +194,7 @@ def _predicted(  # noqa: PLR0917  (what is remembered is found by position)
     ).over(distance, distance)
     if mechanism != PAPER:
         return candidate(mechanism, question)
+    if budget.delta == 0:  # the planner would show it at a δ of its own
+        return "it needs a delta above 0"
     rules = paper_rules(question)
     return (rules[0].k, rules[0].stderr) if rules else "its Theorem 1 proves nothing at this budget"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dimly.errors import ParameterError
 from dimly.lab.charts import NOBODY, Axis, Chart, Drawn, Line, Look, Winners, label_of, looks_of
-from dimly.lab.comparison import DELTA, MENU, PAPER, Prediction, predict
+from dimly.lab.comparison import DELTA, MENU, PAPER, Prediction, blocks_of, predict
 from dimly.mechanisms.dimension import nominal_noise
 from dimly.mechanisms.mechanism import default_blend, sketch_error, sketching
 from dimly.planner.paper import PAPER as PAPERS_MECHANISM
@@ -52,7 +52,7 @@ def privacy_curves(_: Circumstances) -> Chart:
         Axis("ε", limits=(0.0, 5.0)),
         Axis("δ", "log", limits=(1e-8, 1.0)),
         lines,
-        "The paper's Figure 1. Everything on and above a curve is promised.",
+        "The paper's Figure 1. Everything on and above a curve is promised. Of σ = 0.5 Theorem 1 proves nothing here.",
     )
 
 
@@ -66,10 +66,14 @@ def error_by_k(about: Circumstances) -> Chart:
     lines = []
     for name in names:
         best = predict(name, budget, distance=about.distance, n_attributes=about.n_attributes).k
-        ks = sorted({round(2 ** (i / 4)) for i in range(4, 57)} | ({best} if best else set()))
+        if best is None:
+            continue
+        step = blocks_of(name)
+        ks = sorted({step * max(1, round(2 ** (i / 4) / step)) for i in range(4, 57)} | {best})
         errors = [_error_at(name, budget, k, about) for k in ks]
-        marked = [ks.index(best)] if best else []
-        lines.append(Line(label_of(name), ks, errors, looks[name], marked, every_point=False))
+        lines.append(Line(label_of(name), ks, errors, looks[name], [ks.index(best)], every_point=False))
+    if not lines:
+        raise ParameterError(f"mechanisms must name one that can serve at this budget, got {', '.join(names)}.")
     return Chart(
         f"Error against sketch dimension, squared distance {about.distance:g}, ε = {about.epsilon:g}",
         Axis("k, numbers published per person", "log2"),
@@ -117,11 +121,11 @@ def comparison_chart(found: Sequence[Prediction]) -> Chart:
             shown = [(one.epsilon, one.stderr) for one in here if one.stderr is not None]
             if shown:
                 x, y = zip(*sorted(shown), strict=True)
-                where = f", distance {at:g}, {d:,} attributes" if several else ""
+                where = f", distance {at:g}{_among(d)}" if several else ""
                 lines.append(Line(label_of(name) + where, x, y, look._replace(dashes=dashes[i % len(dashes)])))
     (d, at), *_ = places
     return Chart(
-        "Error against ε" if several else f"Error against ε, squared distance {at:g}, {d:,} attributes",
+        "Error against ε" if several else f"Error against ε, squared distance {at:g}{_among(d)}",
         Axis("ε (odds of one attribute change by at most $e^ε$)", "log2"),
         Axis(_STDERR, "log"),
         lines,
@@ -175,14 +179,19 @@ def figure_named(name: str, about: Circumstances | None = None) -> Drawn:
     return FIGURES[name](about or Circumstances())
 
 
+def _among(n_attributes: int | None) -> str:
+    return "" if n_attributes is None else f", {n_attributes:,} attributes"
+
+
 def _error_at(name: str, budget: Budget, k: int, about: Circumstances) -> float:
     mechanism = PAPERS_MECHANISM if name == PAPER else name
     rule: Rule = "theorem1" if name == PAPER else "exact"
     kind = sketching(mechanism)
     assert kind is not None  # noqa: S101
-    noise = nominal_noise(kind, budget, k=k, rule=rule, n_attributes=about.n_attributes)
+    blocks = blocks_of(name)
+    noise = nominal_noise(kind, budget, k=k, blocks=blocks, rule=rule, n_attributes=about.n_attributes)
     model = sketch_error(
-        kind.family, k=k, blocks=1, noise=noise, bits=True, blend=default_blend(kind.family, bits=True)
+        kind.family, k=k, blocks=blocks, noise=noise, bits=True, blend=default_blend(kind.family, bits=True)
     )
     half = about.distance / 2
     return math.sqrt(float(model.distance(weights=(half, half))(about.distance)))

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from dimly.analyst.release import Release
 from dimly.api import publish
 from dimly.errors import ParameterError
-from dimly.lab.comparison import DELTA, PAPER
+from dimly.lab.comparison import DELTA, PAPER, blocks_of
 from dimly.lab.population import Population
 from dimly.mechanisms.dimension import best_k
 from dimly.mechanisms.mechanism import NOISY_DISTANCES, RANDOMIZED_RESPONSE, sketching
@@ -193,7 +193,11 @@ def best_plan(
         return Plan.of(name, budget, n_attributes=d)
     if name == NOISY_DISTANCES:
         return Plan.of(name, budget, n_attributes=d, n_users=people.table.shape[0], dtype="int32")
-    shared: dict[str, Any] = {"n_attributes": d, "rule": "theorem1" if papers else "exact"}
+    shared: dict[str, Any] = {
+        "n_attributes": d,
+        "rule": "theorem1" if papers else "exact",
+        "blocks": blocks_of(mechanism),
+    }
     if k is None:
         median = float(np.median(people.squared_distances(*random_pairs(len(people.groups)))))
         k = best_k(name, budget, squared_distance=max(median, 1.0), **shared)

@@ -41,6 +41,17 @@ def test_the_winner_has_the_smallest_error() -> None:
         assert name == min((one for one in here if one.stderr is not None), key=lambda one: one.stderr or 0).mechanism
 
 
+def test_the_paper_cannot_do_without_a_delta() -> None:
+    (one,) = compare([1.0], distances=[400.0], n_attributes=[5000], mechanisms=[PAPER], delta=0.0)
+    assert (one.stderr, one.reason) == (None, "it needs a delta above 0")
+
+
+def test_nobody_differs_in_more_than_two_people_have() -> None:
+    with pytest.raises(ParameterError, match="at least half of the largest distance, 400, got 150"):
+        compare([1.0], distances=[100.0, 400.0], weight=150.0)
+    assert compare([1.0], distances=[100.0, 400.0], weight=200.0)
+
+
 def test_bad_names_are_refused() -> None:
     with pytest.raises(ParameterError, match="at least one"):
         compare([1.0], distances=[50.0], mechanisms=[])

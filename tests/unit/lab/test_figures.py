@@ -4,8 +4,10 @@ import pytest
 
 from dimly.errors import ParameterError
 from dimly.lab.charts import LOOKS, Chart, Winners, looks_of, save
-from dimly.lab.figures import FIGURES, Circumstances, figure_named
-from dimly.privacy import delta_of
+from dimly.lab.comparison import compare, predict
+from dimly.lab.figures import FIGURES, Circumstances, comparison_chart, figure_named
+from dimly.mechanisms.mechanism import MECHANISMS
+from dimly.privacy import Budget, delta_of
 
 
 def test_figure_1_is_the_exact_curve() -> None:
@@ -26,6 +28,36 @@ def test_the_marked_k_is_the_best() -> None:
     for line in chart.lines:
         (marked,) = line.marked
         assert line.y[marked] == pytest.approx(min(line.y), rel=0.01)
+
+
+@pytest.mark.parametrize("mechanism", ["sparse+laplace", "dasgupta+laplace", "sparse+gaussian", "sign+gaussian"])
+def test_the_marked_error_is_the_one_that_compare_predicts(mechanism: str) -> None:
+    about = Circumstances(mechanisms=[mechanism])
+    chart = figure_named("error-by-k", about)
+    assert isinstance(chart, Chart)
+    (line,) = chart.lines
+    (marked,) = line.marked
+    one = predict(mechanism, Budget(about.epsilon, about.delta), distance=about.distance, n_attributes=100_000)
+    assert line.x[marked] == one.k
+    assert line.y[marked] == pytest.approx(one.stderr)
+    assert line.y[marked] == pytest.approx(min(line.y), rel=0.01)
+
+
+def test_who_cannot_serve_has_no_line() -> None:
+    chart = figure_named("error-by-k", Circumstances(delta=0.0))
+    assert isinstance(chart, Chart)
+    assert [line.label for line in chart.lines] == ["hashing+laplace", "counting+laplace"]
+    with pytest.raises(ParameterError, match="one that can serve at this budget, got paper"):
+        figure_named("error-by-k", Circumstances(delta=0.0, mechanisms=["paper"]))
+
+
+def test_a_long_legend_stands_beside_the_lines() -> None:
+    few, many = (comparison_chart(compare([1.0, 2.0], distances=at)) for at in ([100.0], [100.0, 200.0, 400.0]))
+    assert few.draw().axes[0].get_legend() is not None
+    assert not few.draw().legends
+    drawn = many.draw()
+    assert drawn.axes[0].get_legend() is None
+    assert len(drawn.legends[0].get_texts()) == len(many.lines)
 
 
 def test_errors_fall_with_epsilon() -> None:
@@ -61,6 +93,6 @@ def test_bad_asks_are_refused(tmp_path: Path) -> None:
 
 
 def test_everybody_looks_different() -> None:
-    names = [*LOOKS, "a", "b", "c", "d"]
+    names = list(dict.fromkeys([*LOOKS, *MECHANISMS]))
     assert len(set(looks_of(names).values())) == len(names)
     assert set(FIGURES) == {"privacy-curves", "error-by-k", "winners", "error-by-epsilon"}

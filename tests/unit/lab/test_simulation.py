@@ -3,6 +3,7 @@ import pytest
 
 import dimly
 from dimly.errors import ParameterError
+from dimly.lab.comparison import blocks_of
 from dimly.lab.population import make_population
 from dimly.lab.simulation import Truth, best_plan, outcome, random_pairs, simulate
 
@@ -52,3 +53,9 @@ def test_pairs_are_of_different_people() -> None:
     a, b = random_pairs(7, 1000)
     assert (a != b).all()
     assert set(a.tolist()) | set(b.tolist()) == set(range(7))
+
+
+def test_sparse_is_tried_as_it_is_compared(truth: Truth) -> None:
+    part = best_plan("sparse+laplace", 2.0, truth.people).projection
+    assert part is not None
+    assert part.blocks == blocks_of("sparse+laplace") == 4  # with 1 it would be hashing
