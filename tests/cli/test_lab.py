@@ -101,6 +101,13 @@ class TestSimulate:
         result = run("simulate", "--users", 200, "--attributes", 500, "--plan", tmp_path / "p.json", "--no-segments")
         assert result.exit_code == 0
         assert "32" in result.stdout
+        few = ("simulate", "--users", 200, "--attributes", 500, "--no-segments", "--plan", tmp_path / "p.json")
+        said = answer(*few, "--mechanism", "paper", "--mechanism", "sparse+laplace", "--k", 8)
+        assert [(one["mechanism"], one["k"]) for one in said["outcomes"]] == [
+            ("hashing+laplace", 32),
+            ("gaussian+gaussian", 8),
+            ("sparse+laplace", 8),
+        ]
 
     def test_people_are_written(self, tmp_path: Path) -> None:
         said = answer(
@@ -126,6 +133,19 @@ class TestSimulate:
         assert "--plan must stand without" in refusal("simulate", "--users", 20, "--plan", "p.json", "--k", 3)
         assert "users must be more than 10" in refusal("simulate", "--users", 9)
         assert "overlap must be from 0 to 1" in refusal("simulate", "--overlap", 2)
+        assert "seed must be 0 or more" in refusal("simulate", "--seed", -1)
+        assert "taste must be from 1 to 1e+06" in refusal("simulate", "--taste", "nan")
+        assert "taste must be from 1 to 1e+06" in refusal("simulate", "--taste", "inf")
+        assert "a quarter of n_attributes = 200" in refusal("simulate", "--attributes", 200)
+
+    def test_files_that_would_overwrite_each_other_or_lie_are_refused_before_anything_is_written(
+        self, tmp_path: Path
+    ) -> None:
+        visits = tmp_path / "v.parquet"
+        few = ("simulate", "--users", 20, "--out", visits)
+        assert "roster must be another file than out" in refusal(*few, "--roster", visits)
+        assert "truth must end in .parquet" in refusal(*few, "--truth", tmp_path / "g.csv")
+        assert list(tmp_path.iterdir()) == []
 
 
 class TestDemo:
@@ -140,6 +160,8 @@ class TestDemo:
         for step in steps:
             assert f"$ dimly {step.command}\n" in result.stdout
         assert "What was recovered" in result.stdout
+        assert "at most 88.1 % sure" in result.stdout  # 88.08: rounded up
+        assert f"$ dimly {story.AGAIN}\n" in result.stdout
         folder = tmp_path / "dimly-demo"
         assert {path.name for path in folder.iterdir()} >= {"report.html", "recovered.png", "release", "ledger.db"}
         assert Path.cwd() == tmp_path

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -98,7 +99,7 @@ def _run(command: list[str]) -> None:
 
 
 def _end(ending: "Ending", folder: Path, seconds: float) -> None:
-    from dimly.lab.demo import EPSILON, N_GROUPS, rounded
+    from dimly.lab.demo import AGAIN, EPSILON, N_GROUPS, rounded
 
     ours, papers = ending.ours, ending.papers
     print_lines(["", typer.style("What was recovered, beside the truth", bold=True)])
@@ -115,7 +116,9 @@ def _end(ending: "Ending", folder: Path, seconds: float) -> None:
     )
     meaning = (
         f"What ε = {EPSILON:g} means: a coin-flip guess about one place that somebody visited becomes at most "
-        f"{ending.sure:.0%} sure."
+        f"{math.ceil(1000 * ending.sure) / 10:g} % sure."
     )
+    again = f"To measure it again, with fresh noise, in {folder}:"
     where = f"Look at {folder / 'report.html'} in a browser, and at {folder / 'recovered.png'}."
-    print_lines(["", words, meaning, f"{seconds:.0f} seconds. {where}"])
+    command = typer.style(f"$ dimly {AGAIN}", fg="green")
+    print_lines(["", words, meaning, "", again, command, "", f"{seconds:.0f} seconds. {where}"])

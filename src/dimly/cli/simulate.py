@@ -42,13 +42,13 @@ def simulate(
         ),
     ] = None,
     epsilon: Annotated[
-        float, typer.Option(help="Where no plan is given: the promise of each mechanism.", rich_help_panel=_PLANS)
+        float, typer.Option(help="The promise of each --mechanism; a plan has its own.", rich_help_panel=_PLANS)
     ] = 1.0,
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Where no plan is given: one to try at its best k, and again for others; paper is the paper's own.",
+            help="One to try at its best k, and again for others, beside any plans; paper is the paper's own.",
             show_default=False,
             rich_help_panel=_PLANS,
         ),
@@ -98,9 +98,7 @@ def simulate(
 
     if (truth or roster) is not None and out is None:
         raise ParameterError("--roster and --truth must come with --out: they are of people that are written.")
-    for path in (out, roster, truth):
-        if path is not None:
-            check_output(path, overwrite=overwrite)
+    _check_outputs(out, roster, truth, overwrite=overwrite)
     people = make_population(
         users, attributes, n_groups=groups, mean_weight=weight, taste=taste, overlap=overlap, seed=seed
     )
@@ -126,6 +124,21 @@ def simulate(
     _print(named)
 
 
+def _check_outputs(out: Path | None, roster: Path | None, truth: Path | None, *, overwrite: bool) -> None:
+    """Refuse files that cannot be written as asked, before anybody is made."""
+    endings = {"out": (out, (".csv", ".parquet")), "roster": (roster, (".parquet",)), "truth": (truth, (".parquet",))}
+    named: dict[Path, str] = {}
+    for name, (path, allowed) in endings.items():
+        if path is None:
+            continue
+        if path.suffix not in allowed:
+            raise ParameterError(f"{name} must end in {' or '.join(allowed)}, got {path.name!r}.")
+        other = named.setdefault(path.absolute(), name)
+        if other != name:
+            raise ParameterError(f"{name} must be another file than {other}, got {str(path)!r}.")
+        check_output(path, overwrite=overwrite)
+
+
 def _write(people: "Population", out: Path, roster: Path | None, truth: Path | None, *, as_json: bool) -> None:
     people.write(out)
     if roster is not None:
@@ -149,12 +162,10 @@ def _plans(
     from dimly.mechanisms import Plan
     from dimly.mechanisms.mechanism import sketching
 
-    if files and (mechanisms or k is not None):
-        raise ParameterError("--plan must stand without --mechanism and --k: it says all that.")
-    if files:
-        return {str(path): Plan.from_json(read_text("plan", path, hint="Make one with dimly plan.")) for path in files}
-    plans = {}
-    for name in dict.fromkeys(mechanisms or MENU):
+    if files and k is not None and not mechanisms:
+        raise ParameterError("--plan must stand without --k, which is for --mechanism: a plan has its own.")
+    plans = {str(path): Plan.from_json(read_text("plan", path, hint="Make one with dimly plan.")) for path in files}
+    for name in dict.fromkeys(mechanisms or (() if files else MENU)):
         sketches = name == "paper" or sketching(name) is not None
         plans[name] = best_plan(name, epsilon, people, k=k if sketches else None)
     return plans

@@ -62,6 +62,13 @@ STEPS = (
 )
 
 
+AGAIN = (
+    f"simulate --users {N_USERS} --attributes {N_ATTRIBUTES} --groups {N_GROUPS} --taste {TASTE:g} --plan plan.json "
+    f"--mechanism {PAPER} --epsilon {EPSILON:g}"
+)
+"""What measures the ending anew: the same people and the same plan, published once more, and the paper's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """How one mechanism did on the people of the demo.

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
 
+LARGEST_TASTE = 1e6
+"""Beyond it nothing but favorites is ever chosen."""
 _BLOCK = 500  # people at a time: a number for each of their possible attributes is held
 
 
@@ -90,7 +92,7 @@ def make_population(
     mean_weight : float, default=100.0
         Attributes of a person on average; a few have several times as many.
     taste : float, default=8.0
-        How much more likely a group's favorites (a twentieth of all attributes) are; 1: no groups at all.
+        How much more likely a group's favorites (a twentieth of all attributes) are, up to 1e6; 1: no groups at all.
     overlap : float, default=0.0
         Part of a group's favorites that are everybody's, from 0 to 1; 1: groups do not differ.
     seed : int
@@ -105,9 +107,13 @@ def make_population(
     if not 1 <= n_groups <= n_users:
         raise ParameterError(f"n_groups must be from 1 to n_users = {n_users}, got {n_groups}.")
     if not 1 <= mean_weight <= n_attributes / 4:
-        raise ParameterError(f"mean_weight must be from 1 to n_attributes/4, got {mean_weight!r}.")
-    if taste < 1:
-        raise ParameterError(f"taste must be at least 1, got {taste!r}.")
+        raise ParameterError(
+            f"mean_weight must be from 1 to a quarter of n_attributes = {n_attributes}, got {mean_weight!r}."
+        )
+    if not 1 <= taste <= LARGEST_TASTE:
+        raise ParameterError(f"taste must be from 1 to {LARGEST_TASTE:g}, got {taste!r}.")
+    if seed < 0:
+        raise ParameterError(f"seed must be 0 or more, got {seed!r}.")
     if not 0 <= overlap <= 1:
         raise ParameterError(f"overlap must be from 0 to 1, got {overlap!r}.")
     generator = np.random.default_rng(seed)

@@ -52,6 +52,11 @@ def test_the_first_command_makes_the_people_of_the_ending() -> None:
     assert said == [f"{n:g}" for n in (demo.N_USERS, demo.N_ATTRIBUTES, demo.N_GROUPS, demo.TASTE)]
 
 
+def test_the_ending_can_be_measured_again_on_the_same_people() -> None:
+    people = demo.STEPS[0].command.partition(" --out")[0]
+    assert f"{people} --plan plan.json --mechanism paper --epsilon {demo.EPSILON:g}" == demo.AGAIN
+
+
 def test_labels_are_read_in_the_order_of_people(tmp_path: Path) -> None:
 
     path = tmp_path / "segments.parquet"
