@@ -82,6 +82,7 @@ footer { border-top: 1px solid var(--line); margin-top: 3rem; padding-top: 1rem;
   .cards { grid-template-columns: 1fr 1fr; gap: .6rem; } .cards div { padding: .65rem .75rem; }
   .cards dd b { font-size: 1.1rem; }
   dl.facts { grid-template-columns: 1fr; gap: 0; } dl.facts dd { margin-bottom: .55rem; }
+  svg text, svg text.label, svg text.strong { font-size: 15px; } svg text.name { font-size: 24px; }
   th, td { padding-right: .7rem; } table { font-size: .88rem; }
 }
 @media print {
