@@ -78,7 +78,11 @@ class Report:
             "limits": list(limits(manifest)),
             "checks": list(checks(manifest)),
             "guesses": [
-                {"together": one.several, "right": {str(prior): bound for prior, bound in one.right.items()}}
+                {
+                    "together": one.several,
+                    "delta": one.delta,
+                    "right": {str(prior): bound for prior, bound in one.right.items()},
+                }
                 for one in guesses(plan)
             ],
             "looked_at": self.sample.looked_at,

@@ -20,7 +20,9 @@ class Guess(NamedTuple):
 
     several: int
     odds: float
-    """Factor by which odds can change; infinite where it is beyond a float."""
+    """e^(εm): with δ = 0, the factor by which odds can change; infinite where it is beyond a float."""
+    delta: float
+    """δ·(e^(εm) − 1)/(e^ε − 1), at most 1: 0 where odds are bounded for every outcome."""
     right: dict[float, float]
     """Chance of being right afterwards, at most, by the chance before; rounded up to a thousandth."""
 
@@ -51,13 +53,15 @@ def guesses(plan: Plan) -> tuple[Guess, ...]:
     for m in SEVERAL:
         together = m * cost.epsilon
         odds = math.exp(together) if together <= _LARGEST else math.inf
+        delta = 0.0
         if cost.is_pure:
             right = {prior: _right(prior, together) for prior in PRIORS}
         else:
             # (e^(εm) + δ(e^(εm) − 1)/(e^ε − 1))/(1 + e^(εm)), in terms of e^(−εm), which cannot overflow
             small = math.exp(-together)
+            delta = min(cost.delta * math.expm1(min(together, _LARGEST)) / math.expm1(cost.epsilon), 1.0)
             right = {0.5: (1 + cost.delta * (1 - small) / math.expm1(cost.epsilon)) / (1 + small)}
-        found.append(Guess(m, odds, {prior: _up(bound) for prior, bound in right.items()}))
+        found.append(Guess(m, odds, delta, {prior: _up(bound) for prior, bound in right.items()}))
     return tuple(found)
 
 
@@ -85,7 +89,8 @@ def checks(manifest: Manifest) -> tuple[str, ...]:
     lines = [
         f"The digest of the plan, `{manifest.plan_digest}`, is the one agreed on before anybody touched the data.",
         "`dimly verify RELEASE` succeeds. A report reads what it needs, and does not check every file.",
-        f"One {plan.unit} is what needs protection. The odds of a whole record of m change by up to e^(m·epsilon).",
+        f"One {plan.unit} is what needs protection. The odds of a whole record of m change by up to e^(m·epsilon)"
+        + (", with a delta above m·delta." if plan.cost.delta else "."),
     ]
     if manifest.ledger is None:
         lines.append(

@@ -140,9 +140,16 @@ def _promised(report: Report) -> str:
     rows, priors = [], list(guesses(plan)[0].right)
     for one in guesses(plan):
         chances = [f"{100 * one.right[prior]:.3g} %" for prior in priors]
-        rows.append([f"{one.several}", f"× {odds(one.odds)}", *chances])
-    header = [f"{plan.unit.capitalize()}s at once", "Odds change by up to"]
+        # With δ above 0 no factor bounds the odds of every outcome: what m units share is the pair (εm, δm).
+        bounds = (
+            [f"× {odds(one.odds)}"]
+            if plan.cost.is_pure
+            else [rounded_up(one.several * plan.cost.epsilon), rounded_up(one.delta)]
+        )
+        rows.append([f"{one.several}", *bounds, *chances])
+    header = [f"{plan.unit.capitalize()}s at once"]
     if plan.cost.is_pure:
+        header += ["Odds change by up to"]
         caption = "How sure a guess about one person can become, by how sure it was before."
         header += [f"{100 * prior:g} % becomes at most" for prior in priors]
     else:
@@ -150,7 +157,7 @@ def _promised(report: Report) -> str:
             "How often somebody tells two equally likely cases apart, at best. With δ above 0 this holds on average: a "
             "rare outcome may tell more."
         )
-        header += ["Right with at most"]
+        header += ["ε together", "δ together", "Right with at most"]
     return f'<div class="promise">{told}</div>' + table(caption, header, rows)
 
 

@@ -103,6 +103,15 @@ def test_every_mechanism_gives_a_page_that_is_whole_in_itself(mechanism: str, tm
     assert not re.search(r"\b(nan|inf)\b", page.text)
 
 
+def test_with_a_delta_no_factor_is_said_to_bound_all_odds(grouped: Path, tmp_path: Path) -> None:
+    pure = words_of(report_of(grouped, count=2))
+    loose = words_of(report_of(release_folder(tmp_path / "release", "hashing+gaussian"), count=2))
+    assert "Odds change by up to" in pure
+    assert "δ together" not in pure
+    assert "Odds change by up to" not in loose
+    assert "δ together" in loose
+
+
 def test_headings_go_down_one_step_at_a_time(grouped: Path) -> None:
     levels = [int(tag[1]) for tag, _ in Page(page_of(report_of(grouped, count=3))).tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy.stats import norm
 from tests.folders import people, release_folder, write
@@ -36,6 +37,10 @@ def test_with_delta_nobody_guesses_better_than_the_bound(epsilon: float) -> None
         best = norm.cdf(one.several / (2 * plan.noise.sigma))  # between two Gaussians that lie so far apart
         assert best <= one.right[0.5] <= 1
         assert list(one.right) == [0.5]
+        away = one.several / plan.noise.sigma  # the exact δ of εm, for as many attributes in one bucket
+        together = one.several * epsilon
+        exact = norm.cdf(away / 2 - together / away) - np.exp(together) * norm.cdf(-away / 2 - together / away)
+        assert exact <= one.delta * (1 + 1e-9)
     assert guesses(plan)[0].right[0.5] == pytest.approx(Budget(epsilon).posterior(0.5), abs=0.0011)
 
 
@@ -44,6 +49,7 @@ def test_huge_promises_are_no_overflow() -> None:
         found = guesses(Plan.of(mechanism, Budget(40.0, delta), k=8, seed=bytes(32), dtype="int32"))
         assert found[-1].odds == float("inf")
         assert found[-1].right[0.5] == 1
+        assert found[-1].delta == (1 if delta else 0)
 
 
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+gaussian", "noisy-distances"])
@@ -67,7 +73,7 @@ def test_what_to_check_depends_on_the_release(tmp_path: Path) -> None:
     text = "\n".join(checks(plain))
     for words in (plain.plan_digest, "dimly verify", "names no ledger", "public knowledge already", "as they are"):
         assert words in text
-    for words in ("δ", "pseudonyms", "list of attributes"):
+    for words in ("δ", "delta", "pseudonyms", "list of attributes"):
         assert words not in text
     sketches = people(plan_of("gaussian+gaussian"), text=True)
     other = manifest_of(write(tmp_path / "other", sketches, roster="found", ledger="visits", pseudonyms=True))
@@ -82,6 +88,7 @@ def test_what_to_check_depends_on_the_release(tmp_path: Path) -> None:
     ):
         assert words in text
     large = Plan.of("hashing+gaussian", Budget(1.0, 0.1), k=8, seed=bytes(32))
+    assert "e^(m·epsilon), with a delta above m·delta." in text
     assert "δ = 0.1 is NOT well below" in "\n".join(checks(manifest_of(write(tmp_path / "large", people(large)))))
 
 
