@@ -48,6 +48,11 @@ class TestCompare:
         assert run("compare", "--figure", tmp_path / "c.svg", "--epsilon", "1,2").exit_code == 0
         assert (tmp_path / "c.svg").read_text().startswith("<?xml")
 
+    def test_who_cannot_serve_says_why(self) -> None:
+        result = run("compare", "--epsilon", "1,2", "--delta", 0)
+        assert result.exit_code == 0
+        assert result.stdout.count("-: paper: it needs a delta above 0.\n") == 1
+
     def test_the_whole_menu(self) -> None:
         said = answer("compare", "--all", "--epsilon", "1", "--n-users", "1000")
         assert {one["mechanism"] for one in said["predictions"]} > {"paper", "sparse+laplace", "noisy-distances"}

@@ -85,6 +85,7 @@ def compare(
         print_table(header, rows, numbers=header[1:])
         print_lines([""])
     print_lines(["Standard error of an estimated squared distance, in brackets the best k; * is the smallest error."])
+    print_lines(dict.fromkeys(f"-: {one.mechanism}: {one.reason}." for one in found if one.reason))
 
 
 def _whole(number: float) -> int:
