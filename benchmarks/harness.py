@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -150,26 +151,8 @@ def benchmark(name: str) -> Callable[[Cases], Cases]:
     return register
 
 
-def compare(
-    name: str,
-    ours: Run,
-    peers: Mapping[str, Run],
-    *,
-    work: int,
-    unit: str,
-    parameters: Mapping[str, Parameter] | None = None,
-    targets: Mapping[str, float] | None = None,
-    repeats: int = 9,
-    warmups: int = 1,
-    setup: Run | None = None,
-    shortest: float = 0.01,
-    memory: bool = False,
-    clock: Clock = time.perf_counter,
-) -> Result:
-    """Return how much faster ``ours`` is than each peer.
-
-    Everyone is warmed up first (compilation, caches). Then in each round everyone runs once, a different one
-    first each time, with the garbage collector off.
+def compare(name: str, ours: Run, peers: Mapping[str, Run], **arguments: Any) -> Result:
+    """Return how much faster ``ours`` is than each peer: `contest` with one case, whose other parameters it takes.
 
     Parameters
     ----------
@@ -177,6 +160,37 @@ def compare(
         The case, unique within its benchmark.
     ours : callable
         Our side: one call does ``work`` units and its result is dropped.
+    peers : mapping of str to callable
+        The others, doing the same work.
+    """
+    return contest({name: ours}, peers, **arguments)[0]
+
+
+def contest(
+    ours: Mapping[str, Run],
+    peers: Mapping[str, Run],
+    *,
+    work: int,
+    unit: str,
+    parameters: Mapping[str, Parameter] | None = None,
+    targets: Mapping[str, float] | None = None,
+    shares: Mapping[str, int] | None = None,
+    repeats: int = 9,
+    warmups: int = 1,
+    setup: Run | None = None,
+    shortest: float = 0.01,
+    memory: bool = False,
+    clock: Clock = time.perf_counter,
+) -> tuple[Result, ...]:
+    """Return how much faster each of ours is than each peer, one result for each of ours.
+
+    Everyone is warmed up first (compilation, caches). Then in each round everyone runs once, a different one
+    first each time, with the garbage collector off.
+
+    Parameters
+    ----------
+    ours : mapping of str to callable
+        Our side by the name of the case: one call does ``work`` units and its result is dropped.
     peers : mapping of str to callable
         The others, doing the same work.
     work : int
@@ -187,10 +201,12 @@ def compare(
         The sizes and settings to record.
     targets : mapping of str to float, optional
         For a peer, the speed-up we aim at. Reported as met or missed; nothing fails.
+    shares : mapping of str to int, optional
+        For a peer too slow for all of the work: its call does one in so many units, and its times are multiplied.
     repeats : int
         Rounds, each with one timed run of everyone; 5 or more give an interval of at least 90 %.
     warmups : int
-        Untimed runs of each beforehand; >= 1.
+        Untimed runs of each beforehand; 0 only where everyone has run before.
     setup : callable, optional
         Run untimed before every call, as for a call that needs an empty folder.
     shortest : float
@@ -203,44 +219,62 @@ def compare(
     Raises
     ------
     ValueError
-        If there is no peer, a peer has our name, a target names no peer, or a count is not positive.
+        If there is no peer, a peer has our name, a target or share names no peer, or a count is not positive.
     """
-    targets = targets or {}
-    if not peers or OURS in peers:
+    targets, shares = targets or {}, shares or {}
+    if not peers or OURS in peers or peers.keys() & ours.keys():
         raise ValueError(f"peers must name at least one other than {OURS!r}, got {sorted(peers)}.")
-    if unknown := sorted(targets.keys() - peers.keys()):
-        raise ValueError(f"targets must name peers, got {unknown}. The peers are {sorted(peers)}.")
-    if min(work, repeats, warmups) < 1:
-        raise ValueError(f"work, repeats and warmups must be >= 1, got {work}, {repeats} and {warmups}.")
+    for what, given in (("targets", targets), ("shares", shares)):
+        if unknown := sorted(given.keys() - peers.keys()):
+            raise ValueError(f"{what} must name peers, got {unknown}. The peers are {sorted(peers)}.")
+    if min(work, repeats, *shares.values()) < 1 or warmups < 0:
+        raise ValueError(
+            f"work, repeats and shares must be >= 1, warmups >= 0, "
+            f"got {work}, {repeats}, {list(shares.values())} and {warmups}."
+        )
 
-    contenders = {OURS: ours, **peers}
+    contenders = {**ours, **peers}
     calls = {}
     for key, run in contenders.items():
-        once = [_time(run, 1, setup, clock) for _ in range(warmups)][-1]
-        calls[key] = 1 if setup or once <= 0 else max(1, math.ceil(shortest / once))
+        once = [_time(run, 1, setup, clock) for _ in range(warmups)]
+        calls[key] = 1 if setup or not once or once[-1] <= 0 else max(1, math.ceil(shortest / once[-1]))
 
     order = list(contenders)
     seconds: dict[str, list[float]] = {key: [] for key in order}
     for turn in range(repeats):
         first = turn % len(order)
         for key in order[first:] + order[:first]:
-            seconds[key].append(_time(contenders[key], calls[key], setup, clock))
+            seconds[key].append(_time(contenders[key], calls[key], setup, clock) * shares.get(key, 1))
 
     timings = {}
     for key, run in contenders.items():
-        median = statistics.median(seconds[key])
         peak = _peak_bytes(run, setup) if memory else None
-        timings[key] = Timing(key, calls[key], tuple(seconds[key]), median, work / median, peak)
-    return Result(
-        name=name,
-        unit=unit,
-        work=work,
-        parameters=dict(parameters or {}),
-        repeats=repeats,
-        warmups=warmups,
-        ours=timings[OURS],
-        peers=tuple(_judge(timings[key], timings[OURS], targets.get(key)) for key in peers),
+        timings[key] = timing(OURS if key in ours else key, seconds[key], work=work, calls=calls[key], peak_bytes=peak)
+    return tuple(
+        Result(
+            name=name,
+            unit=unit,
+            work=work,
+            parameters=dict(parameters or {}),
+            repeats=repeats,
+            warmups=warmups,
+            ours=timings[name],
+            peers=tuple(judge(timings[key], timings[name], targets.get(key)) for key in peers),
+        )
+        for name in ours
     )
+
+
+def timing(name: str, seconds: Sequence[float], *, work: int, calls: int = 1, peak_bytes: int | None = None) -> Timing:
+    """Return what one contender took, from the seconds of one call in each round."""
+    median = statistics.median(seconds)
+    return Timing(name, calls, tuple(seconds), median, work / median, peak_bytes)
+
+
+def judge(peer: Timing, ours: Timing, target: float | None = None) -> Peer:
+    """Return a peer's timing with our speed-up, and whether it is what we aim at."""
+    speedup = ratio(peer.seconds, ours.seconds)
+    return Peer(peer, speedup, target, None if target is None else speedup.median >= target)
 
 
 def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Ratio:
@@ -337,11 +371,6 @@ def _time(run: Run, calls: int, setup: Run | None, clock: Clock) -> float:
     finally:
         if enabled:
             gc.enable()
-
-
-def _judge(peer: Timing, ours: Timing, target: float | None) -> Peer:
-    speedup = ratio(peer.seconds, ours.seconds)
-    return Peer(peer, speedup, target, None if target is None else speedup.median >= target)
 
 
 def _peak_bytes(run: Run, setup: Run | None) -> int | None:

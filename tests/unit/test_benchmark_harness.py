@@ -120,6 +120,33 @@ def test_speedup_is_the_peers_time_over_ours(stage: Stage, peer: float, speedup:
     assert result.peers[1].met is None
 
 
+def test_several_of_ours_take_turns_with_the_same_peers(stage: Stage) -> None:
+    ours = {"a": stage.contender("a", 1.0), "b": stage.contender("b", 2.0)}
+    peers = {"c": stage.contender("c", 8.0)}
+    found = harness.contest(
+        ours, peers, work=4, unit="rows", targets={"c": 5.0}, repeats=2, warmups=0, clock=stage.clock
+    )
+    assert "".join(stage.diary) == "abc" + "bca"
+    assert [(case.name, case.ours.name, case.ours.rate) for case in found] == [("a", "dimly", 4.0), ("b", "dimly", 2.0)]
+    assert [(case.peers[0].speedup.median, case.peers[0].met) for case in found] == [(8.0, True), (4.0, False)]
+
+
+def test_a_slow_peer_may_do_a_share_of_the_work(stage: Stage) -> None:
+    result = harness.compare(
+        "case",
+        stage.contender("ours", 2.0),
+        {"peer": stage.contender("peer", 3.0)},
+        work=100,
+        unit="rows",
+        shares={"peer": 10},
+        repeats=3,
+        clock=stage.clock,
+    )
+    assert result.peers[0].timing.seconds == (30.0,) * 3
+    assert result.peers[0].timing.rate == 100 / 30
+    assert result.peers[0].speedup.median == 15.0
+
+
 def test_ratios_are_taken_within_a_round() -> None:
     # The whole machine slows down tenfold; within each round the ratio stays 2.
     assert harness.ratio([2.0, 20.0, 200.0], [1.0, 10.0, 100.0]) == harness.Ratio(2.0, 2.0, 2.0, 0.75)
@@ -183,9 +210,11 @@ def test_peak_memory_sees_a_large_allocation_where_the_system_can_tell() -> None
         ({"peers": {}}, "peers must name"),
         ({"peers": {"dimly": lambda: None}}, "peers must name"),
         ({"targets": {"nobody": 2.0}}, r"targets must name peers, got \['nobody'\]"),
-        ({"work": 0}, "must be >= 1, got 0, 9 and 1"),
-        ({"repeats": 0}, "must be >= 1, got 1, 0 and 1"),
-        ({"warmups": 0}, "must be >= 1, got 1, 9 and 0"),
+        ({"shares": {"nobody": 2}}, r"shares must name peers, got \['nobody'\]"),
+        ({"work": 0}, r"got 0, 9, \[\] and 1"),
+        ({"repeats": 0}, r"got 1, 0, \[\] and 1"),
+        ({"shares": {"peer": 0}}, r"got 1, 9, \[0\] and 1"),
+        ({"warmups": -1}, r"got 1, 9, \[\] and -1"),
     ],
 )
 def test_bad_calls_are_refused(change: dict[str, object], text: str) -> None:
