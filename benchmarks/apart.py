@@ -1,7 +1,7 @@
 """Publishing in a process of its own, which says how long it took and how much memory it needed.
 
-What an earlier call left behind in this process would blur the peak: ``python -m benchmarks.apart SOURCE K`` publishes
-into a new folder beside the source and prints seconds and bytes, of publishing alone.
+What an earlier call left behind in this process would blur the peak: ``python -m benchmarks.apart SOURCE K MEMORY``
+publishes into a new folder beside the source and prints seconds and bytes, of publishing alone.
 """
 
 import resource
@@ -21,7 +21,6 @@ from dimly.api import publish_table
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
-MEMORY = 1 << 30
 THREADS = 2
 CHUNK = 1 << 20
 
@@ -33,9 +32,9 @@ class Spent(NamedTuple):
     peak_bytes: int
 
 
-def publish_apart(source: Path, k: int) -> Spent:
-    """Publish a long table (person, item) in a new process."""
-    command = [sys.executable, "-m", "benchmarks.apart", str(source), str(k)]
+def publish_apart(source: Path, k: int, *, memory: int) -> Spent:
+    """Publish a long table (person, item) in a new process that may use so many bytes."""
+    command = [sys.executable, "-m", "benchmarks.apart", str(source), str(k), str(memory)]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], check=True, stdout=subprocess.PIPE, text=True)
     seconds, peak = done.stdout.split()
     return Spent(float(seconds), int(peak))
@@ -57,21 +56,22 @@ def write_people(path: Path, n_users: int, *, n_attributes: int, weight: int) ->
 
 def main(arguments: Sequence[str]) -> None:
     source, plan = Path(arguments[0]), Plan.of("counting+laplace", Budget(1.0), k=int(arguments[1]))
+    memory = int(arguments[2])
     with tempfile.TemporaryDirectory(dir=source.parent) as name:
         folder = Path(name)
         write_people(folder / "few.parquet", 1_000, n_attributes=1_000, weight=5)
-        _publish(folder / "few.parquet", plan, folder / "warm")
+        _publish(folder / "few.parquet", plan, folder / "warm", memory)
         # What is resident now is Python, its libraries and compiled kernels: the same at every size.
         before = _resident()
         start = time.perf_counter()
-        _publish(source, plan, folder / "release")
+        _publish(source, plan, folder / "release", memory)
         seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     print(seconds, max(0, peak - before))
 
 
-def _publish(source: Path, plan: Plan, out: Path) -> None:
-    publish_table(source, plan, user="person", attribute="item", out=out, memory=MEMORY, threads=THREADS)
+def _publish(source: Path, plan: Plan, out: Path, memory: int) -> None:
+    publish_table(source, plan, user="person", attribute="item", out=out, memory=memory, threads=THREADS)
 
 
 def _resident() -> int:

@@ -39,6 +39,7 @@ class Cell(NamedTuple):
 
     @property
     def dense_fits(self) -> bool:
+        """Whether a dense P may be made."""
         return self.d * self.k <= LARGEST_DENSE
 
     def __str__(self) -> str:
