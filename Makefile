@@ -35,8 +35,9 @@ lint: .venv/dev  ## ruff, mypy --strict, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/dev ## every benchmark, each a ratio to a peer in the same run
+bench: .venv/dev ## every benchmark, each a ratio to a peer in the same run; renews docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.report
 
 bench-quick: .venv/dev ## the same in under three minutes
 	$(BIN)/python -m benchmarks --quick

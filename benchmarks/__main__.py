@@ -97,6 +97,10 @@ def tabulate(name: str, results: Sequence[harness.Result]) -> Table:
     for header in ("case", "unit/s", "ours", "peer", "peer's", "speed-up", "interval", "target"):
         numeric = header in ("ours", "peer's", "speed-up", "interval")
         table.add_column(header, justify="right" if numeric else "left")
+    peaks = any(result.ours.peak_bytes for result in results)
+    if peaks:
+        table.add_column("peak, MiB", justify="right")
+        table.add_column("peer's", justify="right")
     for result in results:
         for peer in result.peers:
             first = peer is result.peers[0]
@@ -109,6 +113,7 @@ def tabulate(name: str, results: Sequence[harness.Result]) -> Table:
                 f"{peer.speedup.median:.2f}×",
                 f"{peer.speedup.low:.2f}–{peer.speedup.high:.2f} ({peer.speedup.coverage:.0%})",
                 "" if peer.target is None else f"≥ {peer.target:g}× {'met' if peer.met else 'missed'}",
+                *((harness.mib(result.ours.peak_bytes), harness.mib(peer.timing.peak_bytes)) if peaks else ()),
                 end_section=peer is result.peers[-1],
             )
     return table

@@ -294,6 +294,11 @@ def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Ratio:
     return Ratio(statistics.median(ratios), ratios[r - 1], ratios[n - r], coverages[r - 1])
 
 
+def mib(count: int | None) -> str:
+    """Return bytes as mebibytes for a table; a dash where nothing was measured."""
+    return "–" if count is None else f"{count / 2**20:,.0f}"
+
+
 def pin_threads() -> None:
     """Allow one thread to every numerical library; must come before NumPy is imported.
 
