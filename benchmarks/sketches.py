@@ -20,6 +20,8 @@ SPARSE = "SparseRandomProjection + normals"
 GAUSSIAN = "GaussianRandomProjection + normals"
 HASHER = "FeatureHasher + normals"
 TARGETS = {SPARSE: 4.0, GAUSSIAN: 12.0, HASHER: 12.0}
+BLOCKS = 8
+"""Entries in a row of P of the families that have several."""
 LARGEST_DENSE = 30_000_000
 """Entries of a dense P: beyond, nobody's fits in the memory of a small machine."""
 QUICK_FAMILIES = ("counting", "hashing", "sparse", "sign")
@@ -90,10 +92,12 @@ def _contest(cell: Cell, families: Sequence[str], *, repeats: int) -> tuple[Resu
 
 
 def _plan(family: str, cell: Cell) -> Plan:
-    dense_gaussian = family == "gaussian"  # its sensitivity has a bound in the Euclidean norm alone
-    budget = Budget(1.0, 1e-6) if dense_gaussian else Budget(1.0)
-    noise = "gaussian" if dense_gaussian else "laplace"
-    return Plan.of(f"{family}+{noise}", budget, k=cell.k, n_attributes=cell.d)
+    # One attribute moves all k numbers of a dense sketch: its noise is Gaussian, by the Euclidean norm.
+    dense = FAMILIES[family].layout == "dense"
+    budget, noise = (Budget(1.0, 1e-6), "gaussian") if dense else (Budget(1.0), "laplace")
+    return Plan.of(
+        f"{family}+{noise}", budget, k=cell.k, blocks=BLOCKS if FAMILIES[family].has_blocks else 1, n_attributes=cell.d
+    )
 
 
 def _ours(plan: Plan, table: Any, cell: Cell) -> Run:
