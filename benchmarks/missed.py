@@ -20,8 +20,8 @@ REASONS = (
         "noise",
         "gaussian, σ = 1,000 steps",
         "NumPy",
-        "The table has 26,433 weights: for 9 % of the samples the first 16 random bits do not decide, against 0.06 % with "
-        "a sketch's table, and those are searched one by one. Sketches need no such scale; noise on distances does.",
+        "The table has 26,433 weights: for 9 % of the samples the first 16 random bits do not decide, against 0.06 % "
+        "with a table of counting, and those are searched one by one.",
     ),
     Reason(
         "randomized-response",
@@ -69,8 +69,8 @@ REASONS = (
         "sketch",
         "",
         "GaussianRandomProjection",
-        "With few attributes to a person the dense product is cheap, and what is left is drawing n × k numbers: most of "
-        "our time and of the peer's, where ours is some five times as fast.",
+        "With few attributes to a person the dense product is cheap, and what is left is drawing n × k numbers: most "
+        "of our time and of the peer's, where ours is some five times as fast.",
     ),
     Reason(
         "tables",
