@@ -28,9 +28,9 @@ def neighbor_graph(quick: bool) -> Iterator[Result]:
     """Find the ten nearest of everybody at k = 256, against FAISS's flat index and scikit-learn's brute force.
 
     Everyone gets all cores. The peers find neighbors; ours also estimates each distance, with an interval. At 100,000
-    people the peers take minutes: they run once there, warmed up by a small graph, and three times at 20,000.
+    people the peers take minutes: they run once there, warmed up by a small graph, and three times at 10,000.
     """
-    n_users = 5_000 if quick else 20_000
+    n_users = 5_000 if quick else 10_000
     yield _graph(n_users, denoise=False, repeats=3)
     yield _graph(n_users, denoise=True, repeats=3)
     if not quick:
@@ -76,7 +76,7 @@ def _graph(n_users: int, *, denoise: bool, repeats: int, warmups: int = 1, k: in
 @benchmark("neighbor-query")
 def neighbor_query(quick: bool) -> Iterator[Result]:
     """Find the ten nearest of one at k = 64, against decoding the release with as many threads."""
-    n_users, k = (200_000, 64) if quick else (10_000_000, 64)
+    n_users, k = (200_000, 64) if quick else (5_000_000, 64)
     plan = Plan.of("counting+laplace", Budget(1.0), k=k, seed=bytes(32))
     with tempfile.TemporaryDirectory() as name:
         path = _write_release(Path(name) / "release", plan, k, n_users)

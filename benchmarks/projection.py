@@ -35,7 +35,7 @@ def project(quick: bool) -> Iterator[Result]:
     takes larger batches, because it transposes P for each.
     """
     for family in ("counting", "hashing", "sparse", "sign"):
-        yield _project(family, 20_000 if quick else 100_000, repeats=5 if quick else 9)
+        yield _project(family, 20_000 if quick else 100_000, repeats=3 if quick else 5)
 
 
 @benchmark("derivation")
@@ -46,7 +46,7 @@ def derive(quick: bool) -> Iterator[Result]:
     of attributes beforehand, and gives an attribute another row if there are more of them.
     """
     for family in ("counting", "hashing", "sparse", "sign", "gaussian"):
-        yield _derive(family, repeats=5 if quick else 9)
+        yield _derive(family, repeats=3 if quick else 7)
 
 
 def _project(family: str, n_users: int, *, repeats: int) -> Result:

@@ -14,7 +14,7 @@ from benchmarks.growth import AXES, exponent
 from benchmarks.harness import RESULTS, Peer, Report, Result, mib
 from benchmarks.missed import reason_for
 from benchmarks.sketches import GAUSSIAN, HASHER, SPARSE
-from dimly.lab.charts import Axis, Chart, Line, looks_of, save
+from dimly.lab.charts import SEGMENTS, Axis, Chart, Line, Look, looks_of, save
 from dimly.planner.paper import PAPER
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -26,6 +26,8 @@ TENTH = 0.1
 """Of the paper's error, at ε = 1."""
 TESTED = ("duckdb", "faiss-cpu", "numba", "numpy", "opendp", "pyarrow", "randomgen", "scikit-learn", "scipy")
 AXIS_NAMES = {"n": "people n", "d": "attributes d", "weight": "weight (rows of a person)", "k": "sketch dimension k"}
+DRAWN = ("counting", "sparse", "sign", "gaussian", SPARSE, GAUSSIAN, HASHER)
+"""In the figure of sketches: one family of each kind of P, and the peers."""
 
 Cells = Sequence[accuracy.Cell]
 
@@ -219,28 +221,29 @@ def accuracy_table(_report: Report, cells: Cells) -> str:
 
 
 def sketch_chart(report: Report) -> Chart | None:
-    """Return people a second against d, of each family and peer, at weight 100 and k = 256."""
-    points: dict[str, list[tuple[float, float]]] = {}
+    """Return people a second against d, at weight 100 and k = 256."""
+    points: dict[str, dict[float, float]] = {name: {} for name in DRAWN}
     for result in report.benchmarks.get("sketch", ()):
         sizes = result.parameters
         if (sizes["ones_per_user"], sizes["k"]) == (100, 256):
-            d = float(sizes["n_attributes"])
-            points.setdefault(result.name.partition(",")[0], []).append((d, result.ours.rate))
-            for peer in result.peers:
-                line = points.setdefault(peer.timing.name, [])
-                if d not in dict(line):
-                    line.append((d, peer.timing.rate))
-    looks = looks_of(list(points))
+            timings = {result.name.partition(",")[0]: result.ours}
+            timings |= {peer.timing.name: peer.timing for peer in result.peers}
+            for name in timings.keys() & points.keys():
+                points[name][float(sizes["n_attributes"])] = timings[name].rate
     lines = []
-    for name, found in points.items():
-        x, y = zip(*sorted(found), strict=True)
-        look = looks[name]._replace(dashes="--" if name in (SPARSE, GAUSSIAN, HASHER) else "-")
-        lines.append(Line(name, x, y, look))
+    for (name, found), look in zip(points.items(), SEGMENTS, strict=False):
+        x = sorted(found)
+        dashes = "--" if name in (SPARSE, GAUSSIAN, HASHER) else "-"
+        lines += [Line(name, x, [found[d] for d in x], look._replace(dashes=dashes))] if x else []
     if not lines:
         return None
-    note = "Weight 100, k = 256, one core. Dashed: peers."
+    rates = [rate for line in lines for rate in line.y]
     return Chart(
-        "Sketches a second against d", Axis("attributes d", "log"), Axis("people a second", "log"), lines, note
+        "Sketches a second against d",
+        Axis("attributes d", "log"),
+        Axis("people a second", "log", (min(rates) / 12, 1.5 * max(rates))),  # room for the legend
+        lines,
+        "Weight 100, k = 256, one core. Dashed: peers. Other families are in the table.",
     )
 
 
@@ -259,9 +262,7 @@ def growth_chart(report: Report, what: str) -> Chart | None:
     if not lines:
         return None
     widest = max(max(line.x) for line in lines)
-    lines.append(
-        Line("linear", [1.0, widest], [1.0, widest], looks["n"]._replace(color="#666666", marker="", dashes=":"))
-    )
+    lines.append(Line("linear", [1.0, widest], [1.0, widest], Look("#666666", dashes=":")))
     unit = "time" if what == "time" else "peak of memory"
     return Chart(
         f"Publishing: {unit} against size",
