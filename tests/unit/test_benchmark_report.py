@@ -114,15 +114,26 @@ def test_what_is_missed_is_said_with_by_how_much_and_why() -> None:
     assert report.missed_list(met, []) == "Every target is met.\n"
 
 
+def test_a_miss_whose_interval_reaches_the_target_says_so() -> None:
+    ours = harness.timing("dimly", [1.0, 1.0, 1.0], work=1)
+    peer = harness.judge(harness.timing("NumPy", [4.8, 4.9, 5.1], work=1), ours, 5.0)
+    case = replace(result("laplace", 1.0, {"NumPy": 1.0}), peers=(peer,))
+    assert report.missed_list(stored(noise=(case,)), []).endswith("(laplace). The interval reaches the target.\n")
+
+
 def test_the_first_reason_that_fits_is_given() -> None:
-    assert missed.reason_for("sketch", "sign, d", SPARSE) != missed.reason_for("sketch", "sign, d", GAUSSIAN)
-    assert missed.reason_for("sketch", "counting, d", SPARSE) != missed.reason_for("sketch", "sparse, d", SPARSE)
+    center, few = "d = 10,000, weight 100, k = 256", "d = 10,000, weight 10, k = 256"
+    reasons = {
+        (family, sizes, peer): missed.reason_for("sketch", f"{family}, {sizes}", peer)
+        for family in FAMILY_NAMES
+        for sizes in (center, few)
+        for peer in (SPARSE, GAUSSIAN, HASHER)
+    }
+    assert None not in reasons.values()
+    assert len({reasons["counting", center, peer] for peer in (SPARSE, GAUSSIAN, HASHER)}) == 3
+    assert reasons["counting", few, SPARSE] == reasons["sparse", few, HASHER] != reasons["sparse", center, HASHER]
+    assert reasons["sign", few, SPARSE] == reasons["gaussian", center, SPARSE] != reasons["counting", center, SPARSE]
     assert missed.reason_for("nothing", "", "") is None
-
-
-def test_reasons_name_families_that_there_are() -> None:
-    families = {reason.case for reason in missed.REASONS if reason.benchmark == "sketch" and reason.case}
-    assert families <= set(FAMILY_NAMES)
 
 
 def test_the_grid_marks_what_is_missed_and_what_was_left_out() -> None:
