@@ -56,8 +56,8 @@ REASONS = (
         "sketch",
         FEW_ATTRIBUTES,
         "",
-        "With ten attributes to a person most of our time goes into drawing k numbers of noise, and so does half of "
-        "the peer's, where ours is some five times as fast.",
+        "With ten attributes to a person much of the time, ours and the peer's, goes into drawing k numbers of noise, "
+        "where ours is some five times as fast.",
     ),
     Reason(
         "sketch",
@@ -83,7 +83,8 @@ REASONS = (
         "sketch",
         "",
         "FeatureHasher",
-        "With long sketches both spend their time on k numbers of noise, where ours is some five times as fast.",
+        "With long sketches half of our time and much of the peer's goes into drawing k numbers of noise, where ours "
+        "is some five times as fast.",
     ),
     Reason(
         "tables",
