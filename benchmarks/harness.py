@@ -234,22 +234,20 @@ def contest(
         )
 
     contenders = {**ours, **peers}
-    calls = {}
-    for key, run in contenders.items():
-        once = [_time(run, 1, setup, clock) for _ in range(warmups)]
-        calls[key] = 1 if setup or not once or once[-1] <= 0 else max(1, math.ceil(shortest / once[-1]))
-
-    order = list(contenders)
-    seconds: dict[str, list[float]] = {key: [] for key in order}
-    for turn in range(repeats):
-        first = turn % len(order)
-        for key in order[first:] + order[:first]:
-            seconds[key].append(_time(contenders[key], calls[key], setup, clock) * shares.get(key, 1))
-
-    timings = {}
-    for key, run in contenders.items():
-        peak = _peak_bytes(run, setup) if memory else None
-        timings[key] = timing(OURS if key in ours else key, seconds[key], work=work, calls=calls[key], peak_bytes=peak)
+    # Collecting garbage before each run looks through what the contenders make, and not again through a million objects
+    # of every library.
+    gc.freeze()
+    try:
+        calls, seconds = _rounds(
+            contenders, shares=shares, repeats=repeats, warmups=warmups, setup=setup, shortest=shortest, clock=clock
+        )
+        peaks = {key: _peak_bytes(run, setup) if memory else None for key, run in contenders.items()}
+    finally:
+        gc.unfreeze()
+    timings = {
+        key: timing(OURS if key in ours else key, seconds[key], work=work, calls=calls[key], peak_bytes=peaks[key])
+        for key in contenders
+    }
     return tuple(
         Result(
             name=name,
@@ -359,6 +357,30 @@ def describe_source() -> Source:
 def describe_now() -> str:
     """Return the time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _rounds(
+    contenders: Mapping[str, Run],
+    *,
+    shares: Mapping[str, int],
+    repeats: int,
+    warmups: int,
+    setup: Run | None,
+    shortest: float,
+    clock: Clock,
+) -> tuple[dict[str, int], dict[str, list[float]]]:
+    """Return how many calls a timed run of each has, and the seconds of one call in each round."""
+    calls = {}
+    for key, run in contenders.items():
+        once = [_time(run, 1, setup, clock) for _ in range(warmups)]
+        calls[key] = 1 if setup or not once or once[-1] <= 0 else max(1, math.ceil(shortest / once[-1]))
+    order = list(contenders)
+    seconds: dict[str, list[float]] = {key: [] for key in order}
+    for turn in range(repeats):
+        first = turn % len(order)
+        for key in order[first:] + order[:first]:
+            seconds[key].append(_time(contenders[key], calls[key], setup, clock) * shares.get(key, 1))
+    return calls, seconds
 
 
 def _time(run: Run, calls: int, setup: Run | None, clock: Clock) -> float:

@@ -190,9 +190,11 @@ def test_garbage_collector_is_off_while_timing_and_back_on_even_after_an_error(s
         raise KeyError
 
     assert gc.isenabled()
+    frozen = gc.get_freeze_count()
     with pytest.raises(KeyError):
         harness.compare("case", fail, {"peer": fail}, work=1, unit="rows", clock=stage.clock)
     assert gc.isenabled()
+    assert gc.get_freeze_count() <= frozen
 
 
 def test_peak_memory_sees_a_large_allocation_where_the_system_can_tell() -> None:
