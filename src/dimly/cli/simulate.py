@@ -30,7 +30,7 @@ def simulate(
     groups: Annotated[int, typer.Option(help="How many groups with tastes of their own.", rich_help_panel=_PEOPLE)] = 8,
     taste: Annotated[
         float, typer.Option(help="How much likelier a group's favorites are; 1: no groups.", rich_help_panel=_PEOPLE)
-    ] = 8.0,
+    ] = 60.0,
     overlap: Annotated[
         float, typer.Option(help="Part of the favorites that all groups share, 0 to 1.", rich_help_panel=_PEOPLE)
     ] = 0.0,
