@@ -90,7 +90,8 @@ class Public:
 class Published:
     """What publishing did, or would do: nothing here depends on private rows but ``diagnostics``."""
 
-    path: Path | None
+    path: Path | str | None
+    """Where it is: a folder, or an address of another file system; None after a dry run."""
     n_users: int
     bytes: int
     cost: Cost | None
@@ -185,6 +186,7 @@ def publish_by(
     progress: Progress,
     overwrite: bool = False,
     base: Base | None = None,
+    writing: Callable[[], ReleaseWriter] | None = None,
 ) -> Published:
     """Publish a table into a folder, by any engine; see :func:`publish_folder`.
 
@@ -194,8 +196,11 @@ def publish_by(
         Makes the engine, given the writer whose file system it may use.
     opening, plan, out, public, charging, progress, overwrite, base
         As there.
+    writing : callable, optional
+        Makes another writer, for a release that ends elsewhere than in a folder of this machine.
     """
-    with ReleaseWriter(out, plan, overwrite=overwrite) as writer, charged(charging, plan, base, writer) as charge:
+    made = ReleaseWriter(out, plan, overwrite=overwrite) if writing is None else writing()
+    with made as writer, charged(charging, plan, base, writer) as charge:
         with opening() as table:
             _claim(table, charge, public, base)
             writer.user_type = table.user_type

@@ -109,6 +109,26 @@ def write_part(folder: Path, index: int, users: pa.Array, values: NDArray[Any], 
     Parameters
     ----------
     folder : Path
+    index, users, values, plan
+        As :func:`encode_part` takes them.
+
+    Raises
+    ------
+    ReleaseError
+        If the values do not fit the plan.
+    OSError
+        If the disk is full, or the file exists.
+    """
+    record, content = encode_part(index, users, values, plan)
+    write_synced(folder / record.path, content)
+    return record
+
+
+def encode_part(index: int, users: pa.Array, values: NDArray[Any], plan: Plan) -> tuple[FileRecord, pa.Buffer]:
+    """Return what the file of part ``index`` holds, and what the manifest says of it.
+
+    Parameters
+    ----------
     index : int
     users : Array
         Of the release's type; see :func:`as_user_column`.
@@ -121,8 +141,6 @@ def write_part(folder: Path, index: int, users: pa.Array, values: NDArray[Any], 
     ------
     ReleaseError
         If the values do not fit the plan.
-    OSError
-        If the disk is full, or the file exists.
     """
     sketches = _as_sketch_column(values, plan, len(users))
     user_type: UserType = "int64" if pa.types.is_integer(users.type) else "text"
@@ -136,7 +154,7 @@ def write_part(folder: Path, index: int, users: pa.Array, values: NDArray[Any], 
     buffer = _encoded(
         schema, [table], encoding, compression, rows_per_group=layout_of(plan).users_per_group, statistics=["user"]
     )
-    return _write_file(folder, part_path(index), buffer, len(users))
+    return _record(part_path(index), buffer, len(users)), buffer
 
 
 def write_attributes(folder: Path, attributes: Iterable[str]) -> FileRecord:
@@ -332,6 +350,10 @@ def _encoded(
 
 def _write_file(folder: Path, path: str, buffer: pa.Buffer, rows: int) -> FileRecord:
     write_synced(folder / path, buffer)
+    return _record(path, buffer, rows)
+
+
+def _record(path: str, buffer: pa.Buffer, rows: int) -> FileRecord:
     return FileRecord(path=path, bytes=buffer.size, sha256=hashlib.sha256(buffer).hexdigest(), rows=rows)
 
 

@@ -138,9 +138,13 @@ class ReleaseWriter:
             raise ValueError("parts are adopted before sealing, and after user_type is set.")
         self._begin(part.index, _Part(part.record.rows, part.first, part.last, part.after))
         with disk_errors(self.target):
-            (part.folder / part.record.path).rename(self._folder / part.record.path)
+            self._take(part)
         with self._lock:
             self._records[part.record.path] = part.record
+
+    def _take(self, part: WrittenPart) -> None:
+        """Have a part's file among those of the release."""
+        (part.folder / part.record.path).rename(self._folder / part.record.path)
 
     def _begin(self, index: int, part: _Part) -> None:
         with self._lock:

@@ -6,9 +6,10 @@ the budget again.
 
 import contextlib
 import os
+import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 from urllib.parse import unquote, urlsplit
@@ -29,10 +30,12 @@ from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.staging import full_disk
 from dimly.release.writer import ReleaseWriter
 from dimly.spark.frames import asked, check_frame, frame_of, mapped
+from dimly.spark.hadoop import HadoopFolder, is_address
 from dimly.spark.placing import n_tasks
 from dimly.spark.reading import PlacePeople, PlaceRows
+from dimly.spark.remote import RemoteWriter
 from dimly.spark.table import SparkTable, open_frame, spark_type
-from dimly.spark.writing import WRITTEN, WriteParts
+from dimly.spark.writing import WRITTEN, SendParts, WriteParts
 
 _OF_FILES = ("table", "query", "delimiter", "quote", "escape", "encoding")
 _OF_ONE_MACHINE = ("memory", "threads", "temp")
@@ -45,7 +48,7 @@ def publish(frame: Any, plan: Plan, *, dry_run: Literal[True], **options: Unpack
 @overload
 def publish(
     frame: Any, plan: Plan, *, dry_run: Literal[False] = False, **options: Unpack[PublishOptions]
-) -> Release: ...
+) -> Release | Published: ...
 
 
 def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[PublishOptions]) -> Release | Published:
@@ -66,12 +69,14 @@ def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[
     **options
         Those of :func:`dimly.publish`, but for the ones about reading files and matrices and those about the resources
         of one machine. ``out`` is a path, or a ``file:`` address, that the driver and all workers see as the same
-        folder. ``roster`` may be a DataFrame, too.
+        folder; or the address of a new folder in any file system that Spark can write to, such as ``hdfs://…``.
+        ``roster`` may be a DataFrame, too.
 
     Returns
     -------
     Release
-        Opened at ``out``. After a dry run a :class:`Published`.
+        Opened at ``out``. After a dry run, and where ``out`` is an address, a :class:`Published`: copy the folder to
+        this machine to open it.
 
     Raises
     ------
@@ -87,7 +92,7 @@ def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[
     published = publish_frame(frame, plan, dry_run=dry_run, **options)
     for text in published.warnings:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
-    return published if published.path is None else open_release(published.path)
+    return open_release(published.path) if isinstance(published.path, Path) else published
 
 
 def publish_frame(
@@ -98,6 +103,34 @@ def publish_frame(
     ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
     """
     check_frame(frame, "frame")
+    out = arguments.get("out")
+    if out is None or not is_address(out):
+        return _publish(frame, plan, words, arguments)
+    for name in ("overwrite", "append", "update"):
+        if arguments.get(name):
+            raise ParameterError(
+                f"{name} must be left out where out is an address: releases elsewhere are only made anew."
+            )
+    folder = HadoopFolder(frame.sparkSession, os.fspath(out))
+    if arguments.get("dry_run"):
+        folder.check()
+        return _publish(frame, plan, words, arguments | {"out": None})
+    with tempfile.TemporaryDirectory() as local:
+        there = Path(local) / "release"
+        published = _publish(
+            frame, plan, words, arguments | {"out": there}, writing=lambda: RemoteWriter(folder, there, plan)
+        )
+    return replace(published, path=folder.address)
+
+
+def _publish(
+    frame: Any,
+    plan: Plan,
+    words: Callable[[], WordSource],
+    arguments: dict[str, Any],
+    *,
+    writing: Callable[[], ReleaseWriter] | None = None,
+) -> Published:
     job = Job(plan, arguments | {name: _folder(name, arguments[name]) for name in _FOLDERS if arguments.get(name)})
     job.check_table()
     for name in (*_OF_FILES, *_OF_ONE_MACHINE):
@@ -130,12 +163,13 @@ def publish_frame(
         progress=job.progress,
         overwrite=destination.overwrite,
         base=destination.base,
+        writing=writing,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Publishes a table of a cluster, through a folder that all of its machines see."""
+    """Publishes a table of a cluster, through a folder that all of its machines see, or through Spark's own files."""
 
     plan: Plan
     public: Public
@@ -156,20 +190,35 @@ class SparkEngine:
         places = table.places(self.plan)
         tasks = n_tasks(len(places.firsts))
         rows = self._placed(table, places).repartition(tasks, "place").sortWithinPartitions("place", "u")
+        work: dict[str, Any] = {
+            "plan_json": table.shape.plan_json,
+            "user_type": table.user_type,
+            "n_users": table.n_users,
+            "parts": {place: part for part, place in enumerate(places.places.tolist())},
+            "listed": table.listed,
+            "words": self.words,
+        }
+
+        def begin() -> None:
+            before_noise()
+            self.progress.phase("publishing")
+            self.progress.start(table.n_users)
+
+        if isinstance(self.writer, RemoteWriter):
+            written = self.writer.receive(rows, SendParts(**work), begin)
+        else:
+            written = self._through_folder(rows, work, spark_type(table.user_type), begin)
+        for part in written:
+            parts.adopt_part(part)
+            self.progress.advance(part.record.rows)
+
+    def _through_folder(
+        self, rows: Any, work: dict[str, Any], user: str, before_noise: Callable[[], None]
+    ) -> list[WrittenPart]:
+        """Have the workers write to a folder that they all see; return the parts of the attempts that count."""
         attempts = self.writer.make_scratch("attempts")
-        work = WriteParts(
-            table.shape.plan_json,
-            table.user_type,
-            table.n_users,
-            {place: part for part, place in enumerate(places.places.tolist())},
-            table.listed,
-            str(attempts),
-            self.words,
-        )
-        written = mapped(rows, work, WRITTEN.format(spark_type(table.user_type)))
+        written = mapped(rows, WriteParts(**work, folder=str(attempts)), WRITTEN.format(user))
         before_noise()
-        self.progress.phase("publishing")
-        self.progress.start(table.n_users)
         try:
             records = asked(written.collect, "publishing")
             if any(record.full for record in records):
@@ -179,9 +228,7 @@ class SparkEngine:
             with contextlib.suppress(OSError):
                 attempts.rename(attempts.with_name("abandoned"))
             raise
-        for record in records:
-            parts.adopt_part(_written_part(record, attempts))
-            self.progress.advance(record.rows)
+        return [_written_part(record, attempts) for record in records]
 
     def _placed(self, table: SparkTable, places: Any) -> Any:
         """Return all rows with the places of their people; people without attributes have one, too."""
@@ -214,13 +261,14 @@ class SparkEngine:
 
 def _folder(name: str, given: Any) -> Path:
     """Return a path that was given as one, or as an address of the file system."""
-    address = urlsplit(os.fspath(given)) if "://" in os.fspath(given) or os.fspath(given).startswith("file:") else None
-    if address is None:
+    text = os.fspath(given)
+    if not text.startswith("file:") and not is_address(text):
         return Path(given)
+    address = urlsplit(text)
     if address.scheme != "file" or address.netloc not in ("", "localhost"):
         raise ParameterError(
             f"{name} must be a folder that the driver and all workers see, got an address of {address.scheme!r}. "
-            "Publish to a mounted file system and copy the folder."
+            "Copy the release to a mounted file system."
         )
     return Path(unquote(address.path))
 

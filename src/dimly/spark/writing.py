@@ -5,12 +5,14 @@ and writes under a name that nobody else has; only the names that arrive at the 
 """
 
 import errno
+import json
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +27,7 @@ from dimly.errors import DataError
 from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
 from dimly.release.layout import PARTS_FOLDER, UserType, layout_of
-from dimly.release.parts import FileRecord, as_user_column, users_after, write_part
+from dimly.release.parts import FileRecord, WrittenPart, as_user_column, encode_part, users_after, write_part
 from dimly.spark.frames import Batches
 from dimly.spark.reading import parsed
 
@@ -33,13 +35,16 @@ _FILE = "part int, attempt string, bytes bigint, sha256 string, rows bigint"
 WRITTEN = f"{_FILE}, first {{0}}, last {{0}}, after bigint, full boolean"
 """What is known of a part that was written, or that the disk is full; ids are of the release's type."""
 
+MARK: Final = b"PAR1"
+"""How every Parquet file ends."""
+
 _MOST_ROWS = 1 << 20
 _CHANGED = "the table must stay as it is while it is read, and did not: it was computed twice. Write it to files first."
 
 
 @dataclass(frozen=True)
-class WriteParts:
-    """Perturbs sorted rows of whole people and writes their parts.
+class PerturbParts(ABC):
+    """Perturbs sorted rows of whole people and hands over their parts.
 
     Attributes
     ----------
@@ -51,8 +56,6 @@ class WriteParts:
         Number of the part by its place.
     listed : bool
         Whether only those are published who have a row without an attribute: a roster was given.
-    folder : str
-        Where attempts are written.
     words : callable
         Makes a source of random words for each batch.
     """
@@ -62,7 +65,6 @@ class WriteParts:
     n_users: int
     parts: Mapping[int, int]
     listed: bool
-    folder: str
     words: Callable[[], WordSource]
 
     def __call__(self, batches: Batches) -> Batches:
@@ -129,6 +131,23 @@ class WriteParts:
             raise DataError(_CHANGED)
         yield self._write_one(plan, index, users, values)
 
+    @abstractmethod
+    def _write_one(self, plan: Plan, index: int, users: pa.Array, values: NDArray[Any]) -> pa.RecordBatch:
+        """Hand over one part."""
+
+
+@dataclass(frozen=True)
+class WriteParts(PerturbParts):
+    """Writes parts to a folder that all machines see, and answers with :data:`WRITTEN`.
+
+    Attributes
+    ----------
+    folder : str
+        Where attempts are written.
+    """
+
+    folder: str
+
     def _write_one(self, plan: Plan, index: int, users: pa.Array, values: NDArray[Any]) -> pa.RecordBatch:
         attempt = secrets.token_hex(16)
         folder = Path(self.folder) / attempt
@@ -156,6 +175,59 @@ class WriteParts:
             "full": pa.array([record is None]),
         }
         return pa.RecordBatch.from_pydict(fields)
+
+
+@dataclass(frozen=True)
+class SendParts(PerturbParts):
+    """Answers with the content of each part's file, and then with what is known of it: see :func:`sent`.
+
+    Spark writes one file of each row. Its writer of texts copies bytes as they are, but ends every file with a mark of
+    at least one byte: that of Parquet, which every part ends with anyway.
+    """
+
+    def _write_one(self, plan: Plan, index: int, users: pa.Array, values: NDArray[Any]) -> pa.RecordBatch:
+        from pyspark import TaskContext
+
+        column = as_user_column(users, self.user_type)
+        record, content = encode_part(index, column, values, plan)
+        task = TaskContext.get()
+        known = {
+            **record.model_dump(),
+            "part": index,
+            "first": column[0].as_py(),
+            "last": column[-1].as_py(),
+            "after": users_after(plan, len(column), values.size),
+            "task": [task.stageId(), task.partitionId(), task.attemptNumber()] if task is not None else None,
+        }
+        # In digits, so that no id can hold the mark.
+        rows = [memoryview(content)[: -len(MARK)], json.dumps(known).encode().hex().encode()]
+        return pa.RecordBatch.from_arrays([pa.array(rows, pa.binary()).view(pa.string())], ["value"])
+
+
+@dataclass(frozen=True, slots=True)
+class SentPart:
+    """What is known of a part whose content was handed to Spark.
+
+    Attributes
+    ----------
+    part : WrittenPart
+        Its folder means nothing.
+    stage, partition, attempt : int
+        The attempt at a task of Spark's that made it.
+    """
+
+    part: WrittenPart
+    stage: int
+    partition: int
+    attempt: int
+
+
+def sent(text: str) -> SentPart:
+    """Return what is known of a part, from what :class:`SendParts` says of it."""
+    known = json.loads(bytes.fromhex(text))
+    file = FileRecord(**{name: known[name] for name in FileRecord.model_fields})
+    part = WrittenPart(known["part"], Path(), file, known["first"], known["last"], known["after"])
+    return SentPart(part, *known["task"])
 
 
 def whole_people(batches: Batches, *, most_rows: int | None) -> Iterator[pa.Table]:
