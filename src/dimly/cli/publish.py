@@ -37,7 +37,8 @@ def publish(
     plan: Annotated[Path, typer.Option(metavar="FILE", help="The plan, made by dimly plan.", show_default=False)],
     user: Annotated[str, typer.Option(metavar="COLUMN", help="The column of people's ids.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The release folder to make; not with --append.")
+        # No Path: one would lose a slash of an address.
+        str | None, typer.Option(metavar="DIR", help="The release folder to make; not with --append.")
     ] = None,
     attribute: Annotated[
         str | None,

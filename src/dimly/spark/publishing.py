@@ -106,12 +106,16 @@ def publish_frame(
     out = arguments.get("out")
     if out is None or not is_address(out):
         return _publish(frame, plan, words, arguments)
+    if not isinstance(out, str):
+        raise ParameterError(
+            f"out must be text where it is an address, got a {type(out).__name__}, which loses slashes."
+        )
     for name in ("overwrite", "append", "update"):
         if arguments.get(name):
             raise ParameterError(
                 f"{name} must be left out where out is an address: releases elsewhere are only made anew."
             )
-    folder = HadoopFolder(frame.sparkSession, os.fspath(out))
+    folder = HadoopFolder(frame.sparkSession, out)
     if arguments.get("dry_run"):
         folder.check()
         return _publish(frame, plan, words, arguments | {"out": None})

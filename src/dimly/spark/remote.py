@@ -61,7 +61,7 @@ class RemoteWriter(ReleaseWriter):
         self._remote = folder
         self._hidden = folder.beside(f"{PREFIX}{secrets.token_hex(16)}")
         self._sources: dict[str, str] = {}
-        self._moved: list[str] = []
+        self._moved: list[str] | None = None  # what is at the target without its manifest
         self._content = b""
         self._running: Callable[[], bool] = lambda: False
         super().__init__(local, plan)
@@ -167,12 +167,12 @@ class RemoteWriter(ReleaseWriter):
                 raise DimlyError(f"{self._hidden} cannot be removed: tasks still run. Remove it when they have ended.")
             time.sleep(0.1)
         self._running = lambda: False
-        if self._moved and not self.is_published:
+        if self._moved is not None and not self.is_published:
             for path in self._moved:
                 self._remote.remove(path)
             for folder in (f"{self._remote.address}/{PARTS_FOLDER}", self._remote.address):
                 self._remote.remove_empty(folder)
-        self._moved = []
+        self._moved = None
         self._remote.remove(self._hidden)
         super().discard()
 
@@ -188,8 +188,10 @@ class RemoteWriter(ReleaseWriter):
 
     def _fill(self, folder: str) -> None:
         """Have all files of the release in a folder, the manifest last."""
+        begun: list[str] = []
+        if folder == self._remote.address:
+            self._moved = begun
         self._remote.make(f"{folder}/{PARTS_FOLDER}")
-        begun: list[str] = self._moved if folder == self._remote.address else []
         self._remote.move_all([(source, f"{folder}/{path}") for path, source in self._sources.items()], begun)
         for path in self._records.keys() - self._sources.keys():
             self._remote.put(f"{folder}/{path}", (self._folder / path).read_bytes())

@@ -236,7 +236,7 @@ def test_what_a_call_may_say(frame: Any, tmp_path: Path) -> None:
     refused("delimiter must be left out with Spark: the DataFrame is a table already", delimiter=";")
     refused("memory must be left out with Spark: Spark's own settings say it", memory=1 << 30)
     refused("out must be a folder to make, got none", out=None)
-    refused("out must be a folder that the driver and all workers see, got an address of 's3a'", out="s3a://bucket/out")
+    refused("out must be of a file system that Spark can write to, and no:/out is not", out="no:/out")
     refused("append must be a folder that the driver", out=None, append="file://elsewhere/out")
     refused("user must name the column", user=None)
     refused("attribute must be a column of the table, got 'nothing'", attribute="nothing")

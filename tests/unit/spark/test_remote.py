@@ -1,24 +1,34 @@
 """Releases in a file system of Spark's own: whole or not there, whatever fails."""
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from tests.cli.lines import run
 from tests.engines.engine import carried, silence
 from tests.engines.tables import check, holdings, plan_for
 from tests.folders import small_parts
+from tests.plans import plan_of
 from tests.spark import spark, uses_spark
 from tests.unit.spark.test_publishing import in_worker
 
 import dimly
 from dimly.curator.ledger import Ledger
+from dimly.curator.publishing_tables import Published
 from dimly.errors import DataError, DimlyError, ParameterError, PrivacyWarning
 from dimly.release.layout import MANIFEST
+from dimly.release.parts import WrittenPart, encode_part
+from dimly.release.sketches import published_layout
 from dimly.spark import hadoop, placing, remote
 from dimly.spark.hadoop import HadoopFolder, is_address
 from dimly.spark.publishing import publish, publish_frame
+from dimly.spark.remote import RemoteWriter
 from dimly.spark.writing import SentPart
 
 __all__ = ["small_parts", "spark"]  # fixtures
@@ -96,7 +106,7 @@ def test_secret_noise_a_list_and_the_rows_of_p_verify(spark: Any, place: str, tm
     frame = spark.createDataFrame([("PAR1", "tea"), ("ö", "jam")], "person string, page string")
     with pytest.warns(PrivacyWarning):
         published = publish(frame, plan, vocabulary=["jam", "tea"], out=f"{place}/a", **LONG)
-    assert isinstance(published, dimly.curator.Published)
+    assert isinstance(published, Published)
     release = dimly.open_release(fetched(spark, f"{place}/a", tmp_path), verify=True)
     assert release.private
     assert release.users.tolist() == ["PAR1", "ö"]
@@ -151,12 +161,10 @@ def test_a_task_that_the_file_system_failed_is_not_tried_with_other_noise(
         import shutil  # noqa: PLC0415 - on a worker
 
         (hidden,) = (tmp_path / "there").iterdir()
-        folder = hidden / "attempts" / "_temporary" / "0" / "_temporary"
         if attempt == 0:
-            shutil.rmtree(folder)
-            folder.touch()
-        elif folder.is_file():
-            folder.unlink()
+            for folder in (hidden / "attempts" / "_temporary" / "0" / "_temporary").iterdir():
+                shutil.rmtree(folder)
+                folder.touch()
 
     words = in_worker(obstruct_at_first, carried(silence(PLAN)))
     with pytest.raises(DimlyError, match="The file system failed a task"):
@@ -192,59 +200,135 @@ def test_attempts_that_nobody_explains_are_refused(spark: Any, monkeypatch: pyte
             explained(*others)
 
 
-@pytest.mark.parametrize("broken", ["rename_folder", "put", "_move"])
-def test_a_file_system_that_fails_at_the_end_leaves_nothing(
-    frame: Any, place: str, kind: str, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if (broken, kind) == ("rename_folder", "moves"):
-        pytest.skip("nothing is renamed")
-    Ledger.create(tmp_path / "ledger.db").add_dataset("visits", epsilon=3.0)
+@pytest.fixture
+def sealed(spark: Any, place: str, kind: str, tmp_path: Path) -> Iterator[RemoteWriter]:
+    """Return the writer of a sealed release of one part, as Spark would have written it."""
+    plan = plan_of("counting+laplace")
+    with RemoteWriter(HadoopFolder(spark, f"{place}/out"), tmp_path / "local", plan) as writer:
+        assert writer._remote.renames == (kind == "renames")
+        writer.user_type = "int64"
+        values = np.zeros((3, *published_layout(plan, 1)[1][1:]), published_layout(plan, 1)[0])
+        record, content = encode_part(0, pa.array([1, 2, 3]), values, plan)
+        writer._remote.put(f"{writer._hidden}/attempt", content.to_pybytes())
+        writer._sources = {record.path: f"{writer._hidden}/attempt"}
+        writer.adopt_part(WrittenPart(0, Path(), record, 1, 3, None))
+        yield writer
 
+
+WHOLE = ["out", f"out/{MANIFEST}", "out/sketches", "out/sketches/part-000000.parquet"]
+
+
+@pytest.mark.parametrize("broken", ["rename_folder", "put", "_move", "make"])
+def test_a_file_system_that_fails_at_the_end_leaves_nothing(
+    sealed: RemoteWriter, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(self: HadoopFolder, *_: object) -> None:
         raise self._failure("IOException")
 
-    monkeypatch.setattr(HadoopFolder, broken, fail)
-    words = carried(silence(PLAN))
-    with pytest.raises(DimlyError, match=r"out cannot be written: IOException\. Charge 1 stays"):
-        publish_frame(
-            frame, PLAN, out=f"{place}/out", words=words, ledger=tmp_path / "ledger.db", dataset="visits", **LONG
-        )
+    def finish() -> None:
+        sealed.seal(roster="given")
+        sealed.publish()
+
+    if broken == "rename_folder" and not sealed._remote.renames:
+        broken = "put"
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopFolder, broken, fail)
+        with pytest.raises(DimlyError, match=r"out cannot be written: IOException\."):
+            finish()
+        assert not sealed.is_published
+    sealed.discard()
     assert left_over(tmp_path) == []
 
 
 def test_an_answer_that_was_lost_is_looked_for(
-    frame: Any, place: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sealed: RemoteWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "rename_folder" if kind == "renames" else "put"
+    name = "rename_folder" if sealed._remote.renames else "put"
     done: Callable[..., None] = getattr(HadoopFolder, name)
 
     def lose(self: HadoopFolder, *arguments: Any) -> None:
         done(self, *arguments)
         raise self._failure("SocketTimeoutException")
 
-    monkeypatch.setattr(HadoopFolder, name, lose)
-    publish_frame(frame, PLAN, out=f"{place}/out", words=carried(silence(PLAN)), **LONG)
-    assert left_over(tmp_path) == ["out", f"out/{MANIFEST}", "out/sketches", "out/sketches/part-000000.parquet"]
+    sealed.seal(roster="given")
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopFolder, name, lose)
+        sealed.publish()
+    sealed.discard()
+    assert sealed.is_published
+    assert left_over(tmp_path) == WHOLE
 
 
-def test_a_target_that_appears_meanwhile_is_left_alone(frame: Any, place: str, kind: str, tmp_path: Path) -> None:
-    taken = tmp_path / "there" / "out" / "sketches"
+def test_a_file_system_that_does_not_answer_may_have_published(
+    sealed: RemoteWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: HadoopFolder, *_: object) -> None:
+        raise self._failure("ConnectException")
 
-    def take(_: int) -> None:
-        taken.mkdir(parents=True, exist_ok=True)
-        (taken / "part-000000.parquet").write_text("theirs")
+    sealed.seal(roster="given")
+    sealed.publish()
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopFolder, "read", fail)
+        assert sealed.is_published
+        sealed.discard()
+    assert left_over(tmp_path) == WHOLE
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopFolder, "remove", fail)
+        with pytest.warns(PrivacyWarning, match="holds what was not published"):
+            sealed.__exit__(None, None, None)
 
+
+def test_a_target_that_appears_meanwhile_is_left_alone(sealed: RemoteWriter, tmp_path: Path) -> None:
+    sealed.seal(roster="given")
+    (tmp_path / "there" / "out").mkdir()
     with pytest.raises(ParameterError, match=r"out must be a new folder, and \S*/out (has appeared|is there)"):
-        publish_frame(frame, PLAN, out=f"{place}/out", words=in_worker(take, carried(silence(PLAN))), **LONG)
-    assert left_over(tmp_path) == ["out", "out/sketches", "out/sketches/part-000000.parquet"], kind
+        sealed.publish()
+    sealed.discard()
+    assert left_over(tmp_path) == ["out"]
 
 
-def test_tasks_that_run_on_keep_their_folder(spark: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_PATIENCE", 0.0)
-    writer = remote.RemoteWriter(HadoopFolder(spark, f"{place}/out"), Path(), PLAN)
-    writer._running = lambda: True
-    with pytest.raises(DimlyError, match="cannot be removed: tasks still run"):
-        writer.discard()
+def test_somebody_elses_file_is_left_alone(
+    sealed: RemoteWriter, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed.seal(roster="given")
+    theirs = tmp_path / "there" / "out" / "sketches" / "part-000000.parquet"
+    theirs.parent.mkdir(parents=True)
+    theirs.touch()
+    monkeypatch.setattr(HadoopFolder, "check", lambda _: None)  # it has been made in the same moment
+    with pytest.raises(DimlyError, match="somebody else writes there" if kind == "moves" else "has appeared meanwhile"):
+        sealed.publish()
+    sealed.discard()
+    assert left_over(tmp_path) == ["out", "out/sketches", "out/sketches/part-000000.parquet"]
+
+
+def test_it_is_sealed_before_it_is_published(sealed: RemoteWriter) -> None:
+    with pytest.raises(ValueError, match="must be sealed before"):
+        sealed.publish()
+
+
+def test_a_hidden_folder_that_cannot_be_made(
+    spark: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: HadoopFolder, *_: object) -> None:
+        raise self._failure("AccessControlException")
+
+    monkeypatch.setattr(HadoopFolder, "make_private", fail)
+    with pytest.raises(DimlyError, match="cannot be written: AccessControlException"):
+        RemoteWriter(HadoopFolder(spark, f"{place}/out"), tmp_path / "local", PLAN)
+    assert {path.name for path in tmp_path.iterdir()} == {"there"}
+
+
+def test_tasks_that_run_on_keep_their_folder(
+    spark: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_PATIENCE", 0.2)
+    with RemoteWriter(HadoopFolder(spark, f"{place}/out"), tmp_path / "local", PLAN) as writer:
+        writer._running = lambda: True
+        with pytest.raises(DimlyError, match="cannot be removed: tasks still run"):
+            writer.discard()
+        assert len(left_over(tmp_path)) == 1
+        writer._running = lambda: False
+    assert left_over(tmp_path) == []
 
 
 def test_files_that_came_out_otherwise_are_refused(
@@ -266,8 +350,14 @@ def test_what_an_address_may_be(spark: Any, frame: Any, place: str, tmp_path: Pa
             publish_frame(frame, PLAN, **({"out": out} | LONG | options))
         assert "secret" not in str(caught.value)
 
-    for name in ("overwrite", "append", "update"):
-        refused(f"{name} must be left out where out is an address", **{name: True})
+    refused("overwrite must be left out where out is an address", overwrite=True)
+    refused("append must be left out where out is an address", append=tmp_path)
+    refused("update must be left out where out is an address", update=tmp_path)
+    refused(
+        "append must be a folder that the driver and all workers see, got an address of 'hdfs'", "", append="hdfs://a/b"
+    )
+    with pytest.raises(ParameterError, match="out must be text where it is an address, got a PosixPath"):
+        publish_frame(frame, PLAN, out=Path(f"{place}/out"), **LONG)
     refused("out must not hold a password", "hdfs://me:secret@host/out")
     refused("out must hold no spaces and none of", f"{place}/o*t")
     refused("out must name a new folder", "hdfs://host/")
@@ -285,13 +375,23 @@ def test_what_an_address_may_be(spark: Any, frame: Any, place: str, tmp_path: Pa
     assert HadoopFolder(spark, "file:/a/b").beside("c") == "file:/a/c"
 
 
+def test_the_command_takes_an_address(spark: Any, place: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"person": [1, 2], "page": ["tea", "jam"]}), tmp_path / "visits.parquet")
+    (tmp_path / "plan.json").write_text(PLAN.to_json())
+    options = f"--plan {tmp_path}/plan.json --user person --attribute page --engine spark --out {place}/out --json"
+    result = run("publish", f"{tmp_path}/visits.parquet", *options.split())
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["release"] == f"{place}/out"
+    assert run("verify", str(fetched(spark, f"{place}/out", tmp_path))).exit_code == 0
+
+
 def test_a_file_that_cannot_be_written_is_not_left(spark: Any, place: str, tmp_path: Path) -> None:
     folder = HadoopFolder(spark, f"{place}/out")
     folder.put(f"{place}/file", b"a")
     with pytest.raises(DimlyError, match="cannot be written: FileAlreadyExistsException"):
         folder.put(f"{place}/file", b"b")
     assert folder.read(f"{place}/file") == b"a"
-    with pytest.raises(DimlyError, match="cannot be written: TypeError"):
+    with pytest.raises(DimlyError, match="cannot be written: AttributeError"):
         folder.put(f"{place}/other", [b"a", object()])  # type: ignore[arg-type]
     with pytest.raises(DimlyError, match="somebody else writes there"):
         folder.move_all([(f"{place}/file", f"{place}/file")], [])
