@@ -246,8 +246,9 @@ def _other_attempts(context: Any, stage: int) -> list[tuple[int, str | None]]:
     for attempt in range(store.lastStageAttempt(stage).attemptId() + 1):
         tasks = store.taskList(stage, attempt, 0, 1 << 30, status.TaskSorting.ID, unused)
         for task in (tasks.apply(i) for i in range(tasks.size())):
-            failed = task.status() == "FAILED"
-            found.append((task.partitionId(), task.errorMessage().getOrElse(None) or "" if failed else None))
+            said = task.errorMessage()
+            text = said.get() if said.isDefined() else ""
+            found.append((task.partitionId(), text if task.status() == "FAILED" else None))
     return found
 
 

@@ -191,13 +191,14 @@ class SendParts(PerturbParts):
         column = as_user_column(users, self.user_type)
         record, content = encode_part(index, column, values, plan)
         task = TaskContext.get()
+        assert task is not None  # noqa: S101 - workers run tasks
         known = {
             **record.model_dump(),
             "part": index,
             "first": column[0].as_py(),
             "last": column[-1].as_py(),
             "after": users_after(plan, len(column), values.size),
-            "task": [task.stageId(), task.partitionId(), task.attemptNumber()] if task is not None else None,
+            "task": [task.stageId(), task.partitionId(), task.attemptNumber()],
         }
         # In digits, so that no id can hold the mark.
         rows = [memoryview(content)[: -len(MARK)], json.dumps(known).encode().hex().encode()]
