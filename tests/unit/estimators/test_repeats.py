@@ -106,11 +106,11 @@ def test_ids_tell_people_with_equal_rows_apart() -> None:
 
 
 def test_ids_are_routed_through_a_pipeline() -> None:
-    table, ids = people(), [f"routed {i}" for i in range(40)]
+    table, ids = people(), [f"routed in a test {i}" for i in range(40)]
     with sklearn.config_context(enable_metadata_routing=True):
         routed = make_pipeline(PrivateProjection(16).set_transform_request(users=True), LogisticRegression())
         routed.fit(table, LABELS, users=ids)
-        routed.predict(table[:5], users=[f"others {i}" for i in range(5)])
+        routed.predict(table[:5], users=[f"others in a test {i}" for i in range(5)])
         with pytest.raises(BudgetError, match=BEFORE):
             routed.predict(people(5), users=ids[:5])
     assert routed[0].spent_.n_costs == 1
