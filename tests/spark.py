@@ -3,11 +3,12 @@
 import atexit
 import os
 import sys
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
+
+_WORKERS = "DIMLY_TESTS_WORKERS"
 
 uses_spark = pytest.mark.filterwarnings(
     "ignore:unclosed <socket:ResourceWarning", "ignore:distutils Version classes:DeprecationWarning"
@@ -24,12 +25,15 @@ def spark() -> Any:
     return session()
 
 
-@pytest.fixture
-def untouched(spark: Any) -> Iterator[None]:
-    """Have workers that no other test has taught to cut small parts: Spark keeps workers apart by their environment."""
-    spark.sparkContext.environment["DIMLY_TESTS"] = "untouched"
-    yield
-    del spark.sparkContext.environment["DIMLY_TESTS"]
+def use_workers(kind: str) -> None:
+    """Have workers of their own until the test ends: Spark keeps workers apart by their environment."""
+    session().sparkContext.environment[_WORKERS] = kind
+
+
+def use_common_workers() -> None:
+    """Have those workers that no test has taught anything."""
+    if session.cache_info().currsize:
+        session().sparkContext.environment.pop(_WORKERS, None)
 
 
 @cache

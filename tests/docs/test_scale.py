@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.cli.lines import run
-from tests.spark import spark, untouched, uses_spark
+from tests.spark import spark, uses_spark
 
-__all__ = ["spark", "untouched"]  # fixtures
+__all__ = ["spark"]  # fixtures
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
@@ -36,7 +36,6 @@ def test_the_examples_run(
 
 
 @uses_spark
-@pytest.mark.usefixtures("untouched")
 def test_the_command_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({"person": [1, 2], "page": ["tea", "jam"]}), "visits.parquet")

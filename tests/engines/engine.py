@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tests.streams
-from tests.spark import session
+from tests.spark import session, use_workers
 from tests.streams import NO_FLIPS, NO_NOISE
 
 from dimly.analyst.release import Release
@@ -18,6 +18,7 @@ from dimly.curator.randomness import WordSource
 from dimly.mechanisms import Plan
 from dimly.release import layout
 
+_MOST_USERS = layout._MOST_USERS  # before any test changes it
 
 class Engine(Protocol):
     """Publishes tables with injected words, by default such that no noise is added."""
@@ -79,6 +80,8 @@ def carried(words: WordSource) -> Callable[[], WordSource]:
 
     cloudpickle.register_pickle_by_value(tests.streams)  # type: ignore[no-untyped-call]
     most_users = layout._MOST_USERS
+    if most_users != _MOST_USERS:
+        use_workers(f"parts of {most_users}")  # not those of other tests, which would go on to cut small parts
 
     def make() -> WordSource:
         from dimly.release import layout as of_worker  # noqa: PLC0415

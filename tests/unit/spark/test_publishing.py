@@ -16,7 +16,7 @@ import pytest
 from tests.engines.engine import SparkEngine, carried, silence
 from tests.engines.tables import Holdings, check, holdings, long, plan_for
 from tests.folders import small_parts
-from tests.spark import spark, untouched, uses_spark
+from tests.spark import spark, uses_spark
 
 import dimly
 from dimly.curator.ledger import Ledger
@@ -25,7 +25,7 @@ from dimly.errors import DataError, DimlyError, ParameterError, PrivacyWarning
 from dimly.spark import placing
 from dimly.spark.publishing import publish, publish_frame
 
-__all__ = ["small_parts", "spark", "untouched"]  # fixtures
+__all__ = ["small_parts", "spark"]  # fixtures
 
 PLAN = plan_for("hashing+laplace", listed=False)
 LONG: dict[str, Any] = {"user": "person", "attribute": "page"}
@@ -77,7 +77,6 @@ def in_worker(act: Callable[[int], None], make: Callable[[], Any]) -> Callable[[
 SILENT = carried(silence(PLAN))
 
 
-@pytest.mark.usefixtures("untouched")
 def test_a_release_from_spark_is_like_any_other(frame: Any, tmp_path: Path) -> None:
     with pytest.warns(PrivacyWarning):
         release = publish(frame, PLAN, out=(tmp_path / "a").as_uri(), **LONG)

@@ -15,7 +15,7 @@ from tests.engines.engine import carried, silence
 from tests.engines.tables import check, holdings, plan_for
 from tests.folders import small_parts
 from tests.plans import plan_of
-from tests.spark import spark, untouched, uses_spark
+from tests.spark import spark, uses_spark
 from tests.unit.spark.test_publishing import in_worker
 
 import dimly
@@ -31,7 +31,7 @@ from dimly.spark.publishing import publish, publish_frame
 from dimly.spark.remote import RemoteWriter
 from dimly.spark.writing import SentPart
 
-__all__ = ["small_parts", "spark", "untouched"]  # fixtures
+__all__ = ["small_parts", "spark"]  # fixtures
 
 PLAN = plan_for("hashing+laplace", listed=False)
 LONG: dict[str, Any] = {"user": "person", "attribute": "page"}
@@ -101,7 +101,6 @@ def test_a_release_elsewhere_is_like_any_other(
     assert (charge.state, charge.release_id) == ("visible", published.release_id)
 
 
-@pytest.mark.usefixtures("untouched")
 def test_secret_noise_a_list_and_the_rows_of_p_verify(spark: Any, place: str, tmp_path: Path) -> None:
     plan = dimly.Plan.of("gaussian+gaussian", dimly.Budget(1.0, 1e-6), k=8, vocabulary=["jam", "tea"])
     frame = spark.createDataFrame([("PAR1", "tea"), ("ö", "jam")], "person string, page string")
@@ -376,7 +375,6 @@ def test_what_an_address_may_be(spark: Any, frame: Any, place: str, tmp_path: Pa
     assert HadoopFolder(spark, "file:/a/b").beside("c") == "file:/a/c"
 
 
-@pytest.mark.usefixtures("untouched")
 def test_the_command_takes_an_address(spark: Any, place: str, tmp_path: Path) -> None:
     pq.write_table(pa.table({"person": [1, 2], "page": ["tea", "jam"]}), tmp_path / "visits.parquet")
     (tmp_path / "plan.json").write_text(PLAN.to_json())
