@@ -20,6 +20,7 @@ from dimly.release import layout
 
 _MOST_USERS = layout._MOST_USERS  # before any test changes it
 
+
 class Engine(Protocol):
     """Publishes tables with injected words, by default such that no noise is added."""
 
