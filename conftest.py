@@ -13,10 +13,13 @@ settings.load_profile("dimly")
 
 
 @pytest.fixture(autouse=True)
-def nobody_released_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def nobody_released_before() -> Iterator[None]:
     """Forget whom other tests released: estimators refuse a row that their process has released, wherever that was."""
-    if releasing := sys.modules.get("dimly.estimators.releasing"):
-        monkeypatch.setattr(releasing, "REGISTER", sys.modules["dimly.curator.repeats"].Register())
+    # A patch of its own: the tests' monkeypatch must begin after fixtures that it is to end before.
+    with pytest.MonkeyPatch.context() as patch:
+        if releasing := sys.modules.get("dimly.estimators.releasing"):
+            patch.setattr(releasing, "REGISTER", sys.modules["dimly.curator.repeats"].Register())
+        yield
 
 
 @pytest.fixture(autouse=True)

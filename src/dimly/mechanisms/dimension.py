@@ -5,16 +5,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 
-from scipy.special import chdtri
-
 from dimly.errors import ParameterError
 from dimly.mechanisms.deviations import DENSE_FAMILIES, theorem_two_width
 from dimly.mechanisms.discrete_laplace import laplace_moments
 from dimly.mechanisms.drafts import unit_sensitivity
 from dimly.mechanisms.error_models import Noise
 from dimly.mechanisms.families import MAX_GRID_BITS, check_shape, family_named
+from dimly.mechanisms.longest_row import longest_row
 from dimly.mechanisms.mechanism import Sketching, default_blend, sketch_error, sketching
-from dimly.mechanisms.projection import Sensitivity
 from dimly.mechanisms.request import Request, as_integer
 from dimly.mechanisms.rounded_gaussian import gaussian_moments
 from dimly.privacy import VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
@@ -64,7 +62,7 @@ def best_k(
     -------
     int
         A multiple of ``blocks``. For families whose sensitivity is realized only with a vocabulary, the largest row
-        is taken to be about as long as ``n_attributes`` of them make likely, or as long as expected without it.
+        is taken to be as long as ``n_attributes`` of them make likely, or average without it.
 
     Examples
     --------
@@ -188,9 +186,8 @@ def nominal_noise(
     family = family_named(kind.family)
     grid_bits = _GRID_BITS if kind.family == "gaussian" else None
     row_scale = family.scale(k, blocks=blocks, grid_bits=_fit_grid(grid_bits, k))
-    moved = unit_sensitivity(
-        _likely_row(kind.family, k, blocks, row_scale, n_attributes), VALUES_MOVED[unit] * resolution
-    )
+    row = longest_row(kind.family, k, blocks=blocks, row_scale=row_scale, n_attributes=n_attributes)
+    moved = unit_sensitivity(row, VALUES_MOVED[unit] * resolution)
     scale = row_scale / resolution
     if kind.law == "laplace":
         v, m4 = laplace_moments(budget.epsilon / moved.l1)
@@ -204,37 +201,6 @@ def nominal_noise(
 
 def _fit_grid(grid_bits: int | None, k: int) -> int | None:
     return None if grid_bits is None else max(grid_bits, math.ceil(math.log2(k) / 2))
-
-
-def _likely_row(name: str, k: int, blocks: int, row_scale: float, n_attributes: int | None) -> Sensitivity:
-    """Return the norms of a row, or, where rows differ, about the largest of ``n_attributes`` of them."""
-    family = family_named(name)
-    l1, l2_squared = family.l1(k, blocks=blocks), family.l2_squared(k, blocks=blocks)
-    if l1 is not None and l2_squared is not None:
-        return Sensitivity(l1, l2_squared)
-    d = n_attributes or 1
-    extreme = math.sqrt(2 * math.log(d))  # about the largest of d standard normals
-    if name == "gaussian":  # entries N(0, 1/k): χ²/k, and a sum of |N|/√k of variance 1 − 2/π
-        largest = float(chdtri(k, 1 / d)) / k if d > 1 else 1.0
-        mean_l1 = math.sqrt(2 * k / math.pi) + extreme * math.sqrt(1 - 2 / math.pi)
-        return Sensitivity(math.ceil(mean_l1 / row_scale), math.ceil(largest / row_scale**2))
-    if name == "ternary":  # a binomial number of ±1
-        entries = min(k, max(1, math.ceil(k / 3 + extreme * math.sqrt(2 * k / 9))))
-        return Sensitivity(entries, entries)
-    # dasgupta: a pair of its s hashes that meets with equal signs, about Poisson, adds 2 to the squared norm.
-    pairs = _poisson_quantile(blocks * (blocks - 1) / (4 * k), 1 / d)
-    return Sensitivity(blocks, min(blocks**2, blocks + 2 * pairs))
-
-
-def _poisson_quantile(mean: float, tail: float) -> int:
-    """Return the smallest n with P(N > n) < tail, or 0 for tail = 1."""
-    n, term = 0, math.exp(-mean)
-    beyond = -math.expm1(-mean)
-    while tail < 1 and beyond >= tail and term > 0:
-        n += 1
-        term *= mean / n
-        beyond -= term
-    return n
 
 
 def _lowest(error: Callable[[int], float], low: int, high: int) -> int:

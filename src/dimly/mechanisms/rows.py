@@ -12,6 +12,7 @@ from dimly.mechanisms import kernels
 
 IntArray = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]
+Unsigned = NDArray[np.unsignedinteger[Any]]
 
 
 class Rows(ABC):
@@ -188,6 +189,11 @@ class HashedRows(Rows):
         return int(self.columns.shape[1])  # all in one column
 
     @cached_property
+    def _places(self) -> Unsigned:
+        """The columns as the kernels want them."""
+        return self.columns.astype(np.uint16 if self.k <= 1 << 16 else np.uint32)
+
+    @cached_property
     def _all_plus(self) -> bool:
         return bool((self.signs == 1).all())
 
@@ -201,10 +207,10 @@ class HashedRows(Rows):
         bound: int,  # noqa: ARG002 - single additions gain nothing from narrower sums
     ) -> None:
         if self.columns.shape[1] == 1:
-            signs = None if self._all_plus else self.signs[:, 0]
-            kernels.project_single(self.columns[:, 0], signs, indptr, indices, values, out)
+            signs = None if self._all_plus else self.signs.reshape(-1)
+            kernels.project_single(self._places.reshape(-1), signs, indptr, indices, values, out)
         else:
-            kernels.project_blocks(self.columns, self.signs, indptr, indices, values, out)
+            kernels.project_blocks(self._places, self.signs, indptr, indices, values, out)
 
 
 class DenseRows(Rows):

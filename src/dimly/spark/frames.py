@@ -3,6 +3,7 @@
 import atexit
 import gc
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, TypeVar
@@ -52,7 +53,7 @@ def column(name: str) -> Any:
 
 def mapped(frame: Any, work: Callable[[Batches], Batches], schema: str) -> Any:
     """Return a frame with each partition's batches put through ``work``, which is quiet about what it fails on."""
-    return frame.mapInArrow(_quiet(work), schema)
+    return _through(frame, _quiet(work), schema)
 
 
 def frame_of(session: Any, tables: Iterable[pa.Table], schema: str) -> Any:
@@ -60,15 +61,22 @@ def frame_of(session: Any, tables: Iterable[pa.Table], schema: str) -> Any:
     pieces = [
         (_packed(table.slice(start, _PACKED)),) for table in tables for start in range(0, table.num_rows, _PACKED)
     ]
-    return session.createDataFrame(pieces, "piece binary").mapInArrow(_unpack, schema)
+    return _through(session.createDataFrame(pieces, "piece binary"), _unpack, schema)
 
 
 def streamed(frame: Any, doing: str) -> Iterator[pa.Table]:
     """Yield the rows of a frame, a piece of one partition at a time: no more than that is ever held."""
-    rows = asked(frame.mapInArrow(_pack, "piece binary").toLocalIterator, doing)
+    rows = asked(_through(frame, _pack, "piece binary").toLocalIterator, doing)
     while (row := asked(lambda: next(rows, None), doing)) is not None:
         with pa.ipc.open_stream(row.piece) as reader:
             yield reader.read_all()
+
+
+def _through(frame: Any, work: Callable[[Batches], Batches], schema: str) -> Any:
+    """Return ``frame.mapInArrow(work, schema)``, without Spark's warning of a new pandas, which is not used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        return frame.mapInArrow(work, schema)
 
 
 def in_pieces(batches: Batches, *, rows: int, size: int) -> Iterator[pa.Table]:

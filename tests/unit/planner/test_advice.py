@@ -42,9 +42,9 @@ def test_the_verdict_goes_by_the_rows_that_were_drawn() -> None:
             Budget(10.0),
             purpose=purpose,  # type: ignore[arg-type]
             distance=(100, 400),
-            n_attributes=2_000,
+            n_attributes=500,
             mechanisms=["ternary+laplace"],
-            seed=SEED,
+            seed=SEED,  # its longest row is shorter than likely
         )
         one = found.chosen
         exact = math.sqrt((one.stderr_low**2 + far * one.stderr_high**2) / (1 + far))
