@@ -2,12 +2,15 @@
 
 import json
 import math
+import re
+import sys
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 from tests.cli.lines import answer, refusal, run
 
+from dimly.cli.output import print_fields
 from dimly.cli.plan import plan as plan_command
 from dimly.mechanisms import MECHANISMS, Plan
 from dimly.planner.question import PURPOSES
@@ -60,6 +63,8 @@ def test_people_get_a_table_and_a_verdict(tmp_path: Path) -> None:
         "how often a near pair ranks before a far one",
         "has the smallest error",
         "Good: single pairs can be told apart. The smallest epsilon that would do is",
+        "a near pair ranks before a far one with",
+        "good from 90%, coarse from 55%",
         "paper, by variance",
         "paper, by deviation",
         "(it needs a delta above 0)",
@@ -68,6 +73,40 @@ def test_people_get_a_table_and_a_verdict(tmp_path: Path) -> None:
         made.digest,
     ):
         assert words in result.stdout
+    assert "assumed" not in result.stdout
+
+
+def test_what_the_verdict_goes_by_and_what_was_assumed() -> None:
+    line = "plan --epsilon 1 --n-attributes 5000 --distance 100:120 --purpose segments"
+    said, shown = answer(*line.split()), run(*line.split()).stdout
+    assert said["candidates"][0]["near_before_far"] < 0.6 < said["clarity"]
+    assert f"with {said['clarity']:.1%}, by what segments see once denoised; good from 60%" in shown
+    assert "people of 60 attributes, so that far pairs share nothing (--weight)" in shown
+
+
+def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("dimly.cli.plan._MANY_ROWS", 500)
+    line = "plan --epsilon 4 --mechanism ternary+laplace --k 8 --n-attributes"
+    assert run(*line.split(), 500, "-o", tmp_path / "a.json").stderr == (
+        "Drawing 500 rows of ternary to find the longest; this may take minutes.\n"
+    )
+    assert run(*line.split(), 499, "-o", tmp_path / "b.json").stderr == ""
+    counting = line.replace("ternary", "counting")
+    assert run(*counting.split(), 500, "-o", tmp_path / "c.json").stderr == ""
+
+
+def test_long_fields_fold_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fields = {"name": "one two three four five six seven eight", "digest": 50 * "a"}
+    print_fields(fields)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_fields(fields)
+    assert re.sub("\x1b\\[\\d+m", "", capsys.readouterr().out).splitlines() == [
+        "name    one two three four five six",
+        "        seven eight",
+        f"digest  {50 * 'a'}",
+    ]
 
 
 def test_what_is_not_feasible_is_written_only_by_force(tmp_path: Path) -> None:

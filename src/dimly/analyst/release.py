@@ -249,7 +249,7 @@ class Release(Exports):
             Group denoised points; else the points as they are published, which is mostly worse.
         activity : bool or "auto"
             Whether how active people are may set them apart, or only their taste. "auto": unless it would do more
-            than a third of that.
+            than a tenth of that.
         progress : callable, optional
             Told of (people read, people to read in all passes).
         """

@@ -35,7 +35,7 @@ _MOST_AT_ONCE = 100_000  # people; more are read in parts
 _MOST_NUMBERS = 1 << 27  # held at once, half a gigabyte
 _RUNS = 10
 _LARGEST_COUNT = 12  # groups looked for
-_ACTIVE = 1 / 3  # part of what sets segments apart, beyond which they are segments of activity
+_ACTIVE = 1 / 10  # part of what sets segments apart, beyond which they might be segments of activity
 _ALIKE = 0.05  # stabilities
 _LEAST_STABLE = 0.2  # of what is called groups without being asked for them
 
@@ -229,8 +229,8 @@ def _chosen(
     """Choose what was left open: whether activity is seen, and the number of segments, the most stable one."""
     view = View.of(denoiser, denoise=denoise, count=1 if count == "auto" else count)
     seen = replace(view, activity=activity is not False)
-    if structure.components == 0:  # whatever is stable then is not a group
-        return _Choice(1 if count == "auto" else count, 0.0, seen)
+    if structure.components == 0 and count == "auto":
+        return _Choice(1, 0.0, seen)
     cloud = Cloud.of(sketches, view)
 
     def tried(number: int) -> _Choice:
@@ -238,7 +238,9 @@ def _chosen(
         open_to_it = activity == "auto" and 1 < number <= min(len(cloud.people), view.n_coordinates - 1)
         too_active = open_to_it and cloud.activity(number, view) > _ACTIVE
         chosen = replace(seen, activity=seen.activity and not too_active)
-        return _Choice(number, cloud.stability(number, chosen), chosen)
+        # Whatever is stable where there is no structure is not a group.
+        stability = cloud.stability(number, chosen) if structure.components else 0.0
+        return _Choice(number, stability, chosen)
 
     if count != "auto":
         return tried(count)

@@ -21,7 +21,8 @@ class View:
         Directions that are kept, the strongest; 0: the points as they are published.
     activity : bool
         Whether how active people are may set them apart. If not, the direction of the average person is left out
-        and everybody has the same length: more of the same is then no difference.
+        and nobody is longer than usual: more of the same is then no difference. Those who are shorter stay so, since
+        much of what is left of them is noise.
     """
 
     denoiser: Denoiser
@@ -56,8 +57,14 @@ class View:
         along = self.along
         leveled: Points = reduced - np.outer(reduced @ along, along)
         lengths: Points = np.linalg.norm(leveled, axis=1, keepdims=True)
-        leveled /= np.where(lengths > 0, lengths, np.float32(1))
+        leveled /= np.maximum(lengths, np.float32(max(self._usual_length, 1e-30)))
         return leveled
+
+    @property
+    def _usual_length(self) -> float:
+        """Root mean square of people's lengths without activity; 0 for points as they are published."""
+        variances = (self.denoiser.gains**2 * self.denoiser.variances)[: self.width]
+        return float(np.sqrt(np.maximum((variances * (1 - self.along**2)).sum(), 0.0))) if self.width else 0.0
 
     @property
     def along(self) -> Points:

@@ -35,7 +35,10 @@ def show_advice(found: "Advice", output: Path | None, *, overwrite: bool, force:
         "choice": chosen.mechanism + (f", k = {chosen.k:,}" if chosen.k else ""),
         "because": found.reason,
         "verdict": found.words,
+        "by": _clearness(found),
     }
+    if asked.weight is None:
+        fields["assumed"] = f"people of {asked.high / 2:g} attributes, so that far pairs share nothing (--weight)"
     for rule in found.paper:
         fields[f"paper, by {rule.criterion}"] = (
             f"k = {rule.k:,} for gaussian+gaussian, with an error of {_number(rule.stderr)} at {asked.high:g} "
@@ -130,6 +133,7 @@ def _advice_facts(found: "Advice") -> dict[str, Any]:
         "stderr": found.stderr,
         "candidates": [_facts(one) for one in found.candidates],
         "verdict": found.verdict,
+        "clarity": found.clarity,
         "digest": found.plan.digest,
         "plan": found.plan.model_dump(mode="json", exclude_none=True),
         "purpose": asked.purpose,
@@ -179,6 +183,18 @@ def _more(found: "Advice") -> str:
     if least.coarse is None:
         return "No epsilon up to 32 would do. Add --force to write it all the same."
     return f"Use an epsilon of at least {least.coarse:g}, or --force."
+
+
+def _clearness(found: "Advice") -> str:
+    """Return the figure that the verdict goes by, beside the thresholds."""
+    from dimly.planner.verdicts import COARSE, GOOD
+
+    purpose = found.question.purpose
+    how = "" if purpose == "distances" else f", by what {purpose} see once denoised"
+    return (
+        f"a near pair ranks before a far one with {found.clarity:.1%}{how}; good from {GOOD[purpose]:.0%}, "
+        f"coarse from {COARSE:.0%}"
+    )
 
 
 def _left_out(found: "Advice") -> str:

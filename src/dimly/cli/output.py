@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 _WIDEST = 10_000
+_NARROWEST = 30
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -22,10 +25,16 @@ def print_json(answer: Mapping[str, object], *, indent: int | None = None) -> No
 
 
 def print_fields(fields: Mapping[str, object], *, err: bool = False) -> None:
-    """Print names and what they are, two columns."""
+    """Print names and what they are, two columns; on a terminal, long ones in several lines."""
     width = max(map(len, fields), default=0)
+    room = shutil.get_terminal_size().columns - width - 2
+    folds = (sys.stderr if err else sys.stdout).isatty() and room >= _NARROWEST
     for name, value in fields.items():
-        typer.echo(f"{typer.style(name.ljust(width), bold=True)}  {value}", err=err)
+        text = str(value)
+        if folds:  # a name of a file or a digest stays whole
+            lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+            text = ("\n" + " " * (width + 2)).join(lines)
+        typer.echo(f"{typer.style(name.ljust(width), bold=True)}  {text}", err=err)
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[str] = ()) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dimly.mechanisms import Plan, Vocabulary
 
 _PROMISE, _PURPOSE, _DATA = "What is promised", "What it is for", "What the data are"
+_MANY_ROWS = 1_000_000  # some seconds
 _SKETCH, _OUTPUT = "What is published, instead of letting Dimly choose", "Output"
 
 
@@ -171,6 +172,8 @@ def plan(
         "weight": weight is not None,
         "purpose": purpose != "distances",
     }
+    if mechanism is not None and (listed is not None or n_attributes is not None):
+        _announce(mechanism, n_attributes if listed is None else len(listed))
     # Without a sketch there is no k to find; whoever states distances wants to know what it is good for.
     if mechanism is not None and (k is not None or (sketching(mechanism) is None and not any(choosing.values()))):
         _refuse(choosing, "must be left out where mechanism and k are given: nothing is chosen then.")
@@ -240,6 +243,17 @@ def plan(
         arguments["distance"] = ends if len(ends) > 1 else ends[0]
     found = advise(budget, purpose=purpose, seed=seed, **arguments)
     show_advice(found, output, overwrite=overwrite, force=force, as_json=as_json)
+
+
+def _announce(mechanism: str, n_attributes: int | None) -> None:
+    """Say what takes long: where rows differ in norm, all of them are drawn to find the longest."""
+    from dimly.mechanisms.families import family_named
+    from dimly.mechanisms.mechanism import sketching
+
+    kind = sketching(mechanism)
+    if kind is None or family_named(kind.family).open_vocabulary or (n_attributes or 0) < _MANY_ROWS:
+        return
+    typer.echo(f"Drawing {n_attributes:,} rows of {kind.family} to find the longest; this may take minutes.", err=True)
 
 
 def _refuse(given: dict[str, bool], why: str) -> None:

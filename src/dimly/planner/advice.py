@@ -66,9 +66,14 @@ class Advice:
         return self.chosen.stderr_high
 
     @property
+    def clarity(self) -> float:
+        """The probability that a near pair ranks before a far one, as the purpose sees it: the verdict goes by it."""
+        return clarity(self.question, self.chosen.blur)
+
+    @property
     def verdict(self) -> Verdict:
         """Whether the plan is worth it: ``good``, ``coarse`` or ``not feasible``; thresholds in docs/planning.md."""
-        return verdict(clarity(self.question, self.chosen.blur), self.question.purpose)
+        return verdict(self.clarity, self.question.purpose)
 
     @cached_property
     def needed(self) -> Needed:
