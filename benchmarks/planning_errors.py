@@ -119,21 +119,32 @@ def random_pairs_table(n_pairs: int, differing: int, shared: int, n_attributes: 
     return scipy.sparse.csr_array((np.ones(columns.size, np.int8), columns.ravel(), indptr), shape=shape)
 
 
-def on_grid(mechanism: str, epsilon: float, k: int | None, squared_distance: int, n_attributes: int) -> Prediction:
-    """Return one cell of the grid: a plan at a given k, and the error that it predicts."""
-    noisy = mechanism == NOISY_DISTANCES
-    n_pairs = N_NOISY // 2 if noisy else N_GRID_PAIRS
-    table = random_pairs_table(n_pairs, squared_distance, SHARED, n_attributes)
+def plan_at(mechanism: str, epsilon: float, k: int | None, n_attributes: int) -> Plan:
+    """Return the plan of one cell of the grid."""
     kind = sketching(mechanism)
-    plan = Plan.of(
+    return Plan.of(
         mechanism,
         Budget(epsilon, 1e-6),
         k=k,
         blocks=BLOCKS if kind is not None and family_named(kind.family).has_blocks else 1,
         n_attributes=n_attributes,
-        n_users=len(table.indptr) - 1 if noisy else None,
+        n_users=N_NOISY if mechanism == NOISY_DISTANCES else None,
         dtype="int32",
     )
+
+
+def predicted_at(plan: Plan, squared_distance: int) -> float:
+    """Return the standard error that a plan predicts for the pairs of the grid."""
+    weight = squared_distance / 2 + SHARED
+    return math.sqrt(float(plan.error.distance(weights=(weight, weight))(squared_distance)))
+
+
+def on_grid(mechanism: str, epsilon: float, k: int | None, squared_distance: int, n_attributes: int) -> Prediction:
+    """Return one cell of the grid: a plan at a given k, and the error that it predicts."""
+    noisy = mechanism == NOISY_DISTANCES
+    n_pairs = N_NOISY // 2 if noisy else N_GRID_PAIRS
+    table = random_pairs_table(n_pairs, squared_distance, SHARED, n_attributes)
+    plan = plan_at(mechanism, epsilon, k, n_attributes)
     first = np.arange(0, 2 * n_pairs, 2)
     a, b = first, first + 1
     truth: Any = squared_distance
@@ -143,9 +154,7 @@ def on_grid(mechanism: str, epsilon: float, k: int | None, squared_distance: int
         weights = np.diff(table.indptr)
         truth = weights[a] + weights[b] - 2 * np.asarray((bits @ bits.T).todense())[a, b]
     squares = (publish(table, plan).distances(a, b).value - truth) ** 2
-    weight = squared_distance / 2 + SHARED
-    predicted = math.sqrt(float(plan.error.distance(weights=(weight, weight))(squared_distance)))
-    ratio = math.sqrt(squares.mean()) / predicted
+    ratio = math.sqrt(squares.mean()) / predicted_at(plan, squared_distance)
     doubt = squares.std() / math.sqrt(len(squares)) / squares.mean() / 2 * ratio
     return Prediction(mechanism, epsilon, squared_distance, k, n_attributes, len(squares), float(ratio), float(doubt))
 

@@ -8,11 +8,12 @@ little to ask: with Laplace noise on dense families most of the error at the bes
 import math
 
 import pytest
-from benchmarks.planning_errors import squared_errors
+from benchmarks.planning_errors import on_grid, plan_at, predicted_at, squared_errors
 from scipy import stats
 from tests.statistical.checks import ALPHA
 
 from dimly.mechanisms import MECHANISMS, Plan
+from dimly.mechanisms.mechanism import sketching
 from dimly.planner import Advice
 from dimly.privacy import Budget
 
@@ -20,7 +21,7 @@ EPSILON = 8.0
 DISTANCE = 20
 N_PAIRS = 16_000
 TOLERANCE = 0.05
-# Its table takes ten seconds to prove; benchmarks/planning_errors.json has it.
+# Its tables take ten seconds to prove; benchmarks/planning_errors.json has it.
 QUICK = [name for name in MECHANISMS if name != "gaussian+gaussian"]
 
 
@@ -53,3 +54,16 @@ def test_predictions(mechanism: str) -> None:
     )
     quieter = predicted(found, 1.25 * epsilon)
     assert abs(math.sqrt(squares.mean()) / quieter - 1) > TOLERANCE
+
+
+@pytest.mark.parametrize("mechanism", QUICK)
+def test_predictions_at_a_given_k(mechanism: str) -> None:
+    """One cell of the grid in benchmarks/planning_errors.json, where noise and projection both count."""
+    k = 64 if sketching(mechanism) else None
+    one = on_grid(mechanism, 2.0, k, DISTANCE, 2_000)
+    assert one.doubt * stats.norm.isf(ALPHA / 2) < TOLERANCE, "too few pairs to tell"
+    assert abs(one.ratio - 1) < TOLERANCE, (
+        f"{mechanism}: {one.ratio:.3f} ± {one.doubt:.3f}; fails by chance with less than {ALPHA:g}"
+    )
+    predicted_here, quieter = (predicted_at(plan_at(mechanism, epsilon, k, 2_000), DISTANCE) for epsilon in (2.0, 2.2))
+    assert abs(one.ratio * predicted_here / quieter - 1) > TOLERANCE
