@@ -50,7 +50,7 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from contextlib import nullcontext  # noqa: PLC0415
 
     from dimly.errors import DimlyError  # noqa: PLC0415
-    from dimly.spark import publishing, sessions  # noqa: PLC0415
+    from dimly.spark import files, publishing, sessions  # noqa: PLC0415
 
     seen: dict[str, Any] = {}
 
@@ -63,13 +63,14 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise DimlyError("Spark failed while publishing.")
 
     monkeypatch.setattr(sessions, "running_session", start)
-    monkeypatch.setattr(sessions, "read_parquet", lambda session, data: (session, data))
+    monkeypatch.setattr(files, "read_files", lambda session, data, csv: (session, data, csv.delimiter))
     monkeypatch.setattr(publishing, "publish_frame", publish)
-    assert "Spark failed" in refusal(*SPARK, "--master", "yarn", "--memory", "1GiB", code=1)
+    given = ("--master", "yarn", "--memory", "1GiB", "--delimiter", "tab")
+    assert "Spark failed" in refusal(*SPARK, *given, code=1)
     assert seen == {
         "master": "yarn",
         "memory": 1 << 30,
-        "frame": ("session", ["visits.parquet"]),
+        "frame": ("session", ["visits.parquet"], "\t"),
         "user": "person",
         "threads": None,
     }

@@ -64,9 +64,11 @@ class SparkEngine:
 
 
 def frame_of(source: Any, folder: Path) -> Any:
-    """Return a table, or a Parquet file, as a DataFrame in three pieces, one of them empty."""
-    if isinstance(source, Path):
-        return session().read.parquet(str(source))
+    """Return files as the command reads them, or a table as a DataFrame in three pieces, one of them empty."""
+    if isinstance(source, str | Path | list):
+        from dimly.spark.files import read_files  # noqa: PLC0415 - only where there is a Spark
+
+        return read_files(session(), [str(source)] if isinstance(source, Path) else source)
     table = arrow_data(source)
     assert isinstance(table, pa.Table)
     half = table.num_rows // 2

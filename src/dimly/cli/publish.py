@@ -176,9 +176,7 @@ def publish(
     ] = None,
     engine: Annotated[
         Literal["local", "spark"],
-        typer.Option(
-            help="This machine alone, or a Spark cluster (Parquet only; docs/scale.md).", rich_help_panel=_ENGINE
-        ),
+        typer.Option(help="This machine alone, or a Spark cluster (docs/scale.md).", rich_help_panel=_ENGINE),
     ] = "local",
     master: Annotated[
         str | None,
@@ -277,11 +275,14 @@ def _publish_here(data: list[str], plan: "Plan", _: str | None, **options: Any) 
 
 
 def _publish_by_spark(data: list[str], plan: "Plan", master: str | None, **options: Any) -> "Published":
+    from dimly.curator.csv_dialect import CsvOptions
+    from dimly.spark.files import read_files
     from dimly.spark.publishing import publish_frame
-    from dimly.spark.sessions import read_parquet, running_session
+    from dimly.spark.sessions import running_session
 
+    csv = CsvOptions(**{name: options.pop(name) for name in ("delimiter", "quote", "escape", "encoding")})
     with running_session(master=master, memory=options.pop("memory")) as session:
-        return publish_frame(read_parquet(session, data), plan, **options)
+        return publish_frame(read_files(session, data, csv=csv), plan, **options)
 
 
 def _flat(groups: Any) -> list[str] | None:

@@ -29,10 +29,7 @@ def open_csv(database: PrivateDatabase, files: Sequence[Stamp], options: CsvOpti
     DataError
         If a file is not text, or empty.
     """
-    headers = [read_header(stamp, options) for stamp in files]
-    for (_, names), stamp in zip(headers, files, strict=True):
-        check_names(names, stamp.name)
-    check_same_columns((names for _, names in headers), files)
+    headers = csv_headers(files, options)
     # Files that are written alike are read together: DuckDB then spreads them over its threads.
     groups: dict[tuple[Dialect, tuple[str, ...]], list[str]] = {}
     for (dialect, names), stamp in zip(headers, files, strict=True):
@@ -47,6 +44,15 @@ def open_csv(database: PrivateDatabase, files: Sequence[Stamp], options: CsvOpti
     parts = [f"SELECT {selected} FROM {_scan(dialect, names)}" for dialect, names in groups]
     name = database.create_view(" UNION ALL ".join(parts), list(groups.values()))
     return name, dict.fromkeys(first, "VARCHAR")
+
+
+def csv_headers(files: Sequence[Stamp], options: CsvOptions) -> list[tuple[Dialect, tuple[str, ...]]]:
+    """Return how each file is written, and its columns; refuse what :func:`open_csv` does before it reads on."""
+    headers = [read_header(stamp, options) for stamp in files]
+    for (_, names), stamp in zip(headers, files, strict=True):
+        check_names(names, stamp.name)
+    check_same_columns((names for _, names in headers), files)
+    return headers
 
 
 def _scan(dialect: Dialect, names: Sequence[str]) -> str:

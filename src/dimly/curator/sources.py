@@ -118,16 +118,22 @@ def _open_arrow(database: PrivateDatabase, data: Any) -> Source:
 
 
 def _open_parquet(database: PrivateDatabase, files: Sequence[Stamp]) -> tuple[str, dict[str, str]]:
-    schemas = [_parquet_schema(stamp) for stamp in files]
-    for schema, stamp in zip(schemas, files, strict=True):
-        check_names(schema.names, stamp.name)
-    check_same_columns((schema.names for schema in schemas), files)
+    schemas = parquet_schemas(files)
     alike = all(schema.equals(schemas[0]) for schema in schemas)
     name = database.create_view(
         "SELECT * FROM read_parquet(?, hive_partitioning = false, union_by_name = ?)",
         [[glob_literal(stamp.path) for stamp in files], not alike],
     )
     return name, dict(database.columns(name))
+
+
+def parquet_schemas(files: Sequence[Stamp]) -> list[pa.Schema]:
+    """Return the types of the columns of each file; files that differ in their columns are refused."""
+    schemas = [_parquet_schema(stamp) for stamp in files]
+    for schema, stamp in zip(schemas, files, strict=True):
+        check_names(schema.names, stamp.name)
+    check_same_columns((schema.names for schema in schemas), files)
+    return schemas
 
 
 def _parquet_schema(stamp: Stamp) -> pa.Schema:

@@ -29,6 +29,7 @@ from dimly.release.layout import part_path
 from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.staging import full_disk
 from dimly.release.writer import ReleaseWriter
+from dimly.spark.files import FrameSource
 from dimly.spark.frames import asked, check_frame, frame_of, mapped
 from dimly.spark.hadoop import HadoopFolder, is_address
 from dimly.spark.placing import n_tasks
@@ -98,14 +99,15 @@ def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[
 def publish_frame(
     frame: Any, plan: Plan, *, words: Callable[[], WordSource] = Keystream, **arguments: Any
 ) -> Published:
-    """Publish as :func:`publish` does, and return what was done.
+    """Publish as :func:`publish` does, a frame or what :func:`~dimly.spark.files.read_files` made, and return what was done.
 
     ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
     """
-    check_frame(frame, "frame")
+    source = frame if isinstance(frame, FrameSource) else FrameSource(frame)
+    check_frame(source.frame, "frame")
     out = arguments.get("out")
     if out is None or not is_address(out):
-        return _publish(frame, plan, words, arguments)
+        return _publish(source, plan, words, arguments)
     if not isinstance(out, str):
         raise ParameterError(
             f"out must be text where it is an address, got a {type(out).__name__}, which loses slashes."
@@ -115,20 +117,20 @@ def publish_frame(
             raise ParameterError(
                 f"{name} must be left out where out is an address: releases elsewhere are only made anew."
             )
-    folder = HadoopFolder(frame.sparkSession, out)
+    folder = HadoopFolder(source.frame.sparkSession, out)
     if arguments.get("dry_run"):
         folder.check()
-        return _publish(frame, plan, words, arguments | {"out": None})
+        return _publish(source, plan, words, arguments | {"out": None})
     with tempfile.TemporaryDirectory() as local:
         there = Path(local) / "release"
         published = _publish(
-            frame, plan, words, arguments | {"out": there}, writing=lambda: RemoteWriter(folder, there, plan)
+            source, plan, words, arguments | {"out": there}, writing=lambda: RemoteWriter(folder, there, plan)
         )
     return replace(published, path=folder.address)
 
 
 def _publish(
-    frame: Any,
+    source: FrameSource,
     plan: Plan,
     words: Callable[[], WordSource],
     arguments: dict[str, Any],
@@ -144,7 +146,7 @@ def _publish(
     public, destination = job.public, job.destination()
 
     def opening() -> Any:
-        return open_frame(frame, job)
+        return open_frame(source, job)
 
     if arguments.get("dry_run"):
         return rehearse(

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 from dimly.curator.column_names import check_names
 from dimly.curator.database import MIN_MEMORY, PrivateDatabase
 from dimly.curator.pseudonyms import Pseudonyms
-from dimly.curator.readings import UserType, read_user
+from dimly.curator.readings import UserType, quoted, read_user
 from dimly.curator.shapes import RowsView, rows_view
 from dimly.curator.sources import Source
 from dimly.mechanisms.plan import Plan
 from dimly.spark.frames import Batches, in_pieces
+
+Cells = Literal["typed", "text", "json"]
+"""What the cells of a table are: of their columns' types; text that means anything (CSV); or JSON, one type each."""
 
 ODD_IDS, NO_IDS = 0, 1  # problems of a roster, the first one first
 _MEMORY = 4 * MIN_MEMORY
@@ -53,6 +56,8 @@ class Shape:
         Size of a vocabulary that is numbers: others are left out.
     coded : bool
         Whether attributes of such a vocabulary are given by number.
+    cells : {"typed", "text", "json"}
+        What the local engine would know of the table's cells.
     """
 
     plan_json: str
@@ -61,6 +66,7 @@ class Shape:
     as_text: bool = False
     numbers: int | None = None
     coded: bool = False
+    cells: Cells = "typed"
 
 
 class Reader:
@@ -71,7 +77,7 @@ class Reader:
         self._database = PrivateDatabase(memory=_MEMORY, threads=1)
         try:
             self._name = self._database.register(schema.empty_table())
-            source = Source(self._name, dict(self._database.columns(self._name)))
+            source = self._source(schema.names)
             self.view: RowsView = rows_view(self._database, source, plan=parsed(shape.plan_json), **shape.options)
         except BaseException:
             self._database.close()
@@ -83,6 +89,13 @@ class Reader:
         check_names(schema.names, "the table")
         with cls(shape, schema) as reader:
             return reader.view
+
+    def _source(self, names: Sequence[str]) -> Source:
+        name = self._name
+        if self._shape.cells == "json":
+            columns = ", ".join(f"CAST({quoted(one)} AS JSON) AS {quoted(one)}" for one in names)
+            name = self._database.create_view(f"SELECT {columns} FROM {name}")
+        return Source(name, dict(self._database.columns(name)), has_types=self._shape.cells != "text")
 
     def load(self, piece: pa.Table) -> None:
         """Take the next piece."""

@@ -4,12 +4,11 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dimly.curator.files import find_files
-from dimly.errors import MissingExtraError, ParameterError
+from dimly.errors import MissingExtraError
 from dimly.spark.frames import asked
 
 _SETTINGS = {
@@ -21,6 +20,8 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Dates before 1582 are read as they were written.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    # A folder day=007 does not mean the number seven.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
 }
 
 
@@ -75,28 +76,6 @@ def running_session(*, master: str | None = None, memory: int | None = None, **s
     finally:
         if own:
             session.stop()
-
-
-def read_parquet(session: Any, paths: str | Sequence[str]) -> Any:
-    """Return Parquet files as a frame: paths, patterns and folders as the local engine takes them, or Spark's own URIs.
-
-    Raises
-    ------
-    ParameterError
-        For other formats.
-    DataError
-        If there is nothing to read.
-    """
-    given = [paths] if isinstance(paths, str) else list(paths)
-    if not any("://" in one for one in given):
-        form, files = find_files(given)
-        if form != "Parquet":
-            raise ParameterError(
-                f"data must be Parquet with --engine spark, got {form}. Read it in Spark yourself and call "
-                "dimly.spark.publish, or leave --engine out."
-            )
-        given = [str(stamp.path.absolute()) for stamp in files]
-    return asked(lambda: session.read.parquet(*given), "opening the files")
 
 
 def _find_java() -> None:

@@ -17,10 +17,12 @@ from dimly.curator.readings import read_user
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.release.layout import UserType, layout_of
+from dimly.spark.files import FrameSource
 from dimly.spark.frames import asked, check_frame, column, frame_of, mapped, streamed
 from dimly.spark.placing import places
 from dimly.spark.reading import ODD_IDS, FindPeople, NamePeople, Places, Reader, Shape, people_schema, problem_of
 
+_PARTITIONS = 200  # Spark's own default
 _ROWS_BITS = 33  # of monotonically_increasing_id: the row within its partition
 
 
@@ -87,7 +89,7 @@ class SparkTable:
 
 
 @contextlib.contextmanager
-def open_frame(frame: Any, job: Job) -> Iterator[SparkTable]:
+def open_frame(source: FrameSource, job: Job) -> Iterator[SparkTable]:
     """Check a table and find its people; Spark forgets them at the end.
 
     Raises
@@ -98,6 +100,7 @@ def open_frame(frame: Any, job: Job) -> Iterator[SparkTable]:
         If rows do not fit. The text holds nothing of them.
     """
     job.progress.phase("reading")
+    frame = source.frame
     names = _wanted(job, frame)
     options = job.options("user", "attribute", "attributes", "columns", "value", "nulls", "values")
     shape = Shape(
@@ -106,6 +109,7 @@ def open_frame(frame: Any, job: Job) -> Iterator[SparkTable]:
         None if job.pseudonyms is None else job.pseudonyms.hand_over(),
         numbers=len(job.vocabulary) if job.vocabulary is not None and job.vocabulary.is_numbered else None,
         coded=job.plan.projection is None,
+        cells=source.cells,
     )
     view = Reader.check(shape, _arrow_schema(frame, names))
     rows = _selected(frame, names)
@@ -118,7 +122,7 @@ def open_frame(frame: Any, job: Job) -> Iterator[SparkTable]:
         people = mapped(rows, FindPeople(shape, everybody=True), columns)
     else:
         people = mapped(roster, NamePeople(roster.columns[0], shape.key, shape.as_text), columns)
-    n_partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    n_partitions = _n_partitions(frame.sparkSession)
     with _in_order(people, n_partitions) as ordered:
         counts, problem, repeated = _counted(ordered, n_partitions)
         if roster is None:
@@ -130,6 +134,13 @@ def open_frame(frame: Any, job: Job) -> Iterator[SparkTable]:
             where = "The table has no rows" if roster is None else "The roster is empty"
             raise DataError(f"there must be at least one person to publish. {where}.")
         yield SparkTable(rows, ordered, shape, view, user_type, counts, roster is not None)
+        source.check_unchanged()
+
+
+def _n_partitions(session: Any) -> int:
+    """Return into how many pieces Spark sorts; where it wants to decide that itself (auto), as many as by default."""
+    said = str(session.conf.get("spark.sql.shuffle.partitions"))
+    return int(said) if said.isdecimal() else _PARTITIONS
 
 
 def _selected(frame: Any, names: Collection[str]) -> Any:

@@ -1,18 +1,15 @@
-"""A Spark of our own: how it is started, and what it reads."""
+"""A Spark of our own: how it is started."""
 
 import os
 import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.spark import spark, uses_spark
 
-from dimly.errors import DimlyError, MissingExtraError, ParameterError
-from dimly.spark.sessions import _find_java, read_parquet, running_session
+from dimly.errors import MissingExtraError
+from dimly.spark.sessions import _find_java, running_session
 
 __all__ = ["spark"]  # a fixture
 
@@ -50,17 +47,3 @@ def test_a_session_that_is_there_stays(spark: Any, monkeypatch: pytest.MonkeyPat
     with running_session(master="local[2]", memory=1 << 30) as session:
         assert session.sparkContext is spark.sparkContext
     assert spark.range(3).count() == 3
-
-
-@uses_spark
-def test_parquet_is_read_from_paths_and_addresses(spark: Any, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        pq.write_table(pa.table({"person": [name]}), tmp_path / f"{name}.parquet")
-    (tmp_path / "c.csv").write_text("person\nc\n", encoding="utf-8")
-    for source in (str(tmp_path / "*.parquet"), [str(tmp_path / f"{name}.parquet") for name in "ab"]):
-        assert sorted(row.person for row in read_parquet(spark, source).collect()) == ["a", "b"]
-    assert [row.person for row in read_parquet(spark, (tmp_path / "a.parquet").as_uri()).collect()] == ["a"]
-    with pytest.raises(ParameterError, match="data must be Parquet with --engine spark, got CSV"):
-        read_parquet(spark, str(tmp_path / "c.csv"))
-    with pytest.raises(DimlyError, match="Spark failed while opening the files"):
-        read_parquet(spark, (tmp_path / "nothing.parquet").as_uri())

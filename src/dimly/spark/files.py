@@ -1,0 +1,220 @@
+"""Files as frames that hold exactly what the local engine reads from them: nothing is left out, nothing is guessed.
+
+Spark reads Parquet itself. Of CSV and JSON it would guess types, mend lines and skip what it cannot decode, so there the
+workers read whole files with the database and the settings of the local engine.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from dimly.curator.csv_dialect import CsvOptions
+from dimly.curator.csv_tables import csv_headers, open_csv
+from dimly.curator.database import MIN_MEMORY, PrivateDatabase
+from dimly.curator.files import Stamp, find_files, format_of
+from dimly.curator.json_lines import check_json_names, json_names, json_view
+from dimly.curator.readings import quoted
+from dimly.curator.sources import parquet_schemas
+from dimly.errors import DataError, DimlyError, ParameterError
+from dimly.spark.frames import Batches, asked, mapped
+from dimly.spark.hadoop import is_address
+from dimly.spark.reading import Cells
+
+_MEMORY = 4 * MIN_MEMORY
+_BATCH = 1 << 16  # rows
+_MOST_TASKS = 1 << 14
+_AS_WRITTEN = CsvOptions()
+_PATTERNS = str.maketrans({letter: f"\\{letter}" for letter in "\\*?[]{}"})
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSource:
+    """A frame, and what is known of where it comes from.
+
+    Attributes
+    ----------
+    frame : DataFrame
+    cells : {"typed", "text", "json"}
+    files : tuple of Stamp
+        What was opened, if it was files.
+    """
+
+    frame: Any
+    cells: Cells = "typed"
+    files: tuple[Stamp, ...] = ()
+
+    def check_unchanged(self) -> None:
+        """Refuse if a file changed since it was opened.
+
+        Raises
+        ------
+        DataError
+            Naming the file.
+        """
+        for stamp in self.files:
+            stamp.check_unchanged()
+
+
+def read_files(session: Any, paths: str | Sequence[str], *, csv: CsvOptions = _AS_WRITTEN) -> FrameSource:
+    """Return files as a frame: paths, patterns and folders as the local engine takes them, or addresses of Parquet.
+
+    Parameters
+    ----------
+    session : SparkSession
+    paths : str or sequence of str
+        Of files that the driver and all workers see; or addresses that Spark reads.
+    csv : CsvOptions, optional
+        How CSV is written, where sniffing gets it wrong.
+
+    Raises
+    ------
+    ParameterError
+        For other formats, and for files that differ in their columns.
+    DataError
+        If a file cannot be read; the text holds nothing of its content.
+    """
+    given = [paths] if isinstance(paths, str) else list(paths)
+    far = [one for one in given if "://" in one or is_address(one)]
+    if far:
+        return _read_addresses(session, far, given)
+    form, files = find_files(given)
+    if form == "Parquet":
+        return FrameSource(_read_parquet(session, files), files=tuple(files))
+    if form == "CSV":
+        names: Sequence[str] = csv_headers(files, csv)[0][1]
+        return FrameSource(_read_whole(session, files, names, "CSV", csv), "text", tuple(files))
+    if form == "JSON lines":
+        found = mapped(_numbers(session, len(files)), _NameColumns(tuple(files)), "name string").distinct()
+        names = sorted(row.name for row in asked(found.collect, "reading the files"))
+        check_json_names(names, files)
+        return FrameSource(_read_whole(session, files, names, form, csv), "json", tuple(files))
+    raise ParameterError(
+        f"data must be Parquet, CSV or JSON lines with --engine spark, got {form}. Write the table to such files, or "
+        "leave --engine out."
+    )
+
+
+def _read_addresses(session: Any, far: Sequence[str], given: Sequence[str]) -> FrameSource:
+    if len(far) < len(given):
+        raise ParameterError("data must be paths or addresses, got some of each. Give all of them as addresses.")
+    for one in far:
+        if Path(one).suffix and _format(one) not in (None, "Parquet"):
+            raise ParameterError(
+                f"data must be Parquet where it is an address, got {one}. Read it in Spark yourself and call "
+                "dimly.spark.publish, or copy it to where all workers see it under one path."
+            )
+    # All columns of all files: by default Spark takes those of one, and leaves the others' out without a word.
+    reader = session.read.option("mergeSchema", "true")
+    return FrameSource(asked(lambda: reader.parquet(*far), "opening the files"))
+
+
+def _format(name: str) -> str | None:
+    try:
+        return format_of(name)
+    except DimlyError:
+        return None  # a folder, or a pattern
+
+
+def _read_parquet(session: Any, files: Sequence[Stamp]) -> Any:
+    for stamp in files:
+        if stamp.path.name.startswith(("_", ".")) or ":" in str(stamp.path):
+            raise ParameterError(
+                f"{stamp.name} must have a name that Spark reads: with no colon in it, and neither _ nor a dot first. "
+                "Rename it, or leave --engine out."
+            )
+    first, *others = parquet_schemas(files)
+    for schema, stamp in zip(others, files[1:], strict=True):
+        for field in schema:
+            if _plain(field.type) != _plain(first.field(field.name).type):
+                raise ParameterError(
+                    f"files must have columns of the same types with --engine spark, and {field.name!r} of {stamp.name} "
+                    f"is of another than in {files[0].name}. Write them alike, or leave --engine out."
+                )
+    paths = [str(stamp.path).translate(_PATTERNS) for stamp in files]
+    try:
+        return asked(lambda: session.read.parquet(*paths), "opening the files")
+    except DimlyError:
+        pass
+    raise DataError(
+        f"{files[0].name} must be Parquet that Spark reads, and is not: Spark has no times of day, and none to the "
+        "nanosecond. Write such columns as text, or leave --engine out."
+    )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return a type as Parquet has it: dictionaries and large texts are Arrow's own affair."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return kind
+
+
+def _read_whole(
+    session: Any, files: Sequence[Stamp], names: Sequence[str], form: Literal["CSV", "JSON lines"], csv: CsvOptions
+) -> Any:
+    columns = ", ".join(f"`{name.replace('`', '``')}` string" for name in names)
+    work = _ReadFiles(tuple(files), tuple(names), form, csv)
+    return mapped(_numbers(session, len(files)), work, columns)
+
+
+def _numbers(session: Any, n_files: int) -> Any:
+    """Return a frame of the numbers of all files, a task for each."""
+    return session.range(0, n_files, numPartitions=min(n_files, _MOST_TASKS))
+
+
+@dataclass(frozen=True)
+class _NameColumns:
+    """Yields every name that occurs in files of JSON."""
+
+    files: tuple[Stamp, ...]
+
+    def __call__(self, batches: Batches) -> Batches:
+        for stamp, database in _opened(self.files, batches, "JSON lines"):
+            yield pa.record_batch({"name": pa.array(json_names(database, [stamp]), pa.string())})
+
+
+@dataclass(frozen=True)
+class _ReadFiles:
+    """Yields the cells of whole files as text."""
+
+    files: tuple[Stamp, ...]
+    names: tuple[str, ...]
+    form: Literal["CSV", "JSON lines"]
+    csv: CsvOptions
+
+    def __call__(self, batches: Batches) -> Batches:
+        columns = ", ".join(f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in self.names)
+        for stamp, database in _opened(self.files, batches, self.form):
+            if self.form == "CSV":
+                view, _ = open_csv(database, [stamp], self.csv)
+            else:
+                view = json_view(database, [stamp], self.names)
+            yield from database.stream(f"SELECT {columns} FROM {view}", batch_rows=_BATCH)
+
+
+def _opened(files: Sequence[Stamp], batches: Batches, form: str) -> Iterator[tuple[Stamp, PrivateDatabase]]:
+    """Yield the files of some numbers, each with a database to read it; refuse those that a worker sees otherwise."""
+    for stamp in (files[number] for batch in batches for number in batch.column(0).to_pylist()):
+        _check_seen(stamp)
+        with PrivateDatabase(memory=_MEMORY, threads=1) as database:
+            database.inputs[str(stamp.path)] = (stamp.name, form)
+            yield stamp, database
+        _check_seen(stamp)
+
+
+def _check_seen(stamp: Stamp) -> None:
+    try:
+        same = Stamp.of(stamp.path).state[:2] == stamp.state[:2]  # files may have other numbers on other machines
+    except DataError:
+        same = False
+    if not same:
+        raise DataError(
+            f"{stamp.name} must be the same file for the driver and all workers, and is not. Put it where all of them "
+            "see it under this path, and leave it as it is."
+        )

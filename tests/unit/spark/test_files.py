@@ -1,0 +1,164 @@
+"""Files as Spark reads them: all that the local engine reads, or a refusal; nothing is left out in silence."""
+
+import datetime
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.engines.engine import LocalEngine, SparkEngine, carried, silence
+from tests.engines.tables import check, plan_for
+from tests.spark import spark, uses_spark
+
+from dimly.curator.csv_dialect import CsvOptions
+from dimly.curator.files import Stamp
+from dimly.errors import DataError, DimlyError, ParameterError
+from dimly.spark import files
+from dimly.spark.files import FrameSource, read_files
+from dimly.spark.publishing import publish_frame
+
+__all__ = ["spark"]  # a fixture
+
+PLAN = plan_for("hashing+laplace", listed=False)
+LONG: dict[str, Any] = {"user": "person", "attribute": "page"}
+pytestmark = uses_spark
+
+
+def rows_of(source: FrameSource) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in source.frame.collect())
+
+
+def write(path: Path, **columns: Any) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    return str(path)
+
+
+def test_parquet_is_read_from_paths_patterns_folders_and_addresses(spark: Any, tmp_path: Path) -> None:
+    names = [write(tmp_path / "in" / f"{name}.parquet", person=[name]) for name in ("a [1]", "b{1,2}", "c\\*?", "d %20")]
+    expected = sorted((Path(name).stem,) for name in names)
+    for given in (names, str(tmp_path / "in" / "*.parquet"), str(tmp_path / "in"), [*names, names[0]]):
+        source = read_files(spark, given)
+        assert rows_of(source) == expected
+        assert source.cells == "typed"
+        assert len(source.files) == len(names)
+    write(tmp_path / "far" / "day=007" / "e.parquet", person=["e"])
+    write(tmp_path / "far" / "day=8" / "f.parquet", person=["f"], more=[1])
+    frame = read_files(spark, (tmp_path / "far").as_uri()).frame
+    assert {"person", "more", "day"} == set(frame.columns)  # of all files, and not of one
+    assert frame.count() == 2
+
+
+def test_what_spark_would_leave_out_or_misread_is_refused(spark: Any, tmp_path: Path) -> None:
+    def refused(match: str, *names: str, kind: type[Exception] = ParameterError) -> None:
+        with pytest.raises(kind, match=match):
+            read_files(spark, list(names))
+
+    plain = write(tmp_path / "a.parquet", person=["a"], page=["tea"])
+    for name in ("_b", ".b", "b:c"):  # Spark skips the first two and says nothing
+        refused(
+            "must have a name that Spark reads", plain, write(tmp_path / f"{name}.parquet", person=["b"], page=["b"])
+        )
+    refused("files must have the same columns", plain, write(tmp_path / "more.parquet", person=["b"]))
+    other = write(tmp_path / "other.parquet", person=["b"], page=[7])
+    refused(r"columns of the same types with --engine spark, and 'page' of .*other\.parquet", plain, other)
+    times = write(tmp_path / "times.parquet", person=["b"], page=[datetime.time(1, 2)])
+    refused("must be Parquet that Spark reads, and is not", times, kind=DataError)
+    (tmp_path / "t.sqlite").touch()
+    refused("data must be Parquet, CSV or JSON lines with --engine spark, got SQLite", str(tmp_path / "t.sqlite"))
+    refused("data must be Parquet where it is an address, got s3a://bucket/t.csv.gz", "s3a://bucket/t.csv.gz")
+    refused("data must be paths or addresses, got some of each", plain, "s3a://bucket/a.parquet")
+    refused("Spark failed while opening the files", (tmp_path / "none").as_uri(), kind=DimlyError)
+
+
+def test_types_that_are_alike_in_parquet_are_alike(spark: Any, tmp_path: Path) -> None:
+    texts = pa.array(["tea", "jam"])
+    kinds = [texts, texts.dictionary_encode(), texts.cast(pa.large_string()), texts.cast(pa.string_view())]
+    names = [write(tmp_path / f"{i}.parquet", person=["a", "b"], page=kind) for i, kind in enumerate(kinds)]
+    assert len(rows_of(read_files(spark, names))) == 8
+    lists = [pa.array([["tea"]]), pa.array([["tea"]], pa.large_list(pa.large_string()))]
+    names = [write(tmp_path / f"lists-{i}.parquet", person=["a"], pages=kind) for i, kind in enumerate(lists)]
+    assert len(rows_of(read_files(spark, names))) == 2
+
+
+def test_csv_is_text_as_it_is_written(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'person,"odd `name`, 1"\n007,"two\nlines"\n7,\n8,""\n')
+    (tmp_path / "b.csv").write_bytes("odd `name`, 1;person\n né ;1e3\n".encode("latin-1").replace(b", 1", b", 1"))
+    source = read_files(spark, [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")])
+    assert source.frame.columns == ["person", "odd `name`, 1"]
+    assert source.cells == "text"
+    expected = [("007", "two\nlines"), ("1e3", " né "), ("7", None), ("8", None)]
+    assert rows_of(source) == expected
+    (tmp_path / "c.txt").write_bytes(b"person~page\na,b~'x'\n")
+    options = CsvOptions(delimiter="~", quote="")
+    assert rows_of(read_files(spark, str(tmp_path / "c.txt"), csv=options)) == [("a,b", "'x'")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", b"person,page\nada,tea\nZelda-Q7\n"),
+        ("t.csv", b"person,page\nada,tea\nZelda-Q7,tea,jam\n"),
+        ("t.csv", b'person,page\nada,tea\n"Zelda-Q7" x,tea\n'),
+        ("t.csv", b"person,page\nada," + b"tea " * 70_000 + b"\nZelda-Q7,\xff\n"),
+        ("t.jsonl", b'{"person": "ada", "page": "tea"}\n{"person": "Zelda-Q7", "page": \n'),
+        ("t.jsonl", b'{"person": "ada", "page": "tea"}\n["Zelda-Q7"]\n'),
+        ("t.jsonl", b'{"person": "ada", "page": "tea"}\n{"person": "Zelda-Q7", "page": 1.5}\n'),
+        ("t.jsonl", b"{}\n"),
+        ("t.jsonl", b'{"person": "ada", "Person": "bob"}\n'),
+    ],
+)
+def test_damaged_files_are_refused_in_the_local_engines_words(
+    spark: Any, name: str, content: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    said = []
+    for engine in (LocalEngine(), SparkEngine()):
+        with pytest.raises(DimlyError) as caught:
+            engine.publish(tmp_path / name, PLAN, out=tmp_path / "out", **LONG)
+        assert "Zelda" not in str(caught.value)
+        said.append((type(caught.value), str(caught.value)))
+    assert said[0] == said[1]
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_json_keeps_every_digit_and_finds_every_name(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"person": 12345678901234567890123, "page": ["tea", 7]}\n', encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text('{"person": "007", "page": null}\n\n{"late": true}\n', encoding="utf-8")
+    (tmp_path / "c.jsonl").touch()
+    source = read_files(spark, str(tmp_path / "*.jsonl"))
+    assert source.frame.columns == ["late", "page", "person"]
+    options: dict[str, Any] = {"user": "person", "attributes": "page", "nulls": "drop"}
+    publish_frame(source, PLAN, out=tmp_path / "out", words=carried(silence(PLAN)), **options)
+    local = LocalEngine().publish(str(tmp_path / "*.jsonl"), PLAN, out=tmp_path / "local", **options)
+    assert (tmp_path / "out" / "manifest.json").read_bytes() == (tmp_path / "local" / "manifest.json").read_bytes()
+    check(local, {"12345678901234567890123": {"tea": 1.0, "7": 1.0}, "007": {}})
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_files_that_change_meanwhile_are_refused(spark: Any, name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name == "t.csv":
+        path.write_text("person,page\nada,tea\n", encoding="utf-8")
+    else:
+        write(path, person=["ada"], page=["tea"])
+    source = read_files(spark, str(path))
+    os.utime(path, ns=(1, 1))
+    match = "must be the same file for the driver and all workers" if name == "t.csv" else "must not change while"
+    with pytest.raises(DataError, match=match):
+        publish_frame(source, PLAN, out=tmp_path / "out", words=carried(silence(PLAN)), **LONG)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_file_that_a_worker_does_not_see_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("person\nada\n", encoding="utf-8")
+    work = files._ReadFiles((Stamp.of(path),), ("person",), "CSV", CsvOptions())
+    number: Callable[[], Any] = lambda: iter([pa.record_batch({"id": pa.array([0])})])  # noqa: E731
+    assert [batch.to_pylist() for batch in work(number())] == [[{"person": "ada"}]]
+    path.unlink()
+    with pytest.raises(DataError, match=r"t\.csv must be the same file for the driver and all workers"):
+        list(work(number()))
