@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := pins.txt
 export PIP_BUILD_CONSTRAINT := pins.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-spark4 torture lint bench bench-quick setup pins clean
+.PHONY: help demo test test-s3 test-spark4 torture lint bench bench-quick setup pins clean
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -28,6 +28,14 @@ test-spark4: .venv/dev ## the tests of the Spark engine on Spark 4, which needs 
 	.venv-spark4/bin/python -m pip install --quiet --editable '.[dev]'
 	PIP_CONSTRAINT= .venv-spark4/bin/python -m pip install --quiet 'pyspark>=4,<5'
 	.venv-spark4/bin/python -m pytest tests/unit/spark tests/engines tests/docs/test_scale.py -k "spark or Spark or scale"
+
+test-s3: .venv/dev ## releases in an S3 bucket: Hadoop's own connector, and a server on this machine (400 MB of packages)
+	$(PYTHON) -m venv .venv-s3
+	PIP_CONSTRAINT= .venv-s3/bin/python -m pip install --quiet 'moto[s3,server]>=5'
+	PIP_CONSTRAINT= .venv-s3/bin/python -m pip install --quiet --no-deps 'sagemaker-pyspark==1.4.5'
+	DIMLY_TESTS_S3_SERVER=.venv-s3/bin/moto_server \
+	PYSPARK_SUBMIT_ARGS="--jars $$(ls .venv-s3/lib/python3*/site-packages/sagemaker_pyspark/jars/*.jar | grep -E 'hadoop-aws|sdk-bundle' | paste -sd,) pyspark-shell" \
+	$(BIN)/python -m pytest tests/unit/spark/test_object_store.py
 
 lint: .venv/dev  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .
@@ -49,7 +57,7 @@ pins:            ## renew pins.txt (needs uv)
 	  --upgrade pyproject.toml -o pins.txt
 
 clean:           ## remove .venv and every cache
-	rm -rf .venv .venv-spark4 .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-s3 .venv-spark4 .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:

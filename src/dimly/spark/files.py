@@ -1,7 +1,7 @@
 """Files as frames that hold exactly what the local engine reads from them: nothing is left out, nothing is guessed.
 
-Spark reads Parquet itself. Of CSV and JSON it would guess types, mend lines and skip what it cannot decode, so there the
-workers read whole files with the database and the settings of the local engine.
+Spark reads Parquet itself. Of CSV and JSON it would guess types, mend lines and skip what it cannot decode, so there
+the workers read whole files with the database and the settings of the local engine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -130,8 +130,8 @@ def _read_parquet(session: Any, files: Sequence[Stamp]) -> Any:
         for field in schema:
             if _plain(field.type) != _plain(first.field(field.name).type):
                 raise ParameterError(
-                    f"files must have columns of the same types with --engine spark, and {field.name!r} of {stamp.name} "
-                    f"is of another than in {files[0].name}. Write them alike, or leave --engine out."
+                    f"files must have columns of the same types with --engine spark, and {field.name!r} of "
+                    f"{stamp.name} is of another than in {files[0].name}. Write them alike, or leave --engine out."
                 )
     paths = [str(stamp.path).translate(_PATTERNS) for stamp in files]
     try:

@@ -29,7 +29,7 @@ def check_frame(frame: Any, name: str) -> None:
     MissingExtraError
         If Spark is not installed.
     ParameterError
-        For anything else, Spark Connect's included.
+        For anything else, Spark Connect's and streams included.
     """
     try:
         from pyspark.sql import DataFrame
@@ -42,6 +42,8 @@ def check_frame(frame: Any, name: str) -> None:
         )
     if not isinstance(frame, DataFrame):
         raise ParameterError(f"{name} must be a Spark DataFrame, got {type(frame).__name__}.")
+    if frame.isStreaming:
+        raise ParameterError(f"{name} must be a DataFrame that has an end, got a stream. Write it to files first.")
 
 
 def column(name: str) -> Any:
@@ -65,7 +67,7 @@ def frame_of(session: Any, tables: Iterable[pa.Table], schema: str) -> Any:
 
 
 def streamed(frame: Any, doing: str) -> Iterator[pa.Table]:
-    """Yield the rows of a frame, a piece of one partition at a time: no more than that is ever held."""
+    """Yield the rows of a frame in pieces; Java holds one partition at a time, and never more."""
     rows = asked(_through(frame, _pack, "piece binary").toLocalIterator, doing)
     while (row := asked(lambda: next(rows, None), doing)) is not None:
         with pa.ipc.open_stream(row.piece) as reader:

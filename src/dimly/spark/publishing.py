@@ -99,7 +99,7 @@ def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[
 def publish_frame(
     frame: Any, plan: Plan, *, words: Callable[[], WordSource] = Keystream, **arguments: Any
 ) -> Published:
-    """Publish as :func:`publish` does, a frame or what :func:`~dimly.spark.files.read_files` made, and return what was done.
+    """Publish as :func:`publish` does, a frame or a :class:`~dimly.spark.files.FrameSource`; return what was done.
 
     ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
     """

@@ -35,6 +35,12 @@ def test_only_frames_of_classic_sessions_are_taken(monkeypatch: pytest.MonkeyPat
         check_frame([1], "frame")
 
 
+@uses_spark
+def test_a_stream_has_no_end_to_publish(spark: Any) -> None:
+    with pytest.raises(ParameterError, match="frame must be a DataFrame that has an end, got a stream"):
+        check_frame(spark.readStream.format("rate").load(), "frame")
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ import dimly
 from dimly.curator.ledger import Ledger
 from dimly.curator.randomness import Keystream
 from dimly.errors import DataError, DimlyError, ParameterError, PrivacyWarning
-from dimly.spark import placing
+from dimly.mechanisms.attributes import Vocabulary
+from dimly.spark import placing, publishing
 from dimly.spark.publishing import publish, publish_frame
+from dimly.spark.table import _n_partitions
 
 __all__ = ["small_parts", "spark"]  # fixtures
 
@@ -190,10 +193,62 @@ def test_any_number_of_partitions_will_do(
     frame: Any, n_partitions: int, tmp_path: Path, settings: Callable[[str, str], None]
 ) -> None:
     settings("spark.sql.shuffle.partitions", str(n_partitions))
-    publish_frame(
-        frame.repartition(min(n_partitions, 20)), PLAN, out=tmp_path / "out", words=carried(silence(PLAN)), **LONG
-    )
+    cut = frame.repartition(n_partitions, "person")
+    full = cut.selectExpr("spark_partition_id() AS p").distinct().count()
+    assert cut.rdd.getNumPartitions() == n_partitions
+    assert full < n_partitions or n_partitions == 2  # most are empty
+    publish_frame(cut, PLAN, out=tmp_path / "out", words=carried(silence(PLAN)), **LONG)
     check(dimly.open_release(tmp_path / "out"), PEOPLE)
+
+
+def test_spark_may_choose_the_number_of_partitions() -> None:
+    class Conf:
+        said = "auto"
+
+        def get(self, _: str) -> str:
+            return self.said
+
+    session = SimpleNamespace(conf=Conf())
+    assert _n_partitions(session) == 200  # some clusters say so
+    Conf.said = "31"
+    assert _n_partitions(session) == 31
+
+
+@pytest.fixture
+def little_room(spark: Any) -> Iterator[None]:
+    """Fail whatever sends the driver more than 64 KiB."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    conf.set("spark.driver.maxResultSize", "64k")
+    yield
+    conf.remove("spark.driver.maxResultSize")
+
+
+@pytest.mark.usefixtures("little_room")
+def test_nothing_large_comes_to_the_driver(spark: Any, tmp_path: Path) -> None:
+    frame = spark.range(60_000).selectExpr(
+        "md5(CAST(id % 20000 AS STRING)) AS person", "CAST(id % 7 AS STRING) AS page"
+    )
+    for large in (frame, frame.select("person").distinct()):
+        with pytest.raises(Exception, match="maxResultSize"):
+            large.collect()
+    # Neither rows nor people; with a ledger people would pass by, a partition at a time.
+    published = publish_frame(frame, PLAN, out=tmp_path / "out", words=carried(silence(PLAN)), **LONG)
+    assert published.n_users == 20_000
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_only_a_small_list_of_attributes_goes_to_every_worker(
+    frame: Any, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not small:
+        monkeypatch.setattr(publishing, "_SMALL_LIST", 0)
+    known = sorted({what for _, what in ROWS})[1:]
+    engine = publishing.SparkEngine(PLAN, None, None, None)  # type: ignore[arg-type]
+    rows = frame.selectExpr("0 AS place", "person AS u", "page AS a")
+    coded = engine._coded(rows, Vocabulary.listed(known), coded=True)
+    assert ("Broadcast" in coded._jdf.queryExecution().executedPlan().toString()) == small
+    expected = sorted((0, who, known.index(what)) for who, what in ROWS if what in known)
+    assert sorted(tuple(row) for row in coded.collect()) == expected
 
 
 def test_decimal_ids_are_text_and_a_roster_may_be_a_frame(spark: Any, tmp_path: Path) -> None:
