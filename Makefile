@@ -27,7 +27,7 @@ test-spark4: .venv/dev ## the tests of the Spark engine on Spark 4, which needs 
 	$(PYTHON) -m venv .venv-spark4
 	.venv-spark4/bin/python -m pip install --quiet --editable '.[dev]'
 	PIP_CONSTRAINT= .venv-spark4/bin/python -m pip install --quiet 'pyspark>=4,<5'
-	.venv-spark4/bin/python -m pytest tests/unit/spark tests/engines tests/docs/test_scale.py -k "spark or Spark or scale"
+	DIMLY_PARTITIONS=200 .venv-spark4/bin/python -m pytest tests/unit/spark tests/engines tests/docs/test_scale.py -k "spark or Spark or scale"
 
 test-s3: .venv/dev ## releases in an S3 bucket: Hadoop's own connector, and a server on this machine (400 MB of packages)
 	$(PYTHON) -m venv .venv-s3
