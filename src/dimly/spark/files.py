@@ -108,7 +108,14 @@ def _read_addresses(session: Any, far: Sequence[str], given: Sequence[str]) -> F
             )
     # All columns of all files: by default Spark takes those of one, and leaves the others' out without a word.
     reader = session.read.option("mergeSchema", "true")
-    return FrameSource(asked(lambda: reader.parquet(*far), "opening the files"))
+    try:
+        return FrameSource(asked(lambda: reader.parquet(*far), "opening the files"))
+    except DimlyError:
+        pass
+    raise DataError(
+        f"{far[0]} must be Parquet that Spark can read, and is not: it is not there, closed to you, or of another "
+        "format. Read it in Spark yourself and call dimly.spark.publish."
+    )
 
 
 def _format(name: str) -> str | None:

@@ -74,7 +74,7 @@ def test_what_spark_would_leave_out_or_misread_is_refused(spark: Any, tmp_path: 
     refused("data must be Parquet, CSV or JSON lines with --engine spark, got SQLite", str(tmp_path / "t.sqlite"))
     refused("data must be Parquet where it is an address, got s3a://bucket/t.csv.gz", "s3a://bucket/t.csv.gz")
     refused("data must be paths or addresses, got some of each", plain, "s3a://bucket/a.parquet")
-    refused("Spark failed while opening the files", (tmp_path / "none").as_uri(), kind=DimlyError)
+    refused("none must be Parquet that Spark can read, and is not", (tmp_path / "none").as_uri(), kind=DataError)
 
 
 def test_types_that_are_alike_in_parquet_are_alike(spark: Any, tmp_path: Path) -> None:
