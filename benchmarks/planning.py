@@ -43,12 +43,12 @@ RESULTS = Path(__file__).with_name("planning.json")
 MEASURES = ("error", "closeness", "recall", "agreement")
 COUNTING, RESPONSE = "counting+laplace", "randomized-response"
 MENU: dict[str, tuple[int, ...]] = {
-    COUNTING: (32, 64, 128, 256, 512, 1024, 2048),
+    COUNTING: (32, 64, 128, 256, 512, 1024, 2048, 4096),
     "hashing+laplace": (64, 256, 1024),
     "sparse+laplace": (64, 256),
     "sign+laplace": (8, 32),
 }
-"""The k of each sketch; up to 512·ε: beyond, noise has long drowned everything."""
+"""The k of each sketch; up to 512·ε, of many attributes 1,024·ε: beyond, noise has long drowned everything."""
 BLOCKS = {"sparse+laplace": 4}
 MULTIPLES = (1, 2, 4)
 WIDER = "agreement at multiples"
@@ -167,6 +167,8 @@ STRUCTURES: dict[str, Callable[[World], Population]] = {
 }
 CIRCLES = [World("circles", 990, 5_000, 200, epsilon) for epsilon in (0.5, 1.0, 2.0)]
 """Near and far pairs are wide apart here, and hardly any random pair is near."""
+MANY_ATTRIBUTES = [World(structure, 2_000, 10_000, 100, 4.0) for structure in ("groups", "tastes", "continuum")]
+"""Too many for randomized response."""
 
 
 class Truth:
@@ -251,7 +253,7 @@ def measured(world: World, *, runs: int, truth: Truth) -> Iterator[Cell]:
     """Yield the figures of one world."""
     for mechanism, sizes in MENU.items():
         for k in sizes:
-            if k <= 512 * world.epsilon:
+            if k <= (1024 if world in MANY_ATTRIBUTES else 512) * world.epsilon:
                 yield from _published(world, mechanism, k, runs=runs, truth=truth)
     yield from _published(world, RESPONSE, None, runs=runs, truth=truth)
 
@@ -302,6 +304,7 @@ def worlds() -> Iterator[World]:
             for epsilon in EPSILONS:
                 yield World(structure, n_users, n_attributes, weight, epsilon)
     yield from CIRCLES
+    yield from MANY_ATTRIBUTES
 
 
 def planned(cell: Cell, purpose: Purpose = "distances", mechanisms: Sequence[str] = (COUNTING,)) -> Candidate:
@@ -335,6 +338,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", nargs="+", choices=MEASURES, default=MEASURES)
     parser.add_argument("--only", nargs="+", choices=STRUCTURES, help="people of these structures alone")
+    parser.add_argument("--attributes", type=int, help="worlds of so many attributes alone")
     parser.add_argument("--held-out", action="store_true", help="worlds on which no rule was tried before")
     parser.add_argument("--tables", nargs="+", type=Path, help="long tables in Parquet instead of made-up people")
     parser.add_argument("--runs", type=int, default=3, help="fresh publications of each plan")
@@ -352,6 +356,8 @@ def main() -> None:
     asked = WIDER_WORLDS if options.wider else HELD_OUT if options.held_out else worlds()
     for world in asked:
         if options.only and world.structure not in options.only:
+            continue
+        if options.attributes and world.n_attributes != options.attributes:
             continue
         same = replace(world, epsilon=1.0)
         if same not in known:
