@@ -180,8 +180,15 @@ def _ends(
         # (est − μ)² = t²·Var(μ)  ⇔  a·μ² − 2h·μ + c = 0; the smaller root as c/(h + √…), which does not cancel.
         t2 = quantile(low, reaches[0], 1) ** 2
         a, h, c = 1 - t2 * square, est + t2 * linear / 2, est**2 - t2 * constant
+        root = np.sqrt(np.maximum(h**2 - a * c, 0.0))
         above = (est > 0) & (c > 0)
-        low = np.where(above, c / np.where(above, h + np.sqrt(np.maximum(h**2 - a * c, 0.0)), 1.0), 0.0)
+        usual = above & (h > 0)
+        low = np.where(usual, c / np.where(usual, h + root, 1.0), 0.0)
+        if np.any(above & ~usual):
+            # Next to no noise, and a variance that dips below zero between 0 and 1: for a < 0 the root is (h − √…)/a,
+            # else nothing below the estimate is possible.
+            dips = above & ~usual & (a < 0)
+            low = np.where(dips, (h - root) / np.where(dips, a, 1.0), np.where(above & ~usual, possible, low))
         # For est < 0 the likelihood ratio with the best possible truth, zero, gives μ² − 2·est·μ = t²·Var(μ) instead.
         t2 = quantile(high, reaches[1], -1) ** 2
         a, h, c = 1 - t2 * square, est + t2 * linear / 2, possible**2 - t2 * constant

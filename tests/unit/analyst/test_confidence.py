@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -104,6 +105,36 @@ def test_larger_estimates_have_higher_intervals(k: int, epsilon: float, leans: b
     low, high = unified_interval(np.linspace(-5, 10, 201) * spread, variance, skewness=cumulants if leans else None)
     assert (np.diff(low) >= -1e-3 * spread).all()
     assert (np.diff(high) >= -1e-3 * spread).all()
+
+
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+laplace"])
+@pytest.mark.parametrize("k", [2, 8, 64])
+@pytest.mark.parametrize("epsilon", [4.0, 7.0, 12.0, 40.0])
+def test_next_to_no_noise_leaves_no_warning_and_nothing_below_zero(mechanism: str, k: int, epsilon: float) -> None:
+    """With so little noise the variance of bits, a polynomial, is below zero between 0 and 1."""
+    plan = Plan.of(mechanism, Budget(epsilon), k=k)
+    values = np.concatenate([np.linspace(-0.1, 3.0, 200), np.logspace(-12, 0, 50)])
+    for sides, confidence, weight in itertools.product((1, 2), (0.5, 0.95, 0.999), (1.0, 2.0, 5.0)):
+        variance = plan.error.distance(one_sided=sides == 1, weights=(weight, weight))
+        for skewness in (None, distance_skewness(plan, sides=sides)):
+            low, high = unified_interval(values, variance, confidence=confidence, skewness=skewness)
+            assert (low >= 0).all()
+            assert (low <= np.maximum(values, 0.0)).all()
+            assert (high >= values).all()
+
+
+@pytest.mark.parametrize("estimate", [0.001, 0.05, 0.3])
+def test_where_only_the_estimate_itself_is_possible_it_is_the_interval(estimate: float) -> None:
+    # Var(μ) = (μ² − μ)/20 is below zero from 0 to 1: (est − μ)² = t²·Var(μ) has no root at or above 0.
+    low, high = unified_interval(estimate, Polynomial(0.05, -0.05, 0.0), confidence=0.999)
+    assert (float(low), float(high)) == (estimate, estimate)
+
+
+def test_the_lower_end_is_where_noise_begins_to_reach_the_estimate() -> None:
+    # Var(μ) = μ² − μ: the larger root of a·μ² − 2h·μ + c = 0, with a and h below zero.
+    low, t2 = float(unified_interval(1.5, Polynomial(1.0, -1.0, 0.0))[0]), Z95**2
+    assert 1 < low < 1.5
+    assert (1.5 - low) ** 2 == pytest.approx(t2 * (low**2 - low))
 
 
 def test_few_coordinates_leave_no_upper_end() -> None:
