@@ -13,6 +13,7 @@ from dimly.lab.report_map import Map
 from dimly.mechanisms.error_models import Floats
 
 WIDTH = 440  # of a drawing, in its own units: small, so that its text is large on a phone
+MARGIN = 1.08  # how much farther than the reach an axis goes
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 14, 10, 40
 
 _SHAPES = {
@@ -101,9 +102,9 @@ def ladder(acuity: Acuity, rungs: Sequence[float], reach: float) -> str:
     seen = acuity.seen(list(rungs))
     row, top = 26, 8
     height = top + row * len(seen) + 40
-    scale = Frame((0.0, 1.08 * reach), (0.0, 1.0), height)
+    scale = Frame((0.0, MARGIN * reach), (0.0, 1.0), height)
     parts = []
-    for value in ticks(0.0, 1.08 * reach):
+    for value in ticks(0.0, MARGIN * reach):
         at = f"{scale.across(value):.1f}"
         parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="{top}" y2="{height - 36}"/>')
         parts.append(f'<text x="{at}" y="{height - 22}" text-anchor="middle">{number(value)}</text>')
@@ -127,8 +128,10 @@ def ladder(acuity: Acuity, rungs: Sequence[float], reach: float) -> str:
 
 def error_curve(acuity: Acuity, distances: Distances | None, reach: float) -> str:
     """Return the predicted standard error against the squared distance, with the distances found marked."""
-    right = 1.08 * reach
+    right, bend = MARGIN * reach, acuity.bend
     at = np.linspace(0.0, right, 60)
+    if bend is not None and bend < right:  # else the bend would lie between two points
+        at = np.sort(np.append(at, bend))
     errors = acuity.stderr(at)
     frame = Frame((0.0, right), (0.0, 1.15 * max(float(errors.max()), 1e-9)))
     parts = [frame.axes("squared distance", "standard error of an estimate")]
@@ -188,14 +191,15 @@ def histogram(distances: Distances) -> str:
 def segment_map(found: Map) -> str:
     """Return people as points, by segment in color and shape, each segment's number at its center."""
     reach = 1.05 * float(np.quantile(np.abs(found.points), 0.995))
-    size = WIDTH - 2 * _RIGHT
+    left = 21  # room for a label on a phone
+    size = WIDTH - left - _RIGHT
     half = size / 2
 
     def place(x: float, y: float) -> tuple[float, float]:
-        return (_RIGHT + half * (1 + x / reach), _RIGHT + half * (1 - y / reach))
+        return (left + half * (1 + x / reach), _RIGHT + half * (1 - y / reach))
 
     inside = (np.abs(found.points) <= reach).all(axis=1)
-    parts = [f'<rect class="field" x="{_RIGHT}" y="{_RIGHT}" width="{size}" height="{size}"/>']
+    parts = [f'<rect class="field" x="{left}" y="{_RIGHT}" width="{size}" height="{size}"/>']
     count = len(found.centers)
     for label in range(count):
         mine = found.points[inside & (found.labels == label)]
@@ -206,11 +210,10 @@ def segment_map(found: Map) -> str:
             x, y = place(*center)
             parts.append(f'<text class="name" x="{x:.1f}" y="{y + 6:.1f}" text-anchor="middle">{label + 1}</text>')
     first, second = (f"{share:.0%}".replace("%", " %") for share in found.shares)
-    middle = _RIGHT + half
     parts.append(
-        f'<text class="label" x="{middle}" y="{_RIGHT + size + 18}" text-anchor="middle">'
+        f'<text class="label" x="{left + half}" y="{_RIGHT + size + 18}" text-anchor="middle">'
         f"strongest direction ({first} of what is left)</text>"
-        f'<text class="label" transform="translate(10 {middle}) rotate(-90)" text-anchor="middle">'
+        f'<text class="label" transform="translate(13 {_RIGHT + half}) rotate(-90)" text-anchor="middle">'
         f"second ({second})</text>"
     )
     words = (

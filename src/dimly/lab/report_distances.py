@@ -9,7 +9,7 @@ import scipy.optimize
 
 from dimly.analyst.confidence import distance_skewness, unified_interval
 from dimly.analyst.release import Release
-from dimly.mechanisms.error_models import Floats
+from dimly.mechanisms.error_models import CountingError, Floats
 from dimly.mechanisms.intervals import normal_quantile
 from dimly.mechanisms.plan import Plan
 
@@ -51,6 +51,17 @@ class Acuity:
         """Return the standard error at a squared distance."""
         r2 = np.asarray(distance, np.float64)
         return np.sqrt(self.plan.error.distance(weights=self._weights(r2))(r2))
+
+    @property
+    def bend(self) -> float | None:
+        """Twice the average weight, where the error begins to grow faster; None where weights do not matter.
+
+        Two people cannot differ in more attributes than they have together: a pair farther apart is heavier than
+        average, and counting errs more on it.
+        """
+        error = self.plan.error
+        matters = isinstance(error, CountingError) and error.blend > 0 and self.weight > 0
+        return 2 * self.weight if matters else None
 
     def apart(self, distance: float) -> float | None:
         """Return the nearest farther squared distance that can be told from this one.

@@ -41,8 +41,8 @@ def with_code(text: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share for people."""
-    return "less than 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+    """Return a share for people; no line ends within it."""
+    return "less than 1\u00a0%" if 0 < share < 0.01 else f"{100 * share:.0f}\u00a0%"
 
 
 def rounded_up(value: float) -> str:

@@ -4,7 +4,7 @@ from html import escape
 
 import dimly
 from dimly.lab.report import Report
-from dimly.lab.report_charts import error_curve, histogram, ladder, number, segment_map, symbol
+from dimly.lab.report_charts import MARGIN, error_curve, histogram, ladder, number, segment_map, symbol
 from dimly.lab.report_distances import FEWEST_PAIRS, Distances
 from dimly.lab.report_markup import facts_list, odds, percent, rounded_up, size, table, with_code
 from dimly.lab.report_officer import checks, exact, guess_in_words, guesses, limits, promise, published
@@ -227,15 +227,20 @@ def _seen_table(report: Report) -> str:
 
 
 def _errors(report: Report) -> str:
-    bits = report.acuity.weight and report.manifest.plan.mechanism.startswith("counting")
-    of_whom = f" for two people of average weight, about {number(report.acuity.weight)}," if bits else ""
+    bend = report.acuity.bend
+    of_whom = "" if bend is None else f" for two people of average weight, about {number(report.acuity.weight)},"
     keys = '<span class="key curve"></span>standard error by theory'
     if report.distances is not None and report.distances.people:
         keys += ' <span class="key band"></span>where most pairs of this release lie, noise taken off'
+    if bend is not None and bend < MARGIN * report.reach:
+        keys += (
+            f". The curve bends at {number(bend)}, twice the average weight: two people cannot differ in more than they "
+            "have together, so that pairs farther apart are of heavier people, whose errors are larger"
+        )
     return (
         f"<p>The plan says how far off an estimate is{of_whom} before anybody sees it: one standard error in two of "
         "three cases, two in 95 of 100.</p>"
-        f"<figure>{error_curve(report.acuity, report.distances, report.reach)}<figcaption>{keys}</figcaption></figure>"
+        f"<figure>{error_curve(report.acuity, report.distances, report.reach)}<figcaption>{keys}.</figcaption></figure>"
     )
 
 
@@ -255,9 +260,10 @@ def _spread(report: Report) -> str:
     )
     keys = (
         '<span class="key bar"></span>estimates of random pairs '
-        '<span class="key alone"></span>what noise alone would show if all pairs were equally far apart. '
-        "Estimates below 0 are noise: no distance is negative."
+        '<span class="key alone"></span>what noise alone would show if all pairs were equally far apart.'
     )
+    if found.values.min() < 0:
+        keys += " Estimates below 0 are noise: no distance is negative."
     return text + f"<figure>{histogram(found)}<figcaption>{keys}</figcaption></figure>"
 
 

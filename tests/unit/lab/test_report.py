@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -144,6 +145,19 @@ def test_structure_and_segments_are_shown(grouped: Path) -> None:
     assert facts["structure"]["components"] >= 2
     assert facts["distances"]["pairs"] == 200
     assert facts["looked_at"] == 400
+
+
+def test_captions_explain_what_is_drawn_and_nothing_else(grouped: Path) -> None:
+    report = report_of(grouped, count=3)
+    bend, found = report.acuity.bend, report.distances
+    assert bend is not None
+    assert found is not None
+    for reach, explained in ((0.5 * bend, False), (2 * bend, True)):
+        assert ("twice the average weight" in words_of(replace(report, reach=reach))) == explained
+    values = found.values - found.values.min()
+    for least, explained in ((1.0, False), (-1.0, True)):
+        said = words_of(replace(report, distances=replace(found, values=values + least)))
+        assert ("Estimates below 0 are noise" in said) == explained
 
 
 def test_where_there_is_nothing_to_be_seen_the_page_says_so(tmp_path: Path) -> None:

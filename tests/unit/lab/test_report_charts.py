@@ -52,6 +52,12 @@ def test_curves_mark_what_was_found() -> None:
     assert "average pair" not in error_curve(ACUITY, None, 700.0)
 
 
+def test_a_curve_has_a_point_where_it_bends() -> None:
+    counting = Acuity(Plan.of("counting+laplace", Budget(2.0), k=256, seed=bytes(32)), 100.0)
+    points = [drawn.count("L") for drawn in (error_curve(counting, None, reach) for reach in (100.0, 400.0))]
+    assert points[1] == points[0] + 1
+
+
 def test_ladders_have_a_rung_for_each_distance() -> None:
     drawn = ladder(ACUITY, [0.0, 150.0, 350.0], 400.0)
     assert drawn.count("<circle") == 3

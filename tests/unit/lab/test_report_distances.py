@@ -41,6 +41,16 @@ def test_where_errors_grow_as_distances_do_none_can_be_told_apart() -> None:
     assert few.rungs(1000.0) == [0.0]
 
 
+def test_errors_grow_faster_beyond_what_two_average_people_have_together() -> None:
+    counting = Acuity(Plan.of("counting+laplace", Budget(2.0), k=256, seed=bytes(32)), 100.0)
+    bend = counting.bend
+    assert bend == 200
+    below, at, above = counting.stderr([bend - 1.0, bend, bend + 1.0])
+    assert above - at > 1.2 * (at - below)
+    for smooth in (SKETCH, Acuity(counting.plan, 0.0), Acuity(plan_of("counting+laplace", resolution=4), 100.0)):
+        assert smooth.bend is None
+
+
 def test_nothing_is_farther_than_there_are_attributes() -> None:
     closed = Acuity(Plan.of("randomized-response", Budget(1.0), n_attributes=100), 10.0)
     assert closed.apart(0.0) is not None
