@@ -241,11 +241,10 @@ def sketch_chart(report: Report) -> Chart | None:
         lines += [Line(name, x, [found[d] for d in x], look._replace(dashes=dashes))] if x else []
     if not lines:
         return None
-    rates = [rate for line in lines for rate in line.y]
     return Chart(
         "Sketches a second against d",
         Axis("attributes d", "log"),
-        Axis("people a second", "log", (min(rates) / 12, 1.5 * max(rates))),  # room for the legend
+        Axis("people a second", "log"),
         lines,
         "Weight 100, k = 256, one core. Dashed: peers. Other families are in the table.",
     )

@@ -1,6 +1,7 @@
 """Charts: what is shown apart from how it is drawn, so that every figure can be had as numbers too.
 
-Colors are those of Okabe and Ito, which the color-blind can tell apart; shapes and dashes say the same in print.
+Colors are those of Okabe and Ito, which the color-blind can tell apart; shapes, dashes and hatches say the same in
+print.
 """
 
 import itertools
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.figure import Figure
+    from matplotlib.path import Path as PlottedPath
+    from numpy.typing import NDArray
 
 FORMATS = (".png", ".svg", ".pdf")
 _GRAY = "#666666"
@@ -24,30 +28,37 @@ NOBODY = "no such pairs"
 
 
 class Look(NamedTuple):
-    """How a line is drawn."""
+    """How a line or an area is drawn."""
 
     color: str
     marker: str = ""
     dashes: str = "-"
+    hatch: str = ""
 
 
 LOOKS = {
-    "paper": Look("#000000", "s"),
-    "hashing+laplace": Look("#E69F00", "^"),
-    "counting+laplace": Look("#0072B2", "o"),
-    "randomized-response": Look("#009E73", "D"),
-    "noisy-distances": Look("#CC79A7", "v"),
+    "paper": Look("#000000", "s", hatch="xxx"),
+    "hashing+laplace": Look("#E69F00", "^", hatch="\\\\\\"),
+    "counting+laplace": Look("#0072B2", "o", hatch="///"),
+    "randomized-response": Look("#009E73", "D", hatch="..."),
+    "noisy-distances": Look("#CC79A7", "v", hatch="+++"),
     NOBODY: Look("#EEEEEE"),
 }
-_OTHERS = (Look("#D55E00", "P"), Look("#56B4E9", "X"), Look("#882255", "*"), Look("#999933", "h"), Look("#44AA99", "<"))
+_OTHERS = (
+    Look("#D55E00", "P", hatch="---"),
+    Look("#56B4E9", "X", hatch="|||"),
+    Look("#882255", "*", hatch="ooo"),
+    Look("#999933", "h", hatch="/"),
+    Look("#44AA99", "<", hatch="-"),
+)
 _MORE = (
-    Look("#332288", ">"),
-    Look("#117733", "p"),
-    Look("#AA4499", "d"),
-    Look("#CC6677", "H"),
-    Look("#88CCEE", "8"),
-    Look("#661100", "1"),
-    Look("#DDCC77", "2"),
+    Look("#332288", ">", hatch="|"),
+    Look("#117733", "p", hatch="O"),
+    Look("#AA4499", "d", hatch="x"),
+    Look("#CC6677", "H", hatch="+"),
+    Look("#88CCEE", "8", hatch="*"),
+    Look("#661100", "1", hatch="//"),
+    Look("#DDCC77", "2", hatch=".."),
 )
 SEGMENTS = (
     LOOKS["counting+laplace"],
@@ -172,34 +183,25 @@ class Winners:
         }
 
     def draw(self, *, size: tuple[float, float] = (7.0, 4.8)) -> "Figure":
-        """Return it drawn: colors, and a letter in each field for print."""
-        from matplotlib.colors import ListedColormap  # noqa: PLC0415  (slow to import)
-        from matplotlib.patches import Patch  # noqa: PLC0415
+        """Return it drawn: areas in colors and hatches, each with its name in the middle; no legend is needed."""
+        import numpy as np  # noqa: PLC0415
+        from matplotlib.colors import to_rgb  # noqa: PLC0415  (slow to import)
+        from matplotlib.patches import PathPatch  # noqa: PLC0415
 
         figure, axis = _blank(size)
         names = sorted({name for row in self.best for name in row})
-        looks = looks_of(names)
-        numbers = [[names.index(name) for name in row] for row in self.best]
-        colors = ListedColormap([looks[name].color for name in names])
-        axis.pcolormesh(
-            self.columns,
-            self.rows,
-            numbers,
-            cmap=colors,
-            vmin=-0.5,
-            vmax=len(names) - 0.5,
-            shading="nearest",
-            alpha=0.75,
-        )
-        _finish(axis, self.title, self.x, self.y)
+        best, x, y = np.array(self.best), _edges(self.columns, self.x), _edges(self.rows, self.y)
+        _finish(axis, self.title, self.x._replace(limits=(x[0], x[-1])), self.y._replace(limits=(y[0], y[-1])))
         axis.grid(visible=False)
+        for name, look in looks_of(names).items():
+            pale = tuple(1 - 0.45 * (1 - part) for part in to_rgb(look.color))  # hatches and names are dark on it
+            # Without lines around it; hatches have the color that these would have.
+            drawn = {"facecolor": pale, "edgecolor": look.color, "hatch": look.hatch, "linewidth": 0}
+            axis.add_patch(PathPatch(_outline(best == name, x, y), **drawn))
+        box = {"facecolor": "white", "edgecolor": "none", "boxstyle": "round,pad=0.25"}
         for name in names:
-            where = [(i, j) for i, row in enumerate(self.best) for j, found in enumerate(row) if found == name]
-            i, j = (sorted(part)[len(where) // 2] for part in zip(*where, strict=True))
-            if self.best[i][j] == name:
-                axis.text(self.columns[j], self.rows[i], label_of(name), ha="center", va="center", fontsize=9)
-        patches = [Patch(color=looks[name].color, alpha=0.75, label=label_of(name)) for name in names]
-        figure.legend(handles=patches, loc="outside upper right", ncols=2, fontsize=8, frameon=False)
+            i, j = _middle(best == name)
+            axis.text(self.columns[j], self.rows[i], label_of(name), ha="center", va="center", fontsize=9, bbox=box)
         return _signed(figure, self.note)
 
 
@@ -231,6 +233,45 @@ def rendered(drawn: Drawn, kind: str, *, size: tuple[float, float] | None = None
     with mpl.rc_context({"svg.hashsalt": "dimly", "svg.fonttype": "none"}):
         figure.savefig(sink, format=kind, dpi=150, metadata=undated[kind])
     return sink.getvalue()
+
+
+def _edges(centers: Sequence[float], axis: Axis) -> list[float]:
+    """Return the borders of cells, halfway between their centers as the axis shows them."""
+    import numpy as np  # noqa: PLC0415
+
+    at = np.array(centers, np.float64) if axis.scale == "linear" else np.log(centers)
+    halves = (at[1:] - at[:-1]) / 2
+    borders = np.concatenate([[at[0] - halves[0]], at[:-1] + halves, [at[-1] + halves[-1]]])
+    edges: list[float] = (borders if axis.scale == "linear" else np.exp(borders)).tolist()
+    return edges
+
+
+def _outline(area: "NDArray[np.bool_]", x: Sequence[float], y: Sequence[float]) -> "PlottedPath":
+    """Return the cells of an area as one path, stretch by stretch of each row: apart they would show seams."""
+    from matplotlib.path import Path as PlottedPath  # noqa: PLC0415  (slow to import)
+
+    stretches = []
+    for i, row in enumerate(area.tolist()):
+        start = 0
+        for inside, cells in itertools.groupby(row):
+            end = start + len(list(cells))
+            if inside:
+                left, right, low, high = x[start], x[end], y[i], y[i + 1]
+                corners = [(left, low), (right, low), (right, high), (left, high), (left, low)]
+                stretches.append(PlottedPath(corners, closed=True))
+            start = end
+    return PlottedPath.make_compound_path(*stretches)
+
+
+def _middle(area: "NDArray[np.bool_]") -> tuple[int, int]:
+    """Return the cell of an area that is farthest from all that is not; of several, the middle one."""
+    import numpy as np  # noqa: PLC0415
+    from scipy.ndimage import distance_transform_edt  # noqa: PLC0415
+
+    depth = distance_transform_edt(np.pad(area, 1))[1:-1, 1:-1]
+    deepest = np.argwhere(depth == depth.max())
+    i, j = deepest[len(deepest) // 2]
+    return int(i), int(j)
 
 
 def _blank(size: tuple[float, float]) -> tuple["Figure", Any]:

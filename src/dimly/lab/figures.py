@@ -49,8 +49,8 @@ def privacy_curves(_: Circumstances) -> Chart:
                 lines.append(Line(f"σ = {sigma:g}, {name}", x, y, look._replace(dashes=dashes), every_point=False))
     return Chart(
         "What Gaussian noise of standard deviation σ promises (sensitivity 1)",
-        Axis("ε", limits=(0.0, 5.0)),
-        Axis("δ", "log", limits=(1e-8, 1.0)),
+        Axis("ε (odds change by at most $e^ε$, but for δ)", limits=(0.0, 5.0)),
+        Axis("δ (a probability)", "log", limits=(1e-8, 1.0)),
         lines,
         "The paper's Figure 1. Everything on and above a curve is promised. Of σ = 0.5 Theorem 1 proves nothing here.",
     )

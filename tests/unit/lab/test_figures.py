@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from dimly.errors import ParameterError
-from dimly.lab.charts import LOOKS, Chart, Winners, looks_of, save
+from dimly.lab.charts import LOOKS, Axis, Chart, Winners, label_of, looks_of, save
 from dimly.lab.comparison import compare, predict
 from dimly.lab.figures import FIGURES, Circumstances, comparison_chart, figure_named
 from dimly.mechanisms.mechanism import MECHANISMS
@@ -67,12 +67,44 @@ def test_errors_fall_with_epsilon() -> None:
         assert list(line.y) == sorted(line.y, reverse=True)
 
 
-def test_the_map_of_winners() -> None:
+@pytest.fixture(scope="module")
+def winners() -> Winners:
     drawn = figure_named("winners", Circumstances(epsilon=4.0))
     assert isinstance(drawn, Winners)
-    assert drawn.best[0][-1] == "no such pairs"
-    assert drawn.best[-1][0] == "counting+laplace"
-    assert any("randomized-response" in row for row in drawn.best)
+    return drawn
+
+
+def test_the_map_of_winners(winners: Winners) -> None:
+    assert winners.best[0][-1] == "no such pairs"
+    assert winners.best[-1][0] == "counting+laplace"
+    assert any("randomized-response" in row for row in winners.best)
+
+
+def test_areas_of_the_map_are_named_where_they_are_and_hatched_apart(winners: Winners) -> None:
+    (axis,) = winners.draw().axes
+    names = {name for row in winners.best for name in row}
+    labels = {text.get_text(): text.get_position() for text in axis.texts}
+    assert set(labels) == {label_of(name) for name in names}
+    for name in names:
+        x, y = labels[label_of(name)]
+        assert winners.best[list(winners.rows).index(y)][list(winners.columns).index(x)] == name
+    hatches = [patch.get_hatch() for patch in axis.patches]
+    assert len(set(hatches)) == len(names)
+
+
+def test_areas_cover_the_map_once() -> None:
+    fields = ["counting+laplace", "paper", "randomized-response"]
+    best = [[fields[(i * j) % 3] for j in range(7)] for i in range(5)]
+    drawn = Winners("", Axis("", "log"), Axis(""), [1.0, 2, 4, 8, 16, 32, 64], [1.0, 2, 3, 4, 5], best)
+    (axis,) = drawn.draw().axes
+    areas = dict(zip(sorted(fields), axis.patches, strict=True))
+    for i, row in enumerate(best):
+        for j, name in enumerate(row):
+            at = (drawn.columns[j], drawn.rows[i])
+            found = [one for one, patch in areas.items() if patch.get_path().contains_point(at)]
+            assert found == [name]
+    assert axis.get_xlim() == pytest.approx((2**-0.5, 2**6.5))
+    assert axis.get_ylim() == pytest.approx((0.5, 5.5))
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
