@@ -3,19 +3,17 @@
 import contextlib
 import io
 import itertools
+import json
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dimly.cli.options import AsJson, Debug
-from dimly.cli.output import print_json, print_lines, print_table
+from dimly.cli.output import print_json, print_lines
 from dimly.errors import ParameterError
-
-if TYPE_CHECKING:
-    from dimly.lab.demo import Ending
 
 
 def demo(
@@ -40,35 +38,36 @@ def demo(
     """
     started = time.perf_counter()
     folder = _made(folder)
-    from dimly.lab.demo import STEPS, Ending, read_labels
+    from dimly.cli.simulate import print_outcomes
+    from dimly.lab.demo import STEPS
 
-    said = io.StringIO()
     with contextlib.chdir(folder):
         for number, step in enumerate(STEPS, 1):
             if not as_json:
                 typer.echo(typer.style(f"\n{number}. {step.words}", bold=True))
                 typer.echo(typer.style(f"$ dimly {step.command}", fg="green"))
-            with contextlib.redirect_stdout(said) if as_json else contextlib.nullcontext():
-                _run(step.command.split())
-        from dimly.api import open_release
-        from dimly.lab.charts import save
-
-        ending = Ending.of(open_release(Path("release")), read_labels(Path("segments.parquet")))
-        save(ending.chart(), Path("recovered.png"))
+            last, said = number == len(STEPS), io.StringIO()
+            with contextlib.redirect_stdout(said) if as_json or last else contextlib.nullcontext():
+                _run([*step.command.split(), *(["--json"] if last else [])])
+        ending = json.loads(said.getvalue())
+    ours, papers = ending["outcomes"]
+    factor = papers["error"]["measured"] / ours["error"]["measured"]
     seconds = time.perf_counter() - started
     if as_json:
         print_json(
             {
                 "folder": str(folder),
                 "report": str(folder / "report.html"),
-                "ours": ending.ours.to_dict(),
-                "paper": ending.papers.to_dict(),
-                "factor": ending.factor,
+                "figure": str(folder / ending["figure"]),
+                "ours": ours,
+                "paper": papers,
+                "factor": factor,
                 "seconds": round(seconds, 1),
             }
         )
         return
-    _end(ending, folder, seconds)
+    print_outcomes(ending["outcomes"], ending["figure"])
+    _end(ending["population"], factor, folder, seconds)
 
 
 def _made(folder: Path | None) -> Path:
@@ -98,27 +97,20 @@ def _run(command: list[str]) -> None:
             raise typer.Exit(int(end.code)) from None
 
 
-def _end(ending: "Ending", folder: Path, seconds: float) -> None:
-    from dimly.lab.demo import AGAIN, EPSILON, N_GROUPS, rounded
+def _end(population: dict[str, Any], factor: float, folder: Path, seconds: float) -> None:
+    from dimly.lab.demo import EPSILON, rounded
+    from dimly.privacy import Budget
 
-    ours, papers = ending.ours, ending.papers
-    print_lines(["", typer.style("What was recovered, beside the truth", bold=True)])
-    header = ["", "error of a squared distance", "predicted", "95 % intervals that hold", "segments agree with groups"]
-    rows = [
-        [name, f"{one.error:,.0f}", f"{one.predicted:,.0f}", f"{one.coverage:.0%}", f"{one.agreement:.2f} of 1"]
-        for name, one in ((f"Dimly ({ours.mechanism}, δ = 0)", ours), ("the paper (its best k, δ = 1e-6)", papers))
-    ]
-    print_table(header, rows, numbers=header[1:])
-    median = sorted(ending.truth.squared_distances.tolist())[len(ending.truth.squared_distances) // 2]
     words = (
-        f"The median squared distance is {median:,}. At the same ε = {EPSILON:g} the paper's mechanism is "
-        f"{rounded(ending.factor)} times as far off; there are {N_GROUPS} groups to find."
+        f"The median squared distance is {population['median_squared_distance']:,.0f}. At the same ε = {EPSILON:g} the "
+        f"paper's mechanism is {rounded(factor)} times as far off, though it promises less (δ = 1e-6, ours 0); there "
+        f"are {population['groups']} groups to find."
     )
+    sure = math.ceil(1000 * Budget(EPSILON).posterior(0.5)) / 10
     meaning = (
         f"What ε = {EPSILON:g} means: a coin-flip guess about one place that somebody visited becomes at most "
-        f"{math.ceil(1000 * ending.sure) / 10:g} % sure."
+        f"{sure:g} % sure."
     )
-    again = f"To measure it again, with fresh noise, in {folder}:"
+    again = "The commands, typed in an empty folder, do all of this again, with fresh noise."
     where = f"Look at {folder / 'report.html'} in a browser, and at {folder / 'recovered.png'}."
-    command = typer.style(f"$ dimly {AGAIN}", fg="green")
-    print_lines(["", words, meaning, "", again, command, "", f"{seconds:.0f} seconds. {where}"])
+    print_lines(["", words, meaning, "", again, f"{seconds:.0f} seconds. {where}"])

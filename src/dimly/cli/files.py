@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from dimly.errors import ParameterError
@@ -37,12 +38,24 @@ def write_bytes(path: Path, content: bytes | memoryview, *, overwrite: bool) -> 
     ParameterError
         If the file exists, or its folder does not.
     """
+    with drafted(path, overwrite=overwrite) as draft:
+        draft.write_bytes(content)
+
+
+@contextlib.contextmanager
+def drafted(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield where to write a file, of the same ending; it gets its name when all is well, and else nothing stays.
+
+    Raises
+    ------
+    ParameterError
+        If the file exists, or its folder does not.
+    """
     check_output(path, overwrite=overwrite)
-    draft = path.with_name(f".dimly-{secrets.token_hex(8)}")
+    draft = path.with_name(f".dimly-{secrets.token_hex(8)}{path.suffix}")
     try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
+        yield draft
+        with draft.open("rb+") as file:
             os.fsync(file.fileno())
         if overwrite:
             draft.replace(path)

@@ -1,11 +1,13 @@
 """``dimly simulate``: how plans would do, on people who do not exist."""
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dimly.cli.files import check_output, read_text
+from dimly.cli.files import check_output, drafted, read_text, write_bytes
 from dimly.cli.options import AsJson, Debug
 from dimly.cli.output import print_fields, print_json, print_lines, print_table
 from dimly.cli.progress import ProgressBar
@@ -13,7 +15,6 @@ from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
     from dimly.lab.population import Population
-    from dimly.lab.simulation import Outcome
     from dimly.mechanisms import Plan
 
 _PEOPLE, _PLANS, _OUTPUT = "The people", "The plans", "Output"
@@ -57,9 +58,26 @@ def simulate(
         int | None,
         typer.Option("--k", help="Numbers per person; the best for distances by default.", rich_help_panel=_PLANS),
     ] = None,
+    release: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="A release of the same people to measure, as published from --out, and again for others.",
+            show_default=False,
+            rich_help_panel=_PLANS,
+        ),
+    ] = None,
     no_segments: Annotated[
         bool, typer.Option("--no-segments", help="Leave segments out, which take longest.", rich_help_panel=_PLANS)
     ] = False,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw estimated against true distances, too: .png, .svg or .pdf.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -92,46 +110,71 @@ def simulate(
     people do not exist, so that nothing is spent.
 
     $ dimly simulate --epsilon 2 --mechanism paper --mechanism counting+laplace
+    $ dimly simulate --epsilon 2 --mechanism counting+laplace --figure recovered.png
     $ dimly simulate --users 20000 --out visits.parquet
     """
     from dimly.lab.population import make_population
 
     if (truth or roster) is not None and out is None:
         raise ParameterError("--roster and --truth must come with --out: they are of people that are written.")
-    _check_outputs(out, roster, truth, overwrite=overwrite)
+    if (figure or release) and out is not None:
+        raise ParameterError("--out must stand without --figure and --release: it writes people and tries no plan.")
+    _check_outputs(out, roster, truth, figure, overwrite=overwrite)
     people = make_population(
         users, attributes, n_groups=groups, mean_weight=weight, taste=taste, overlap=overlap, seed=seed
     )
     if out is not None:
-        _write(people, out, roster, truth, as_json=as_json)
+        _write(people, out, roster, truth, overwrite=overwrite, as_json=as_json)
         return
-    plans = _plans(plan or [], mechanism or [], people, epsilon=epsilon, k=k)
+    from dimly.cli.questions import open_to_ask
+    from dimly.lab.simulation import Truth
     from dimly.lab.simulation import simulate as simulated
 
+    releases = {str(path): open_to_ask(path).release for path in release or []}
+    plans = _plans(plan or [], mechanism or [], people, epsilon=epsilon, k=k, menu=not releases)
+    known = Truth.of(people)
     with ProgressBar(amount=lambda number: f"{number:,.0f} plans") as bar:
         bar.phase("publishing and asking")
-        outcomes = simulated(people, list(plans.values()), segments=not no_segments, told=bar.reach)
-    named = dict(zip(plans, outcomes, strict=True))
+        outcomes = simulated(
+            known, list(plans.values()), releases=list(releases.values()), segments=not no_segments, told=bar.reach
+        )
+    named = dict(zip([*releases, *plans], outcomes, strict=True))
+    if figure is not None:
+        from dimly.lab.charts import rendered
+        from dimly.lab.recovered import recovered
+
+        write_bytes(figure, rendered(recovered(known, named), figure.suffix.lower()[1:]), overwrite=overwrite)
+    told = [{"plan": name, **one.to_dict()} for name, one in named.items()]
     if as_json:
         facts = {
             "users": users,
             "attributes": attributes,
             "groups": groups,
             "mean_weight": float(people.weights.mean()),
+            "median_squared_distance": known.median,
         }
-        print_json({"population": facts, "outcomes": [{"plan": n, **o.to_dict()} for n, o in named.items()]})
+        print_json({"population": facts, "figure": None if figure is None else str(figure), "outcomes": told})
         return
-    _print(named)
+    print_outcomes(told, figure)
 
 
-def _check_outputs(out: Path | None, roster: Path | None, truth: Path | None, *, overwrite: bool) -> None:
+def _check_outputs(
+    out: Path | None, roster: Path | None, truth: Path | None, figure: Path | None, *, overwrite: bool
+) -> None:
     """Refuse files that cannot be written as asked, before anybody is made."""
-    endings = {"out": (out, (".csv", ".parquet")), "roster": (roster, (".parquet",)), "truth": (truth, (".parquet",))}
+    from dimly.lab.charts import FORMATS
+
+    endings = {
+        "out": (out, (".csv", ".parquet")),
+        "roster": (roster, (".parquet",)),
+        "truth": (truth, (".parquet",)),
+        "figure": (figure, FORMATS),
+    }
     named: dict[Path, str] = {}
     for name, (path, allowed) in endings.items():
         if path is None:
             continue
-        if path.suffix not in allowed:
+        if (path.suffix.lower() if name == "figure" else path.suffix) not in allowed:
             raise ParameterError(f"{name} must end in {' or '.join(allowed)}, got {path.name!r}.")
         other = named.setdefault(path.absolute(), name)
         if other != name:
@@ -139,12 +182,15 @@ def _check_outputs(out: Path | None, roster: Path | None, truth: Path | None, *,
         check_output(path, overwrite=overwrite)
 
 
-def _write(people: "Population", out: Path, roster: Path | None, truth: Path | None, *, as_json: bool) -> None:
-    people.write(out)
-    if roster is not None:
-        people.write_people(roster)
-    if truth is not None:
-        people.write_groups(truth)
+def _write(
+    people: "Population", out: Path, roster: Path | None, truth: Path | None, *, overwrite: bool, as_json: bool
+) -> None:
+    """Write all of the files or none of them."""
+    writers = [(out, people.write), (roster, people.write_people), (truth, people.write_groups)]
+    with ExitStack() as stack:
+        for path, write in writers:
+            if path is not None:
+                write(stack.enter_context(drafted(path, overwrite=overwrite)))
     files = {"out": out, "roster": roster, "truth": truth}
     facts: dict[str, object] = {name: None if path is None else str(path) for name, path in files.items()}
     facts |= {"users": people.table.shape[0], "rows": int(people.weights.sum())}
@@ -155,7 +201,7 @@ def _write(people: "Population", out: Path, roster: Path | None, truth: Path | N
 
 
 def _plans(
-    files: list[Path], mechanisms: list[str], people: "Population", *, epsilon: float, k: int | None
+    files: list[Path], mechanisms: list[str], people: "Population", *, epsilon: float, k: int | None, menu: bool
 ) -> dict[str, "Plan"]:
     from dimly.lab.comparison import MENU
     from dimly.lab.simulation import best_plan
@@ -165,40 +211,36 @@ def _plans(
     if files and k is not None and not mechanisms:
         raise ParameterError("--plan must stand without --k, which is for --mechanism: a plan has its own.")
     plans = {str(path): Plan.from_json(read_text("plan", path, hint="Make one with dimly plan.")) for path in files}
-    for name in dict.fromkeys(mechanisms or (() if files else MENU)):
+    for name in dict.fromkeys(mechanisms or (MENU if menu and not files else ())):
         sketches = name == "paper" or sketching(name) is not None
         plans[name] = best_plan(name, epsilon, people, k=k if sketches else None)
     return plans
 
 
-def _print(named: "dict[str, Outcome]") -> None:
+def print_outcomes(outcomes: Sequence[dict[str, Any]], figure: Path | str | None) -> None:
+    """Print how plans did, from what --json tells of them, and where it is drawn."""
     header = [
         "plan",
         "k",
         "error",
-        "predicted",
+        "predicted error",
         "coverage",
         "near < far",
-        "predicted ",
+        "predicted near < far",
         "recall",
         "not denoised",
         "agreement",
         "stability",
     ]
     rows = []
-    for name, one in named.items():
-        part = one.plan.projection
-        numbers = [
-            one.ranking.measured,
-            one.ranking.predicted,
-            one.recall,
-            one.recall_undenoised,
-            one.agreement,
-            one.stability,
+    for one in outcomes:
+        error, ranking = one["error"], one["ranking"]
+        rest = [one[name] for name in ("recall", "recall_undenoised", "agreement", "stability")]
+        shown = [
+            "-" if share is None else f"{share:.2f}" for share in (ranking["measured"], ranking["predicted"], *rest)
         ]
-        shown = ["-" if number is None else f"{number:.2f}" for number in numbers]
-        errors = [f"{error:,.1f}" for error in (one.error.measured, one.error.predicted)]
-        rows.append([name, "-" if part is None else part.k, *errors, f"{one.coverage:.1%}", *shown])
+        errors = [f"{error[name]:,.1f}" for name in ("measured", "predicted")]
+        rows.append([one["plan"], one["k"] or "-", *errors, f"{one['coverage']:.1%}", *shown])
     print_table(header, rows, numbers=header[1:])
     print_lines(
         [
@@ -209,3 +251,6 @@ def _print(named: "dict[str, Outcome]") -> None:
             "agreement: of segments and groups, from 0 (chance) to 1 (adjusted Rand index)",
         ]
     )
+    if figure is not None:
+        print_lines([""])
+        print_fields({"figure": figure})

@@ -234,8 +234,8 @@ def _errors(report: Report) -> str:
         keys += ' <span class="key band"></span>where most pairs of this release lie, noise taken off'
     if bend is not None and bend < MARGIN * report.reach:
         keys += (
-            f". The curve bends at {number(bend)}, twice the average weight: two people cannot differ in more than they "
-            "have together, so that pairs farther apart are of heavier people, whose errors are larger"
+            f". The curve bends at {number(bend)}, twice the average weight: two people cannot differ in more than "
+            "they have together, so that pairs farther apart are of heavier people, whose errors are larger"
         )
     return (
         f"<p>The plan says how far off an estimate is{of_whom} before anybody sees it: one standard error in two of "

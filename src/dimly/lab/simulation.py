@@ -1,7 +1,8 @@
 """Publish made-up people, ask what an analyst would ask, and compare with the truth and with what theory predicted."""
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,8 @@ class Outcome:
     ranking : Beside
         Probability that of a near and a far pair (below the lower, above the upper quartile) the near one is
         estimated to be nearer.
+    estimates : ndarray
+        Squared distances of the pairs of the truth.
     recall : float or None
         Share of ten found neighbors that are at least as near as the true tenth; denoised.
     recall_undenoised : float or None
@@ -61,6 +64,7 @@ class Outcome:
     error: Beside
     coverage: float
     ranking: Beside
+    estimates: NDArray[np.float64] = field(repr=False, compare=False)
     recall: float | None = None
     recall_undenoised: float | None = None
     agreement: float | None = None
@@ -110,6 +114,11 @@ class Truth:
         return cls(people, pairs, people.squared_distances(*pairs), asked, distances)
 
     @property
+    def median(self) -> float:
+        """The median squared distance of the pairs."""
+        return float(np.median(self.squared_distances))
+
+    @property
     def best_agreement(self) -> float:
         """The adjusted Rand index of the true groups and k-means on the people themselves."""
         from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
@@ -121,29 +130,45 @@ class Truth:
 
 
 def simulate(
-    people: Population,
+    people: Population | Truth,
     plans: Sequence[Plan],
     *,
+    releases: Sequence[Release] = (),
     segments: bool = True,
     told: Callable[[int, int], None] | None = None,
 ) -> list[Outcome]:
-    """Return how each plan did, by one publication.
+    """Return how each plan did, by one publication, after releases of the same people that are there already.
 
     Parameters
     ----------
-    people : Population
+    people : Population or Truth
     plans : sequence of Plan
+    releases : sequence of Release
+        Their ids are the rows of the people.
     segments : bool, default=True
         Whether to look for as many segments as there are groups, which takes longest.
     told : callable, optional
-        Told how many plans are done, and how many there are.
+        Told how many of them are done, and how many there are.
+
+    Raises
+    ------
+    ParameterError
+        If a release is of others.
     """
-    truth = Truth.of(people)
-    outcomes = []
-    for plan in plans:
-        outcomes.append(outcome(publish(people.table, plan), truth, segments=segments))
+    truth = people if isinstance(people, Truth) else Truth.of(people)
+    n_users = len(truth.people.groups)
+    for release in releases:
+        if not np.array_equal(release.users, np.arange(n_users)):
+            raise ParameterError(
+                f"release must be of the people that are made up, numbered from 0 to {n_users - 1}, got others. Make "
+                "the same people: simulate --out wrote those that were published."
+            )
+    outcomes: list[Outcome] = []
+    made = (publish(truth.people.table, plan) for plan in plans)
+    for release in itertools.chain(releases, made):
+        outcomes.append(outcome(release, truth, segments=segments))
         if told is not None:
-            told(len(outcomes), len(plans))
+            told(len(outcomes), len(releases) + len(plans))
     return outcomes
 
 
@@ -160,6 +185,7 @@ def outcome(release: Release, truth: Truth, *, segments: bool = True) -> Outcome
         error=Beside(float(np.sqrt(np.mean(variances))), float(np.sqrt(np.mean((estimate.value - true) ** 2)))),
         coverage=float(np.mean((estimate.low <= true) & (true <= estimate.high))),
         ranking=_ranking(true, estimate.value, variances),
+        estimates=estimate.value,
         recall=_recall(release, truth, denoise=True) if placed else None,
         recall_undenoised=_recall(release, truth, denoise=False),
         agreement=None if found is None else agreement(truth.people.groups, found.labels),
