@@ -14,6 +14,7 @@ from dimly.cli.progress import ProgressBar
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
+    from dimly.analyst.release import Release
     from dimly.lab.population import Population
     from dimly.mechanisms import Plan
 
@@ -126,11 +127,10 @@ def simulate(
     if out is not None:
         _write(people, out, roster, truth, overwrite=overwrite, as_json=as_json)
         return
-    from dimly.cli.questions import open_to_ask
     from dimly.lab.simulation import Truth
     from dimly.lab.simulation import simulate as simulated
 
-    releases = {str(path): open_to_ask(path).release for path in release or []}
+    releases = {str(path): _in_memory(path) for path in release or []}
     plans = _plans(plan or [], mechanism or [], people, epsilon=epsilon, k=k, menu=not releases)
     known = Truth.of(people)
     with ProgressBar(amount=lambda number: f"{number:,.0f} plans") as bar:
@@ -198,6 +198,16 @@ def _write(
         print_json(facts)
     else:
         print_fields({name: value for name, value in facts.items() if value is not None})
+
+
+def _in_memory(path: Path) -> "Release":
+    """Open a release whose file is not to be read again for each of hundreds of questions."""
+    from dimly.analyst.release import Release
+    from dimly.cli.questions import open_to_ask
+    from dimly.release.sketches import Sketches
+
+    found = open_to_ask(path).release
+    return Release(Sketches(found.plan, found.users, found.values, private=found.private))
 
 
 def _plans(

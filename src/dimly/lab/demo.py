@@ -51,8 +51,8 @@ STEPS = (
         f"report release -o report.html --count {N_GROUPS}",
     ),
     Step(
-        "What was recovered? Only people who do not exist can be made again, to hold the truth beside it. So is the "
-        "paper's mechanism, at the same epsilon.",
+        "What was recovered? These people do not exist, so that the truth can stand beside it; and so does the paper's "
+        "mechanism, at the same epsilon.",
         f"{_PEOPLE} --release release --mechanism {PAPER} --epsilon {EPSILON:g} --figure recovered.png",
     ),
 )

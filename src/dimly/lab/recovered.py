@@ -28,7 +28,7 @@ def recovered(truth: Truth, outcomes: Mapping[str, Outcome]) -> Chart:
     budgets = [one.plan.budget for one in outcomes.values()]
     together = {budget.epsilon for budget in budgets}
     at = f", ε = {budgets[0].epsilon:g}" if len(together) == 1 else ""
-    told = ", ".join(f"{label_of(name)}: {_budget(one, at)}" for name, one in outcomes.items())
+    told = "; ".join(f"{label_of(name)}: {_budget(one, at)}" for name, one in outcomes.items())
     return Chart(
         f"Estimated against true squared distances of {len(truth.people.groups):,} people{at}",
         Axis("true squared distance (attributes in which two people differ)"),

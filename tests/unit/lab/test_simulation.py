@@ -5,6 +5,7 @@ import dimly
 from dimly.errors import ParameterError
 from dimly.lab.comparison import blocks_of
 from dimly.lab.population import make_population
+from dimly.lab.recovered import recovered
 from dimly.lab.simulation import Truth, best_plan, outcome, random_pairs, simulate
 
 
@@ -34,14 +35,65 @@ def test_without_noise_all_is_found(truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["paper", "counting+laplace", "randomized-response", "noisy-distances"])
-def test_what_is_predicted_comes_out(mechanism: str, truth: Truth) -> None:
+def test_predicted_stands_beside_measured(mechanism: str, truth: Truth) -> None:
+    """That both agree is a matter of statistics: tests/statistical/test_lab.py."""
     plan = best_plan(mechanism, 2.0, truth.people)
-    (found,) = simulate(truth.people, [plan], segments=False, told=lambda *_: None)
-    assert found.error.measured == pytest.approx(found.error.predicted, rel=0.35)  # one P for all pairs
-    assert found.ranking.measured == pytest.approx(found.ranking.predicted, abs=0.2)  # and few numbers
-    assert found.coverage > 0.85
+    told: list[tuple[int, int]] = []
+    (found,) = simulate(truth, [plan], segments=False, told=lambda *numbers: told.append(numbers))
+    assert told == [(1, 1)]
+    (a, b), true, weights = truth.pairs, truth.squared_distances, truth.people.weights
+    variances = [plan.error.distance(weights=(weights[i], weights[j]))(r2) for i, j, r2 in zip(a, b, true, strict=True)]
+    assert found.error.predicted == pytest.approx(np.sqrt(np.mean(variances)))
+    assert found.error.measured == pytest.approx(np.sqrt(np.mean((found.estimates - true) ** 2)))
+    assert 0 <= found.coverage <= 1
     assert (found.recall is None) == (mechanism == "noisy-distances")
+    assert (found.agreement, found.stability) == (None, None)
     assert found.to_dict()["mechanism"] == plan.mechanism
+    assert "estimates" not in found.to_dict()
+
+
+def test_a_release_that_is_there_is_measured_and_not_made_again(truth: Truth) -> None:
+    release = dimly.publish(truth.people.table, best_plan("counting+laplace", 2.0, truth.people))
+    found, again, _ = simulate(
+        truth.people, [best_plan("hashing+laplace", 2.0, truth.people)], releases=[release, release], segments=False
+    )
+    np.testing.assert_array_equal(found.estimates, release.distances(*truth.pairs).value)
+    assert found.to_dict() == again.to_dict()
+    others = dimly.publish(truth.people.table[1:], release.plan)
+    with pytest.raises(ParameterError, match="release must be of the people that are made up, numbered from 0 to 299"):
+        simulate(truth, [], releases=[others])
+
+
+def test_the_figure_holds_95_percent_of_the_estimates_around_the_truth(truth: Truth) -> None:
+    names = ["paper", "counting+laplace", "hashing+laplace"]
+    plans = {name: best_plan(name, 4.0, truth.people) for name in names}
+    plans["plan.json"] = plans["counting+laplace"]
+    named = dict(zip(plans, simulate(truth, list(plans.values()), segments=False), strict=True))
+    chart = recovered(truth, named)
+    assert "of 300 people, ε = 4" in chart.title
+    assert "4,000 random pairs of made-up people. The paper's: k =" in chart.note
+    straight, *bands = chart.lines
+    assert straight.label == "the truth"
+    assert straight.x == straight.y
+    assert [band.label.partition(":")[0] for band in bands] == ["the paper's", *names[1:], "plan.json"]
+    assert len({band.look for band in bands}) == len(bands)
+    order = np.argsort(truth.squared_distances, kind="stable")
+    for band, one in zip(bands, named.values(), strict=True):
+        assert band.upper is not None
+        parts = np.array_split(one.estimates[order], 14)[1:-1]
+        for low, high, part in zip(band.y, band.upper, parts, strict=True):
+            # Of estimates in steps, several lie on the border.
+            assert np.mean((low <= part) & (part <= high)) > 0.95 - 2 / len(part)
+            assert np.mean((low < part) & (part < high)) < 0.95 + 2 / len(part)
+
+
+def test_a_figure_of_several_budgets_names_each(truth: Truth) -> None:
+    plans = {f"{e:g}.json": best_plan("counting+laplace", e, truth.people) for e in (1.0, 4.0)}
+    named = dict(zip(plans, simulate(truth, list(plans.values()), segments=False), strict=True))
+    chart = recovered(truth, named)
+    assert "ε" not in chart.title
+    assert "1.json: ε = 1, k =" in chart.note
+    assert chart.lines[1].label.startswith("1.json (counting+laplace)")
 
 
 def test_too_few_people_are_refused() -> None:
