@@ -7,12 +7,20 @@ from pathlib import Path
 import pytest
 from tests.cli.lines import run
 
+from dimly.lab.demo import STEPS
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "lab.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^dimly (.*)$", PAGE, re.M)
+ENDING = STEPS[-1].command
+"""What the demo ends with."""
 
 
-@pytest.mark.parametrize("command", [line for line in COMMANDS if not line.startswith("demo")])
+def test_the_ending_of_the_demo_is_shown() -> None:
+    assert COMMANDS.count(ENDING) == 1
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if not line.startswith("demo") and line != ENDING])
 def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = run(*shlex.split(command))

@@ -1,9 +1,9 @@
 """What simulate predicts is what it measures, over publications with fresh seeds and noise.
 
-All pairs of one publication share its projection, so that publications are the sample, not pairs. The squared error that
-is measured has, by theory, exactly the predicted mean: their ratio is tested at level ALPHA for each mechanism. Coverage
-and ranking rest on approximations and may be off by what is said below; what is within fails with less than ALPHA. Beside
-each check its power.
+All pairs of one publication share its projection, so that publications are the sample, not pairs. The squared error
+that is measured has, by theory, exactly the predicted mean: their ratio is tested at level ALPHA for each mechanism.
+Coverage and ranking rest on approximations and may be off by what is said below; what is within fails with less than
+ALPHA. Beside each check its power.
 """
 
 import math

@@ -1,5 +1,7 @@
 """What the demo's commands say of each other; tests/cli/test_lab.py runs them."""
 
+from itertools import pairwise
+
 from dimly.lab import demo
 
 
@@ -28,7 +30,7 @@ def test_every_file_that_a_command_needs_is_made_before() -> None:
     outputs = ("--out", "--roster", "--truth", "-o", "--figure")
     for step in demo.STEPS:
         name, *words = step.command.split()
-        options = dict(zip(words, words[1:], strict=False))
+        options = dict(pairwise(words))
         needed = {options[option] for option in ("--plan", "--ledger", "--release") if option in options}
         if name == "publish":
             needed |= {words[0], options["--roster"]}
