@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 import benchmarks
-from benchmarks import harness
+from benchmarks import conditions, harness
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks that were asked for; a missed target is shown and is no failure."""
     parser = build_parser()
     arguments = parser.parse_args(argv)
-    harness.pin_threads()
+    conditions.pin_threads()
     registry = discover()
     if arguments.list:
         for entry in registry.values():
@@ -68,8 +68,8 @@ def discover() -> dict[str, harness.Benchmark]:
 
 def measure(chosen: Mapping[str, harness.Benchmark], *, quick: bool) -> harness.Report:
     """Run the chosen benchmarks, show a table after each, and return everything with its conditions."""
-    source = harness.describe_source()  # before the hours in which someone may edit
-    date = harness.describe_now()
+    source = conditions.describe_source(harness.RESULTS)  # before the hours in which someone may edit
+    date = conditions.describe_now()
     console = Console(width=None if sys.stdout.isatty() else 120)
     results = {}
     for name, entry in chosen.items():
@@ -84,9 +84,9 @@ def measure(chosen: Mapping[str, harness.Benchmark], *, quick: bool) -> harness.
         date=date,
         quick=quick,
         source=source,
-        machine=harness.describe_machine(),
-        threads=harness.describe_threads(),
-        packages=harness.describe_packages(),
+        machine=conditions.describe_machine(),
+        threads=conditions.describe_threads(),
+        packages=conditions.describe_packages(),
         benchmarks=results,
     )
 

@@ -1,4 +1,4 @@
-"""Compare our code with a peer's, fairly, and record under which conditions.
+"""Compare our code with a peer's, fairly.
 
 Ours and the peers take turns in one process, so that a slow spell of the machine hits all of them; each
 figure is a ratio within one round. This file must not import NumPy, because threads are pinned before that.
@@ -7,20 +7,16 @@ figure is a ratio within one round. This file must not import NumPy, because thr
 import ctypes
 import gc
 import math
-import os
-import platform
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
+
+from benchmarks.conditions import Machine, Source, read_field
 
 Parameter = int | float | str
 Run = Callable[[], object]
@@ -28,7 +24,6 @@ Clock = Callable[[], float]
 
 OURS = "dimly"
 RESULTS = Path(__file__).with_name("results.json")
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -79,26 +74,6 @@ class Result:
     warmups: int
     ours: Timing
     peers: tuple[Peer, ...]
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The hardware and system, without anything that names this one machine."""
-
-    cpu: str
-    architecture: str
-    cores: int | None
-    memory_gib: float | None
-    system: str
-    python: str
-
-
-@dataclass(frozen=True)
-class Source:
-    """The commit that was measured; ``dirty`` if files differed from it. None outside a work tree."""
-
-    commit: str | None
-    dirty: bool | None
 
 
 @dataclass(frozen=True)
@@ -297,68 +272,6 @@ def mib(count: int | None) -> str:
     return "–" if count is None else f"{count / 2**20:,.0f}"
 
 
-def pin_threads() -> None:
-    """Allow one thread to every numerical library; must come before NumPy is imported.
-
-    Raises
-    ------
-    RuntimeError
-        If NumPy is there already, whose libraries then have counted their threads.
-    """
-    if "numpy" in sys.modules:
-        raise RuntimeError("threads must be pinned before NumPy is imported. Call pin_threads first.")
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-
-
-def describe_threads() -> dict[str, str | None]:
-    """Return the variables that `pin_threads` sets, as they are."""
-    return {name: os.environ.get(name) for name in THREAD_VARIABLES}
-
-
-def describe_packages() -> dict[str, str]:
-    """Return the versions of Dimly and of the packages that are imported by now."""
-    distributions = metadata.packages_distributions().items()
-    loaded = {name for module, names in distributions if module in sys.modules for name in names}
-    # An editable installation does not say which modules it holds.
-    return {name: metadata.version(name) for name in sorted(loaded | {"dimly"}, key=str.lower)}
-
-
-def describe_machine() -> Machine:
-    """Return the hardware and the system, but no name that this machine or its user goes by."""
-    try:
-        system = platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        system = platform.system()
-    try:
-        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, OSError, ValueError):
-        memory = None
-    return Machine(
-        cpu=_read_field(Path("/proc/cpuinfo"), "model name") or platform.processor(),
-        architecture=platform.machine(),
-        cores=os.cpu_count(),
-        memory_gib=memory,
-        system=system,
-        python=f"{platform.python_implementation()} {platform.python_version()}",
-    )
-
-
-def describe_source() -> Source:
-    """Return the commit of the work tree; the file of results does not make it dirty."""
-    changes = ["git", "status", "--porcelain", "--", ":(top)", f":(exclude){RESULTS.name}"]
-    try:
-        commit = _output(["git", "rev-parse", "HEAD"])
-        dirty = bool(_output(changes))
-    except (OSError, subprocess.CalledProcessError):
-        return Source(None, None)
-    return Source(commit, dirty)
-
-
-def describe_now() -> str:
-    """Return the time in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def _rounds(
     contenders: Mapping[str, Run],
     *,
@@ -411,22 +324,7 @@ def _peak_bytes(run: Run, setup: Run | None) -> int | None:
         Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark back
     except (AttributeError, OSError, TypeError):
         return None
-    before = _read_field(status, "VmRSS")
+    before = read_field(status, "VmRSS")
     run()
-    after = _read_field(status, "VmHWM")
+    after = read_field(status, "VmHWM")
     return 1024 * max(0, int(after.split()[0]) - int(before.split()[0])) if before and after else None
-
-
-def _read_field(path: Path, field: str) -> str | None:
-    """Return what follows ``field:`` in a file of such lines."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return None
-    found = (line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == field)
-    return next(found, None)
-
-
-def _output(command: list[str]) -> str:
-    folder = RESULTS.parent
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.harness import describe_machine, describe_now, describe_packages, describe_source
+from benchmarks.conditions import describe_machine, describe_now, describe_packages, describe_source
 from dimly.api import publish_table
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
@@ -76,7 +76,7 @@ def main() -> int:
     report = {
         "measured": describe_now(),
         "machine": asdict(describe_machine()),
-        "source": asdict(describe_source()),
+        "source": asdict(describe_source(RESULTS)),
         "packages": describe_packages(),
         "parameters": {"k": K, "rows_per_person": ROWS_PER_PERSON, "attributes": N_ATTRIBUTES},
         "costs": [asdict(cost) for cost in costs],

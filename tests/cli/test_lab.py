@@ -112,12 +112,13 @@ class TestSimulate:
     def test_a_release_is_measured_and_drawn(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         people = ("--users", 200, "--attributes", 500, "--weight", 40)
+        columns = ("--user", "person", "--attribute", "place", "--roster", "r.parquet")
         to = ("--out", "release", "--ledger", "l.db", "--dataset", "v")
         for command in (
             ("simulate", *people, "--out", "v.parquet", "--roster", "r.parquet"),
             ("plan", "--mechanism", "counting+laplace", "--k", 32, "--epsilon", 4, "-o", "p.json"),
             ("ledger", "init", "l.db", "--dataset", "v", "--epsilon", 4),
-            (*"publish v.parquet --plan p.json --user person --attribute place --roster r.parquet".split(), *to),
+            ("publish", "v.parquet", "--plan", "p.json", *columns, *to),
         ):
             assert run(*command).exit_code == 0
         asked = ("simulate", *people, "--no-segments", "--release", "release")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import __main__ as command
-from benchmarks import harness
+from benchmarks import conditions, harness
 
 ROOT = Path(harness.__file__).parents[1]
 
@@ -48,7 +48,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, harness.Benchmark]:
     """An empty registry, and a command line that neither pins threads nor imports the real benchmarks."""
     entries: dict[str, harness.Benchmark] = {}
     monkeypatch.setattr(harness, "REGISTRY", entries)
-    monkeypatch.setattr(harness, "pin_threads", lambda: None)
+    monkeypatch.setattr(conditions, "pin_threads", lambda: None)
     monkeypatch.setattr(command, "discover", lambda: entries)
     return entries
 
@@ -258,7 +258,7 @@ def test_report_survives_json_and_has_the_documented_fields(
         "benchmarks",
     }
     assert set(fields["machine"]) == {"cpu", "architecture", "cores", "memory_gib", "system", "python"}
-    assert set(fields["threads"]) == set(harness.THREAD_VARIABLES)
+    assert set(fields["threads"]) == set(conditions.THREAD_VARIABLES)
     assert {"dimly", "pydantic"} <= set(fields["packages"])
     (case,) = fields["benchmarks"]["one"]
     assert case["parameters"] == {"k": 256, "family": "sparse", "density": 0.5}
@@ -276,46 +276,6 @@ def test_json_does_not_name_the_machine_its_user_or_a_folder(
     assert not {platform.node(), getpass.getuser()} & set(map(str, asdict(report.machine).values()))
     assert str(ROOT) not in report.to_json()
     assert str(Path.home()) + "/" not in report.to_json()
-
-
-def test_source_without_git_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.setattr(harness, "RESULTS", tmp_path / "results.json")
-    assert harness.describe_source() == harness.Source(None, None)
-
-
-def test_source_ignores_the_results_but_no_other_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def git(*arguments: str) -> None:
-        who = ["-c", "user.name=a", "-c", "user.email=a", "-c", "commit.gpgsign=false"]
-        where = ["-c", f"core.hooksPath={tmp_path}"]
-        command = ["git", *who, *where, *arguments]
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)  # noqa: S603
-
-    folder = tmp_path / "benchmarks"
-    folder.mkdir()
-    (folder / "one.py").write_text("")
-    git("init")
-    git("add", ".")
-    git("commit", "--message", "a")
-    monkeypatch.setattr(harness, "RESULTS", folder / "results.json")
-    harness.RESULTS.write_text("{}")
-    source = harness.describe_source()
-    assert source.dirty is False
-    assert source.commit is not None
-    assert len(source.commit) == 40
-    (tmp_path / "new.py").write_text("")  # outside the folder of the benchmarks
-    assert harness.describe_source().dirty is True
-
-
-def test_threads_are_pinned_only_before_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in harness.THREAD_VARIABLES:
-        monkeypatch.setenv(name, "7")  # so that monkeypatch restores it
-    monkeypatch.setitem(sys.modules, "numpy", sys)
-    with pytest.raises(RuntimeError, match="before NumPy"):
-        harness.pin_threads()
-    monkeypatch.delitem(sys.modules, "numpy")
-    harness.pin_threads()
-    assert set(harness.describe_threads().values()) == {"1"}
 
 
 def test_only_a_full_run_renews_the_published_results(
