@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks import accuracy, harness, missed, report
+from benchmarks import accuracy, conditions, harness, missed, report
 from benchmarks.growth import exponent
 from benchmarks.sketches import CELLS, GAUSSIAN, HASHER, SPARSE, Cell
 
@@ -35,8 +35,8 @@ def stored(**benchmarks: tuple[harness.Result, ...]) -> harness.Report:
         format=1,
         date="2030-01-02T03:04:05+00:00",
         quick=False,
-        source=harness.Source("0123456789abcdef", dirty=True),
-        machine=harness.Machine("a processor", "x86_64", 2, 8.0, "a system", "CPython 3.11"),
+        source=conditions.Source("0123456789abcdef", dirty=True),
+        machine=conditions.Machine("a processor", "x86_64", 2, 8.0, "a system", "CPython 3.11"),
         threads={},
         packages={"numpy": "2.0", "rich": "14"},
         benchmarks={name.replace("_", "-"): results for name, results in benchmarks.items()},
