@@ -25,6 +25,11 @@ def recovered(truth: Truth, outcomes: Mapping[str, Outcome]) -> Chart:
         low, high = ([float(np.quantile(one.estimates[part], q)) for part in parts] for q in (0.025, 0.975))
         whose = label_of(name) if kinds[name] == name else f"{name} ({kinds[name]})"
         lines.append(Line(f"{whose}: 95 % of estimates", x, low, looks[kinds[name]], upper=high))
+    lowest, highest = (
+        edge(value for line in lines for value in (*line.y, *(line.upper or ()))) for edge in (min, max)
+    )
+    unit = max(highest - lowest, 1.0) / 20
+    room = (lowest - unit, highest + unit * (1 + 2 * len(lines)))  # for the legend, above them all
     budgets = [one.plan.budget for one in outcomes.values()]
     together = {budget.epsilon for budget in budgets}
     at = f", ε = {budgets[0].epsilon:g}" if len(together) == 1 else ""
@@ -32,7 +37,7 @@ def recovered(truth: Truth, outcomes: Mapping[str, Outcome]) -> Chart:
     return Chart(
         f"Estimated against true squared distances of {len(truth.people.groups):,} people{at}",
         Axis("true squared distance (attributes in which two people differ)"),
-        Axis("estimated squared distance"),
+        Axis("estimated squared distance", limits=room),
         lines,
         f"{len(true):,} random pairs of made-up people. {told[0].upper()}{told[1:]}.",
     )

@@ -83,6 +83,8 @@ def test_the_figure_holds_95_percent_of_the_estimates_around_the_truth(truth: Tr
     straight, *bands = chart.lines
     assert straight.label == "the truth"
     assert straight.x == straight.y
+    assert chart.y.limits is not None
+    assert chart.y.limits[0] < min(min(line.y) for line in bands)
     assert [band.label.partition(":")[0] for band in bands] == ["the paper's", *names[1:], "plan.json"]
     assert len({band.look for band in bands}) == len(bands)
     order = np.argsort(truth.squared_distances, kind="stable")
