@@ -222,7 +222,7 @@ class TestDemo:
         assert Path.cwd() == tmp_path
         assert "folder must not exist" in refusal("demo", "--folder", folder)
         assert "in a folder that exists" in refusal("demo", "--folder", tmp_path / "no" / "where")
-        # The last command, typed by hand, tells the same of the same release. (The paper's takes long, and is left out.)
+        # The last command, typed by hand, tells the same of the same release; the paper's takes long, and is left out.
         monkeypatch.chdir(folder)
         again = run(*steps[-1].command.replace(" --mechanism paper", "").split(), "--overwrite").stdout
         assert measured_of(again) == measured_of(result.stdout)

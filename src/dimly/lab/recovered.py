@@ -25,9 +25,7 @@ def recovered(truth: Truth, outcomes: Mapping[str, Outcome]) -> Chart:
         low, high = ([float(np.quantile(one.estimates[part], q)) for part in parts] for q in (0.025, 0.975))
         whose = label_of(name) if kinds[name] == name else f"{name} ({kinds[name]})"
         lines.append(Line(f"{whose}: 95 % of estimates", x, low, looks[kinds[name]], upper=high))
-    lowest, highest = (
-        edge(value for line in lines for value in (*line.y, *(line.upper or ()))) for edge in (min, max)
-    )
+    lowest, highest = (edge(value for line in lines for value in (*line.y, *(line.upper or ()))) for edge in (min, max))
     unit = max(highest - lowest, 1.0) / 20
     room = (lowest - unit, highest + unit * (1 + 2 * len(lines)))  # for the legend, above them all
     budgets = [one.plan.budget for one in outcomes.values()]
