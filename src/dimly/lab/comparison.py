@@ -91,7 +91,7 @@ def compare(
     --------
     >>> for one in compare([1.0], distances=[400.0], n_attributes=[5000], mechanisms=["paper", "counting+laplace"]):
     ...     print(one.mechanism, one.k, round(one.stderr))
-    paper 15 1019
+    paper 16 1040
     counting+laplace 99 82
     """
     if not mechanisms:
