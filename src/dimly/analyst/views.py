@@ -22,7 +22,8 @@ class View:
     activity : bool
         Whether how active people are may set them apart. If not, the direction of the average person is left out
         and nobody is longer than usual: more of the same is then no difference. Those who are shorter stay so, since
-        much of what is left of them is noise.
+        much of what is left of them is noise. Points as they are published all get the same length: what is usual
+        among them is mostly noise.
     """
 
     denoiser: Denoiser

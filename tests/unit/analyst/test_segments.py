@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from tests.streams import Recorded
 
 from dimly.analyst import Release, segments
 from dimly.analyst.coordinates import Coordinates
+from dimly.analyst.stability import Cloud
 from dimly.analyst.structure import Structure
+from dimly.analyst.views import View
 from dimly.api import open_release, publish
 from dimly.curator.publishing import publish_matrix
 from dimly.errors import ParameterError
@@ -90,6 +93,26 @@ def test_segments_of_activity_are_told_from_taste() -> None:
     by_taste = adjusted_rand_score(groups, found.labels)
     assert by_taste > 0.6
     assert by_taste > adjusted_rand_score(groups, people.segments(2, activity=True).labels) + 0.2
+
+
+def test_without_activity_the_long_are_shortened_and_the_short_stay_short(release: Release) -> None:
+    points = Coordinates.of(PLAN).points(release.values)
+    view = replace(View.of(release.denoiser, denoise=True), activity=False)
+    reduced = view.reduce(points)
+    across = reduced - np.outer(reduced @ view.along, view.along)
+    before, after = np.linalg.norm(across, axis=1), np.linalg.norm(view.finish(reduced), axis=1)
+    usual = np.sqrt((before**2).mean())
+    np.testing.assert_allclose(after, np.minimum(before / usual, 1.0), rtol=0.02)
+    assert 0.1 < (before < usual).mean() < 0.9
+    np.testing.assert_allclose(view.finish(reduced) @ view.along, 0, atol=1e-5)
+    published = replace(View.of(release.denoiser, denoise=False), activity=False)
+    np.testing.assert_allclose(np.linalg.norm(published(points), axis=1), 1, rtol=1e-5)
+
+
+def test_activity_is_left_out_from_a_tenth_on(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    for share, seen in ((0.09, True), (0.11, False)):
+        monkeypatch.setattr(Cloud, "activity", lambda *_, share=share: share)
+        assert release.segments(3, denoise=False).activity is seen
 
 
 def test_saturated_people_are_in_no_segment(release: Release) -> None:
