@@ -82,6 +82,8 @@ def test_what_the_verdict_goes_by_and_what_was_assumed() -> None:
     assert said["candidates"][0]["near_before_far"] < 0.6 < said["clarity"]
     assert f"with {said['clarity']:.1%}, by what segments see once denoised; good from 60%" in shown
     assert "people of 60 attributes, so that far pairs share nothing (--weight)" in shown
+    light = run("plan", "--epsilon", 1, "--distance", "100:800", "--weight", 60).stdout
+    assert "people of 400 attributes at squared distance 800: those of 60 cannot differ in more than 120" in light
 
 
 def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

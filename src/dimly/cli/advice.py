@@ -39,6 +39,11 @@ def show_advice(found: "Advice", output: Path | None, *, overwrite: bool, force:
     }
     if asked.weight is None:
         fields["assumed"] = f"people of {asked.high / 2:g} attributes, so that far pairs share nothing (--weight)"
+    elif asked.weight < asked.high / 2:
+        fields["assumed"] = (
+            f"people of {asked.high / 2:g} attributes at squared distance {asked.high:g}: those of {asked.weight:g} "
+            f"cannot differ in more than {2 * asked.weight:g}"
+        )
     for rule in found.paper:
         fields[f"paper, by {rule.criterion}"] = (
             f"k = {rule.k:,} for gaussian+gaussian, with an error of {_number(rule.stderr)} at {asked.high:g} "
