@@ -102,15 +102,16 @@ def ladder(acuity: Acuity, rungs: Sequence[float], reach: float) -> str:
     seen = acuity.seen(list(rungs))
     row, top = 26, 8
     height = top + row * len(seen) + 40
-    scale = Frame((0.0, MARGIN * reach), (0.0, 1.0), height)
+    bands = [_where_estimates_fall(one) for one in seen]
+    ends = min(0.0, *(low for low, _ in bands)), max(MARGIN * reach, *(high for _, high in bands))  # nothing cut off
+    scale = Frame(ends, (0.0, 1.0), height)
     parts = []
-    for value in ticks(0.0, MARGIN * reach):
+    for value in ticks(*ends):
         at = f"{scale.across(value):.1f}"
         parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="{top}" y2="{height - 36}"/>')
         parts.append(f'<text x="{at}" y="{height - 22}" text-anchor="middle">{number(value)}</text>')
-    for i, one in enumerate(seen):
+    for i, (one, (low, high)) in enumerate(zip(seen, bands, strict=True)):
         middle = top + row * i + row / 2
-        low, high = (min(max(value, 0.0), scale.x[1]) for value in _where_estimates_fall(one))
         parts.append(
             f'<rect class="band" x="{scale.across(low):.1f}" y="{middle - 7:.1f}" '
             f'width="{scale.across(high) - scale.across(low):.1f}" height="14" rx="3"/>'

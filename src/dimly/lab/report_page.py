@@ -206,7 +206,7 @@ def _apart(report: Report) -> str:
     drawn = (
         f"<figure>{ladder(report.acuity, rungs, reach)}<figcaption>"
         '<span class="key dot"></span>true squared distance '
-        '<span class="key band"></span>where 95 of 100 estimates of it fall</figcaption></figure>'
+        '<span class="key band"></span>where 95 of 100 estimates of it fall, below 0 too</figcaption></figure>'
         if len(rungs) <= 12
         else ""
     )

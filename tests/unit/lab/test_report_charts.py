@@ -9,7 +9,7 @@ from tests.streams import Recorded
 from dimly.analyst import Release
 from dimly.curator.publishing import publish_matrix
 from dimly.lab.charts import SEGMENTS
-from dimly.lab.report_charts import _bins, error_curve, histogram, ladder, segment_map, symbol
+from dimly.lab.report_charts import WIDTH, _bins, error_curve, histogram, ladder, segment_map, symbol
 from dimly.lab.report_distances import Acuity, Distances
 from dimly.lab.report_map import Map, map_of
 from dimly.mechanisms import Plan
@@ -62,6 +62,15 @@ def test_ladders_have_a_rung_for_each_distance() -> None:
     drawn = ladder(ACUITY, [0.0, 150.0, 350.0], 400.0)
     assert drawn.count("<circle") == 3
     assert "0, 150, 350." in drawn
+
+
+def test_bands_of_a_ladder_are_not_cut_off() -> None:
+    drawn = ladder(ACUITY, [0.0, 150.0, 350.0], 360.0)
+    edges = re.findall(r'class="band" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)
+    dots = re.findall(r'<circle class="dot" cx="([\d.]+)"', drawn)
+    for (left, width), dot in zip(edges, dots, strict=True):
+        assert float(left) + float(width) / 2 == pytest.approx(float(dot), abs=0.2)
+        assert 0 < float(left) < float(left) + float(width) < WIDTH
 
 
 def test_segments_differ_in_color_or_shape_or_filling() -> None:
