@@ -62,7 +62,8 @@ class TestCompare:
 
     def test_refusals(self, tmp_path: Path) -> None:
         assert "epsilon must be numbers" in refusal("compare", "--epsilon", "much")
-        assert "n_attributes must be whole numbers" in refusal("compare", "--n-attributes", "10.5")
+        for number in ("10.5", "inf", "nan"):
+            assert "n_attributes must be whole numbers" in refusal("compare", "--n-attributes", number)
         assert "without --mechanism" in refusal("compare", "--all", "--mechanism", "paper")
         assert "mechanism must be" in refusal("compare", "--mechanism", "magic")
         assert "must end in .png" in refusal("compare", "--epsilon", "1", "--figure", tmp_path / "c.gif")

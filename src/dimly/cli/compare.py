@@ -91,7 +91,7 @@ def compare(
 def _whole(number: float) -> int:
     from dimly.errors import ParameterError
 
-    if number != int(number):
+    if not number.is_integer():  # nor are inf and nan
         raise ParameterError(f"n_attributes must be whole numbers between commas, got {number:g}.")
     return int(number)
 
