@@ -151,8 +151,13 @@ class TestNeighbors:
         assert "cosine" in lines[0]
         assert len(lines) == 3
         lines = run("neighbors", named, "--user", "007", "-n", 2).stdout.splitlines()
-        assert len(lines) == 5
-        assert "may be noise" in lines[-1]
+        assert len(lines) == 7
+        assert "may be noise" in lines[-3]
+        assert "mostly farther than it seems" in lines[-2]
+        assert "order is by denoised points" in lines[-1]
+        plain = run("neighbors", named, "--user", "007", "-n", 2, "--no-denoise").stdout
+        assert "mostly farther than it seems" in plain
+        assert "denoised" not in plain
 
     def test_bad_calls(self, numbered: Path, tmp_path: Path) -> None:
         words = "whose neighbors must be told by --user or by --attribute"

@@ -37,7 +37,9 @@ def neighbors(
 ) -> None:
     """Find the people nearest to somebody, or to a list of attributes, with an estimate of how near each is.
 
-    They are ranked after denoising, which orders better; the estimate beside each one is the unbiased one.
+    They are ranked after denoising, which orders better; the estimate beside each one is that of the
+    published numbers. Of those picked as the nearest of many, distances are on the low side, and intervals hold the
+    truth less often than they say.
 
     $ dimly neighbors release --user ada -n 5
     """
@@ -67,7 +69,12 @@ def neighbors(
         # Two independent errors: a difference of so many standard errors is chance in one of twenty cases.
         least = 1.96 * 2**0.5 * statistics.median(e.stderr for _, e in people)
         print_lines(
-            ["", f"Distances may be below zero, being unbiased; differences below {number_text(least)} may be noise."]
+            [
+                "",
+                f"Distances may be below zero; differences below {number_text(least)} may be noise.",
+                "Picked as the nearest of many, they are mostly farther than it seems, beyond some of the intervals.",
+                *([] if no_denoise else ["The order is by denoised points, and need not be that of the distances."]),
+            ]
         )
 
 
