@@ -104,6 +104,9 @@ def make_population(
     >>> people.table.shape, bool(80 < people.weights.mean() < 120)
     ((200, 1000), True)
     """
+    for name, count in (("n_users", n_users), ("n_attributes", n_attributes)):
+        if count < 1:
+            raise ParameterError(f"{name} must be 1 or more, got {count!r}.")
     if not 1 <= n_groups <= n_users:
         raise ParameterError(f"n_groups must be from 1 to n_users = {n_users}, got {n_groups}.")
     if not 1 <= mean_weight <= n_attributes / 4:

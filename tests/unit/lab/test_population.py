@@ -39,11 +39,20 @@ def test_people_of_one_taste_are_nearer_unless_there_is_none() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "text"),
-    [({"n_groups": 0}, "n_groups"), ({"mean_weight": 99}, "mean_weight"), ({"taste": 0.5}, "taste")],
+    [
+        ({"n_users": -5}, "n_users"),
+        ({"n_attributes": 0}, "n_attributes"),
+        ({"n_groups": 0}, "n_groups"),
+        ({"mean_weight": 99}, "mean_weight"),
+        ({"taste": 0.5}, "taste"),
+        ({"seed": -1}, "seed"),
+        ({"overlap": 1.5}, "overlap"),
+    ],
 )
 def test_impossible_people_are_refused(changes: dict[str, float], text: str) -> None:
-    with pytest.raises(ParameterError, match=f"{text} must be"):
-        make_population(10, 100, **({"mean_weight": 10} | changes))  # type: ignore[arg-type]
+    sizes = {"n_users": 10, "n_attributes": 100, "mean_weight": 10}
+    with pytest.raises(ParameterError, match=f"^{text} must be"):
+        make_population(**(sizes | changes))  # type: ignore[arg-type]
 
 
 def test_people_as_a_table(tmp_path: Path) -> None:
