@@ -83,8 +83,8 @@ REASONS = (
         "sketch",
         "",
         "GaussianRandomProjection",
-        "The peer adds k numbers for each attribute, many at a time: at a small k that costs eight times our one, which "
-        "is one number at a time.",
+        "The peer adds k numbers for each attribute, many at a time: at a small k that costs eight times our one, "
+        "which is added alone.",
     ),
     Reason(
         "sketch",
