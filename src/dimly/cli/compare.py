@@ -37,7 +37,10 @@ def compare(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Compare the whole menu.")] = False,
     delta: Annotated[float, typer.Option(help="For mechanisms that need one; the others have 0.")] = 1e-6,
-    weight: Annotated[float | None, typer.Option(help="Attributes of a person, to which counting is then tuned; half the distance by default.")] = None,
+    weight: Annotated[
+        float | None,
+        typer.Option(help="Attributes of a person, to which counting is then tuned; half the distance by default."),
+    ] = None,
     n_users: Annotated[int | None, typer.Option(help="Number of people, for noisy-distances.")] = None,
     figure: Annotated[
         Path | None,
