@@ -5,6 +5,7 @@ print.
 """
 
 import itertools
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -299,5 +300,6 @@ def _finish(axis: Any, title: str, x: Axis, y: Axis) -> None:
 
 def _signed(figure: "Figure", note: str) -> "Figure":
     if note:
-        figure.supxlabel(note, fontsize=7, color=_GRAY, x=0.01, ha="left")
+        width = round(19 * float(figure.get_figwidth()))  # characters of this size
+        figure.supxlabel(textwrap.fill(note, width), fontsize=7, color=_GRAY, x=0.01, ha="left")
     return figure

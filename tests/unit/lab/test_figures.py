@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from dimly.errors import ParameterError
-from dimly.lab.charts import LOOKS, Axis, Chart, Winners, label_of, looks_of, save
+from dimly.lab.charts import LOOKS, Axis, Chart, Line, Look, Winners, label_of, looks_of, save
 from dimly.lab.comparison import compare, predict
 from dimly.lab.figures import FIGURES, Circumstances, comparison_chart, figure_named
 from dimly.mechanisms.mechanism import MECHANISMS
@@ -128,3 +128,12 @@ def test_everybody_looks_different() -> None:
     names = list(dict.fromkeys([*LOOKS, *MECHANISMS]))
     assert len(set(looks_of(names).values())) == len(names)
     assert set(FIGURES) == {"privacy-curves", "error-by-k", "winners", "error-by-epsilon"}
+
+
+def test_a_long_note_is_not_cut_off() -> None:
+    words = "; ".join(f"plan {i}: k = 256, δ = 1e-06" for i in range(9))
+    figure = Chart("", Axis("x"), Axis("y"), [Line("a", [0, 1], [0, 1], Look("#000000", "o"))], words).draw()
+    figure.draw_without_rendering()
+    (note,) = [text for text in figure.texts if text.get_text().startswith("plan 0")]
+    assert note.get_window_extent().x1 < figure.bbox.x1
+    assert note.get_window_extent().y0 >= 0
