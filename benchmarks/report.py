@@ -144,7 +144,7 @@ def plain(name: str) -> Callable[[Report, Cells], str]:
                         _rate(result.ours.rate) if first else "",
                         peer.timing.name,
                         _rate(peer.timing.rate),
-                        f"{_number(peer.speedup.median)}× ({_number(peer.speedup.low)}–{_number(peer.speedup.high)})",
+                        f"{_number(peer.speedup.median)}× ({_interval(result, peer)})",
                         "" if peer.target is None else f"{aim(peer)}: {'met' if peer.met else 'missed'}",
                     )
                 )
@@ -153,6 +153,13 @@ def plain(name: str) -> Callable[[Report, Cells], str]:
         return _table(header, rows)
 
     return section
+
+
+def _interval(result: Result, peer: Peer) -> str:
+    """Return between what a median may lie; one round has nothing to tell of it."""
+    if result.repeats == 1:
+        return "one round"
+    return f"{_number(peer.speedup.low)}–{_number(peer.speedup.high)}"
 
 
 def sketch_table(report: Report, _cells: Cells) -> str:
