@@ -106,7 +106,7 @@ def _published_numbers(n_users: int) -> NDArray[np.int16]:
 
 def _sort_and_write(folder: Path, numbers: NDArray[np.int16] | None = None, n_users: int = 0) -> None:
     """Sort the rows in DuckDB and write them; then n × k integers too, if they are given."""
-    with duckdb.connect(config={"threads": THREADS, "memory_limit": f"{MEMORY // 2}B"}) as connection:
+    with duckdb.connect(config={"threads": THREADS, "memory_limit": f"{MEMORY}B"}) as connection:
         connection.execute(f"SET temp_directory = '{folder / 'spill'}'")
         source, target = folder / "integers.parquet", folder / "sorted.parquet"
         connection.execute(f"COPY (SELECT * FROM '{source}' ORDER BY person, item) TO '{target}'")  # noqa: S608
