@@ -1,8 +1,8 @@
 """Simulations behind the planner's rules: ``python -m benchmarks.planning``, also with ``--wider``, ``--tables``.
 
-Made-up people of five structures (planted groups, heavy-tailed tastes, a continuum of few directions, circles of
-friends much nearer to each other than to all others, none at all) are published over a grid of ε, numbers of people, of
-attributes, and weights, by every mechanism that needs no δ at powers of two for k, three times with fresh seeds and
+Made-up people of six structures (planted groups, heavy-tailed tastes, a continuum of few directions, circles of
+friends and few groups that are wide apart, none) are published over a grid of ε, numbers of people, of attributes, and
+weights, by every mechanism that needs no δ at powers of two for k, three times with fresh seeds and
 noise. Of families that differ little, ``sparse`` stands for ``dasgupta``, ``sign`` for ``ternary`` and ``gaussian``.
 Measured are
 
@@ -48,7 +48,7 @@ MENU: dict[str, tuple[int, ...]] = {
     "sparse+laplace": (64, 256),
     "sign+laplace": (8, 32),
 }
-"""The k of each sketch; up to 512·ε, of many attributes 1,024·ε: beyond, noise has long drowned everything."""
+"""The k of each sketch; up to 512·ε, of many attributes 1,024·ε, where errors of distances have long grown again."""
 BLOCKS = {"sparse+laplace": 4}
 MULTIPLES = (1, 2, 4)
 WIDER = "agreement at multiples"
@@ -141,21 +141,31 @@ def no_structure(world: World) -> Population:
     return Population(table, np.full(world.n_users, NO_GROUPS))
 
 
-def circles_of_friends(world: World) -> Population:
-    """Return circles of eleven who share seven eighths of their attributes, and nothing but chance with all others."""
+def _sharing(world: World, groups: NDArray[np.int64]) -> Any:
+    """Return people who share seven eighths of their attributes with their group, and only chance with all others."""
     generator = np.random.default_rng(1)
-    circles = np.arange(world.n_users) // (N_NEIGHBORS + 1)
-    likes = generator.random((circles[-1] + 1, world.n_attributes)) < world.weight / world.n_attributes
+    likes = generator.random((groups.max() + 1, world.n_attributes)) < world.weight / world.n_attributes
     rows = []
-    for circle in circles:
-        liked = np.flatnonzero(likes[circle])
+    for group in groups:
+        liked = np.flatnonzero(likes[group])
         kept = generator.permutation(liked)[: len(liked) - len(liked) // 8]
         others = generator.permutation(np.setdiff1d(np.arange(world.n_attributes), liked))[: len(liked) // 8]
         rows.append(np.sort(np.concatenate([kept, others])))
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
     ones = np.ones(int(indptr[-1]), np.int8)
-    table = scipy.sparse.csr_array((ones, np.concatenate(rows), indptr), shape=(world.n_users, world.n_attributes))
-    return Population(table, np.full(world.n_users, NO_GROUPS))
+    return scipy.sparse.csr_array((ones, np.concatenate(rows), indptr), shape=(world.n_users, world.n_attributes))
+
+
+def circles_of_friends(world: World) -> Population:
+    """Return circles of eleven."""
+    circles = np.arange(world.n_users) // (N_NEIGHBORS + 1)
+    return Population(_sharing(world, circles), np.full(world.n_users, NO_GROUPS))
+
+
+def wide_apart(world: World) -> Population:
+    """Return as many groups as are planted elsewhere, far from each other."""
+    groups = np.arange(world.n_users) % N_GROUPS
+    return Population(_sharing(world, groups), groups)
 
 
 STRUCTURES: dict[str, Callable[[World], Population]] = {
@@ -164,11 +174,14 @@ STRUCTURES: dict[str, Callable[[World], Population]] = {
     "continuum": continuum,
     "none": no_structure,
     "circles": circles_of_friends,
+    "wide apart": wide_apart,
 }
 CIRCLES = [World("circles", 990, 5_000, 200, epsilon) for epsilon in (0.5, 1.0, 2.0)]
 """Near and far pairs are wide apart here, and hardly any random pair is near."""
 MANY_ATTRIBUTES = [World(structure, 2_000, 10_000, 100, 4.0) for structure in ("groups", "tastes", "continuum")]
-"""Too many for randomized response."""
+"""Too many for randomized response, but for segments."""
+WIDE_APART = [World("wide apart", 3_000, 6_000, 400, epsilon) for epsilon in (0.25, 0.4)]
+"""Groups that show at an ε at which counting is the choice for segments too."""
 
 
 class Truth:
@@ -235,7 +248,8 @@ class Cell:
     k: int | None
     low: float
     high: float
-    """Squared distances, 10 and 90 % quantiles (of circles, those to friends): what a curator is supposed to know."""
+    """Squared distances, 10 and 90 % quantiles: what a curator is supposed to know. Of people wide apart the first is
+    that to the nearest."""
     mean_weight: float
     runs: tuple[float, ...]
 
@@ -290,7 +304,7 @@ def _published(
         for name, value in truth.ask(publish(truth.people.table, plan)):
             found.setdefault(name, []).append(value)
     low, high = (round(float(q)) for q in np.quantile(truth.distances, [0.1, 0.9]))
-    if world.structure == "circles":
+    if world.structure in ("circles", "wide apart"):
         low = round(truth.nearest)
     weight = round(float(truth.people.weights.mean()), 1)
     for name, values in found.items():
@@ -305,6 +319,7 @@ def worlds() -> Iterator[World]:
                 yield World(structure, n_users, n_attributes, weight, epsilon)
     yield from CIRCLES
     yield from MANY_ATTRIBUTES
+    yield from WIDE_APART
 
 
 def planned(cell: Cell, purpose: Purpose = "distances", mechanisms: Sequence[str] = (COUNTING,)) -> Candidate:
@@ -322,7 +337,7 @@ def planned(cell: Cell, purpose: Purpose = "distances", mechanisms: Sequence[str
 
 
 HELD_OUT = [
-    *(World(name, 1_500, 1_500, 40, epsilon) for name in STRUCTURES if name != "circles" for epsilon in (1.5, 3.0)),
+    *(World(name, 1_500, 1_500, 40, e) for name in ("groups", "tastes", "continuum", "none") for e in (1.5, 3.0)),
     *(World("circles", 1_496, 8_000, 120, epsilon) for epsilon in (0.7, 1.5)),
 ]
 """Worlds that were looked at only after the rules had been chosen."""

@@ -40,14 +40,11 @@ class Judged(NamedTuple):
     best_mechanism: str
     best_k: int | None
     best: float
-    """Of what was best in the other publications: the best of many is partly luck."""
-    smaller: bool
-    """Whether small values are good."""
 
     @property
     def share(self) -> float:
-        """How good the choice is, as a share of the best."""
-        return self.best / self.value if self.smaller else self.value / self.best
+        """How good the choice is, from 0 to 1, as a share of the best."""
+        return self.value / self.best if self.best > self.value else self.best / self.value
 
     @property
     def loss(self) -> float:
@@ -70,33 +67,15 @@ def judged(cells: Sequence[Cell], measure: str, *, kind: str = "tried") -> list[
         if not here:
             continue
         smaller = measure == "error"
-        best = _best(here, smaller)
+        best = min(here, key=lambda cell: cell.mean if smaller else -cell.mean)
         if not smaller and best.mean < TELLING:
             continue
         choice = planned(best, PURPOSE_OF[measure], (*MENU, RESPONSE))
         mechanism, k = choice.mechanism, choice.k
         same = [cell for cell in here if cell.mechanism == mechanism]
         nearest = same[0] if k is None else min(same, key=lambda cell: abs(math.log((cell.k or 1) / k)))
-        again = _best_found_again(here, smaller)
-        found.append(Judged(world, mechanism, k, nearest.mean, best.mechanism, best.k, again, smaller))
+        found.append(Judged(world, mechanism, k, nearest.mean, best.mechanism, best.k, best.mean))
     return found
-
-
-def _best(cells: Sequence[Cell], smaller: bool, *, but: int | None = None) -> Cell:
-    """Return the best on average over all publications, or over all but one."""
-
-    def mean(cell: Cell) -> float:
-        return float(np.mean([run for i, run in enumerate(cell.runs) if i != but]))
-
-    return min(cells, key=lambda cell: mean(cell) if smaller else -mean(cell))
-
-
-def _best_found_again(cells: Sequence[Cell], smaller: bool) -> float:
-    """Return how good that is in each publication which was the best in the others, on average."""
-    runs = len(cells[0].runs)
-    if runs == 1:
-        return _best(cells, smaller).mean
-    return float(np.mean([_best(cells, smaller, but=i).runs[i] for i in range(runs)]))
 
 
 def multiples(cells: Sequence[Cell], measure: str) -> dict[int, float]:
@@ -125,8 +104,7 @@ def choices(cells: Sequence[Cell]) -> str:
             losses = [one.loss for one in judged(cells, measure, kind=kind)]
             within = sum(loss <= 0.1 for loss in losses)
             name = purpose if kind == "tried" else f"{purpose}, {kind}"
-            median, largest = (f"{max(loss, 0.0):.0%}" for loss in (np.median(losses), max(losses)))
-            lines.append(f"| {name} | {len(losses)} | {within} | {median} | {largest} |")
+            lines.append(f"| {name} | {len(losses)} | {within} | {np.median(losses):.0%} | {max(losses):.0%} |")
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from tests.cli.lines import run
 
 from dimly.planner.crossovers import crossover_distance, crossover_users, paper_distance, paper_users
 from dimly.planner.purposes import RESPONSE, WIDER
-from dimly.planner.verdicts import COARSE, GOOD
+from dimly.planner.verdicts import COARSE, GOOD, OWN_GROUP
 from dimly.privacy import Budget
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,8 @@ def test_tables_are_what_was_measured() -> None:
 
 def test_thresholds_and_factors() -> None:
     assert f"| distances, neighbors | ≥ {GOOD['distances']} | ≥ {COARSE} | < {COARSE} |" in PAGE
-    assert f"| segments | ≥ {GOOD['segments']} | ≥ {COARSE} | < {COARSE} |" in PAGE
+    placed = [OWN_GROUP["good"], OWN_GROUP["coarse"]]
+    assert f"| segments | ≥ {GOOD['segments']}, and {placed[0]} | ≥ {COARSE}, and {placed[1]} | less |" in PAGE
     assert GOOD["neighbors"] == GOOD["distances"]
     assert f"**Segments**: {WIDER['segments']} k" in PAGE
     assert WIDER["neighbors"] == WIDER["distances"] == 1

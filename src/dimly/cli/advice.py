@@ -25,12 +25,30 @@ def show_advice(found: "Advice", output: Path | None, *, overwrite: bool, force:
     if as_json:
         print_json(_advice_facts(found) | {"path": None if output is None else str(output)})
         return
-    asked, chosen = found.question, found.chosen
+    _print_candidates(found)
+    typer.echo()
+    written = {} if output is None else {"plan": str(output), "digest": found.plan.digest}
+    print_fields(_advice_fields(found) | written)
+    print_lines(["", *found.meaning, *promise(found.plan)[2:]])
+
+
+def _print_candidates(found: "Advice") -> None:
+    asked = found.question
     header = ["mechanism", "k", f"at {asked.low:g}", f"at {asked.high:g}", "near first", "size", "promise"]
-    print_lines(
-        ["Predicted standard errors of squared distances, and how often a near pair ranks before a far one:", ""]
-    )
-    print_table(header, [_row(one, found) for one in found.candidates], numbers=header[1:6])
+    what = "Predicted standard errors of squared distances, and how often a near pair ranks before a far one"
+    rows = [_row(one, found) for one in found.candidates]
+    if asked.purpose != "distances":
+        what += f"; blur is what {asked.purpose} see of the errors once denoised"
+        header.append("blur")
+        rows = [[*row, _number(one.blur)] for row, one in zip(rows, found.candidates, strict=True)]
+    print_lines([f"{what}:", ""])
+    print_table(header, rows, numbers=[*header[1:6], "blur"])
+
+
+def _advice_fields(found: "Advice") -> dict[str, str]:
+    from dimly.planner.advice import reasons_of
+
+    asked, chosen = found.question, found.chosen
     fields = {
         "choice": chosen.mechanism + (f", k = {chosen.k:,}" if chosen.k else ""),
         "because": found.reason,
@@ -50,12 +68,8 @@ def show_advice(found: "Advice", output: Path | None, *, overwrite: bool, force:
             f"(delta = {rule.delta:g})"
         )
     if found.left_out:
-        fields["left out"] = _left_out(found)
-    if output is not None:
-        fields |= {"plan": str(output), "digest": found.plan.digest}
-    typer.echo()
-    print_fields(fields)
-    print_lines(["", *found.meaning, *promise(found.plan)[2:]])
+        fields["left out"] = reasons_of(found.left_out)
+    return fields
 
 
 def show_scales(found: "Scales", output: Path | None, *, overwrite: bool, force: bool, as_json: bool) -> None:
@@ -139,6 +153,8 @@ def _advice_facts(found: "Advice") -> dict[str, Any]:
         "candidates": [_facts(one) for one in found.candidates],
         "verdict": found.verdict,
         "clarity": found.clarity,
+        "share_found": found.share_found,
+        "weight": asked.weight,
         "digest": found.plan.digest,
         "plan": found.plan.model_dump(mode="json", exclude_none=True),
         "purpose": asked.purpose,
@@ -167,6 +183,7 @@ def _facts(one: "Candidate") -> dict[str, Any]:
         "bytes_per_user": one.bytes_per_user,
         "pure": one.pure,
         "blur": one.blur,
+        "own_group": one.own_group,
     }
 
 
@@ -192,22 +209,20 @@ def _more(found: "Advice") -> str:
 
 def _clearness(found: "Advice") -> str:
     """Return the figure that the verdict goes by, beside the thresholds."""
-    from dimly.planner.verdicts import COARSE, GOOD
+    from dimly.planner.verdicts import COARSE, GOOD, OWN_GROUP
 
     purpose = found.question.purpose
     how = "" if purpose == "distances" else f", by what {purpose} see once denoised"
-    return (
+    pairs = (
         f"a near pair ranks before a far one with {found.clarity:.1%}{how}; good from {GOOD[purpose]:.0%}, "
         f"coarse from {COARSE:.0%}"
     )
-
-
-def _left_out(found: "Advice") -> str:
-    """Return who cannot serve, those with one reason together."""
-    reasons: dict[str, list[str]] = {}
-    for name, reason in found.left_out:
-        reasons.setdefault(reason.removesuffix("."), []).append(name)
-    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+    if purpose != "segments":
+        return pairs
+    return (
+        f"{pairs}. A person is nearer to the middle of his own group than to another's with "
+        f"{found.chosen.own_group:.1%}; good from {OWN_GROUP['good']:.0%}, coarse from {OWN_GROUP['coarse']:.0%}"
+    )
 
 
 def _number(error: float) -> str:

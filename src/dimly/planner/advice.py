@@ -12,8 +12,9 @@ from dimly.mechanisms.plan import Plan
 from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
 from dimly.planner.meaning import doubts, meaning
 from dimly.planner.paper import PaperRule, paper_rules
+from dimly.planner.purposes import share_found
 from dimly.planner.question import DEFAULT_DISTANCE, Purpose, Question, Values
-from dimly.planner.verdicts import EPSILONS, Needed, Verdict, clarity, needed, verdict
+from dimly.planner.verdicts import EPSILONS, VERDICTS, Needed, Verdict, clarity, needed, verdict_on
 from dimly.privacy import Budget, Unit
 
 PAIRS: Final[Mapping[Verdict, str]] = MappingProxyType(
@@ -25,7 +26,7 @@ PAIRS: Final[Mapping[Verdict, str]] = MappingProxyType(
 )
 _WHAT: dict[tuple[Purpose, Verdict], str] = {
     **{("distances", verdict): text for verdict, text in PAIRS.items()},
-    ("neighbors", "good"): "whoever is found is much nearer than others",
+    ("neighbors", "good"): "a near person ranks before a far one nine times out of ten",
     ("neighbors", "coarse"): "whoever is found is of the right kind at best, and seldom the nearest",
     ("neighbors", "not feasible"): "whoever is found might as well be anybody",
     ("segments", "good"): "groups this far apart will be found",
@@ -73,7 +74,15 @@ class Advice:
     @property
     def verdict(self) -> Verdict:
         """Whether the plan is worth it: ``good``, ``coarse`` or ``not feasible``; thresholds in docs/planning.md."""
-        return verdict(self.clarity, self.question.purpose)
+        return verdict_on(self.question, self.chosen)
+
+    @property
+    def share_found(self) -> float | None:
+        """About which share of ten neighbors is right, if ten people are near and all others far; None without n."""
+        asked, one = self.question, self.chosen
+        if asked.n_users is None:
+            return None
+        return share_found(asked.high - asked.low, one.stderr_low, one.stderr_high, n_users=asked.n_users)
 
     @cached_property
     def needed(self) -> Needed:
@@ -84,6 +93,9 @@ class Advice:
     def words(self) -> str:
         """The verdict and the smallest ε that would do, in a sentence or two."""
         what = _WHAT[self.question.purpose, self.verdict]
+        share = self.share_found
+        if self.question.purpose == "neighbors" and share is not None:
+            what += f"; if ten of {self.question.n_users:,} people are near, about {share:.0%} of ten found are they"
         return f"{self.verdict.capitalize()}: {what}. {_needed_words(self.needed)}"
 
     @property
@@ -196,6 +208,8 @@ def advise(
 def answer(question: Question, *, seed: bytes | str | None = None) -> Advice:
     """Return the advice on a question that was checked."""
     able, unable = candidates(question)
+    # Segments need two things: the best blur alone may leave people between groups.
+    able.sort(key=lambda one: (VERDICTS.index(verdict_on(question, one)), one.blur))
     for position, one in enumerate(able):
         try:
             made = one.plan(question, seed=seed)
@@ -206,8 +220,15 @@ def answer(question: Question, *, seed: bytes | str | None = None) -> Advice:
             continue
         exact = realized(one, made.error, question)
         return Advice(made, (exact, *able[position + 1 :]), tuple(unable), question)
-    reasons = "; ".join(f"{mechanism}: {reason.removesuffix('.')}" for mechanism, reason in unable)
-    raise ParameterError(f"mechanisms must include one that can serve, got none. {reasons}.")
+    raise ParameterError(f"mechanisms must include one that can serve, got none. {reasons_of(unable)}.")
+
+
+def reasons_of(left_out: Iterable[LeftOut]) -> str:
+    """Return who cannot serve and why, those with one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in left_out:
+        reasons.setdefault(reason.removesuffix("."), []).append(name)
+    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
 
 
 def plan(

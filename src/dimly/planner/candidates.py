@@ -29,7 +29,7 @@ from dimly.mechanisms.mechanism import (
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.randomized_response import BitFlip
 from dimly.mechanisms.rounded_gaussian import gaussian_moments
-from dimly.planner.purposes import FAR, RESPONSE, WIDER, ranking_probability
+from dimly.planner.purposes import FAR, RESPONSE, WIDER, probability_of_own_group, ranking_probability
 from dimly.planner.question import Question
 from dimly.privacy import VALUES_MOVED, Budget, gaussian_scale
 
@@ -67,6 +67,9 @@ class Candidate:
         What the choice goes by, the smaller the better: the root mean square of both standard errors where it is
         smallest, for neighbors with half the weight on far pairs; less for randomized response where that shows a
         purpose better than its errors tell. See docs/planning.md.
+    own_group : float
+        Probability that a person is nearer to the middle of his own group than to that of another, if groups are as
+        far apart as near and far pairs are.
     """
 
     mechanism: str
@@ -77,6 +80,7 @@ class Candidate:
     bytes_per_user: float
     pure: bool
     blur: float
+    own_group: float = 1.0
     blocks: int = 1
     blend: float | None = None
     dtype: Dtype = "int16"
@@ -182,6 +186,7 @@ def judged(found: Candidate, model: ErrorModel, question: Question, blurred: flo
         stderr_low=math.sqrt(low),
         stderr_high=math.sqrt(high),
         probability=ranking_probability(question.high - question.low, math.sqrt((low + high) / 2)),
+        own_group=probability_of_own_group(question.high - question.low, question.low, model),
         blur=blurred,
     )
 

@@ -28,9 +28,10 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     if weight is None:
         return tuple(lines)
     together = weight * budget.epsilon
-    all_of_them = f"All {_plain(weight)} {unit}s of a person together"
+    all_of_them = f"All {_plain(weight)} {unit}s of a person together" if weight != 1 else f"The one {unit} of a person"
     if not _protected(together):
-        lines.append(f"{all_of_them} are not protected: their odds may change by up to e^{_plain(together)}.")
+        are, their = ("are", "their") if weight != 1 else ("is", "its")
+        lines.append(f"{all_of_them} {are} not protected: {their} odds may change by up to e^{_plain(together)}.")
     elif budget.is_pure:
         lines.append(f"{all_of_them}: 50 % becomes at most {_sure(Budget(together))}, odds by e^{_plain(together)}.")
     else:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
+from dimly.mechanisms.error_models import CountingError, ErrorModel, FlippedBitsError, SignedSketchError
 from dimly.planner.question import Purpose
 
 WIDER: Final[Mapping[Purpose, int]] = MappingProxyType({"distances": 1, "neighbors": 1, "segments": 4})
@@ -38,3 +39,29 @@ def ranking_probability(gap: float, error: float) -> float:
     0.98
     """
     return float(ndtr(gap / (math.sqrt(2) * error))) if error > 0 else 1.0
+
+
+def probability_of_own_group(gap: float, within: float, model: ErrorModel) -> float:
+    """Return the probability that a person is nearer to the middle of his own group than to that of another.
+
+    For middles that are known, ``gap`` apart (squared: what far pairs differ in more than near ones), of people who
+    are ``within`` from each other. Averages say where groups are; this says whether anybody can be put into one. Along
+    the line between two middles a person is off by noise, and by his own share of what people of a group differ in.
+    """
+    if isinstance(model, FlippedBitsError):
+        variance = model.flip * (1 - model.flip) / (1 - 2 * model.flip) ** 2
+    elif isinstance(model, SignedSketchError | CountingError):
+        variance = model.noise.variance + within / (2 * model.k)
+    else:  # distances alone place nobody anywhere
+        return 0.5
+    return float(ndtr(math.sqrt(gap) / (2 * math.sqrt(variance)))) if variance > 0 else 1.0
+
+
+def share_found(gap: float, low: float, high: float, *, n_users: int, n_found: int = 10) -> float:
+    """Return about which share of ``n_found`` neighbors is right, if as many are near and all others far.
+
+    Whoever is near must seem nearer than all but ``n_found`` of those who are far, the luckiest of many. By the normal
+    approximation, for standard errors ``low`` and ``high`` of near and of far pairs.
+    """
+    luck = float(ndtri(1 - n_found / n_users)) if n_users > 2 * n_found else 0.0
+    return float(ndtr((gap - luck * high) / low)) if low > 0 else 1.0

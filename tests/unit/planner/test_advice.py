@@ -149,7 +149,7 @@ def test_what_cannot_be_made_makes_room_for_the_next(monkeypatch: pytest.MonkeyP
 
 
 def test_refusals() -> None:
-    with pytest.raises(ParameterError, match=r"got none. sign.gaussian: it needs a delta above 0; noisy-distances: "):
+    with pytest.raises(ParameterError, match=r"got none. sign.gaussian, noisy-distances .it needs a delta above 0."):
         advise(Budget(1.0), mechanisms=["sign+gaussian", "noisy-distances"])
     with pytest.raises(ParameterError, match="seed must be 32 bytes"):
         advise(Budget(1.0), seed=b"short")

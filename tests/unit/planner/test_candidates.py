@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import pytest
@@ -40,12 +41,13 @@ def test_predictions_are_those_of_the_plan(mechanism: str, resolution: int) -> N
     )
     found = candidate(mechanism, question)
     assert isinstance(found, Candidate)
-    error = found.plan(question, seed=bytes(32) if found.k else None).error
+    # Where rows differ in norm, the longest of them is only known once they are drawn: the middle one of several.
+    varied = mechanism.startswith(REALIZED) and mechanism != "gaussian+gaussian"  # its tables take long to prove
+    seeds = [bytes([i] * 32) for i in range(5 if varied else 1)] if found.k else [None]
+    errors = [found.plan(question, seed=seed).error for seed in seeds]
     for predicted, at in ((found.stderr_low, 50.0), (found.stderr_high, 200.0)):
-        exact = math.sqrt(float(error.distance(weights=(120, 120))(at)))
-        # Where rows differ in norm, the largest of them is only known once they are drawn; at k = 2 it varies most.
-        near = 0.6 if mechanism.startswith(REALIZED) else 0.002
-        assert predicted == pytest.approx(exact, rel=near)
+        exact = median(math.sqrt(float(error.distance(weights=(120, 120))(at))) for error in errors)
+        assert predicted == pytest.approx(exact, rel=0.1 if mechanism.startswith(REALIZED) else 0.002)
 
 
 @pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if sketching(name)])
