@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dimly.cli.app import app
+from dimly.lab import comparison
 from dimly.lab import demo as story
 from dimly.lab.demo import Step
 from dimly.lab.population import Population
@@ -66,7 +67,25 @@ class TestCompare:
             assert "n_attributes must be whole numbers" in refusal("compare", "--n-attributes", number)
         assert "without --mechanism" in refusal("compare", "--all", "--mechanism", "paper")
         assert "mechanism must be" in refusal("compare", "--mechanism", "magic")
-        assert "must end in .png" in refusal("compare", "--epsilon", "1", "--figure", tmp_path / "c.gif")
+
+    @pytest.mark.parametrize(
+        ("asked", "said"),
+        [
+            (("c.gif",), "figure must end in .png"),
+            (("c.png", "--distance", "100,200,400", "--n-attributes", "1000,5000"), "got 6. Name fewer, or draw"),
+        ],
+    )
+    def test_a_figure_that_cannot_be_is_refused_before_anything_is_computed(
+        self, asked: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(comparison, "compare", None)
+        assert said in refusal("compare", "--figure", *asked)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_distances_named_twice_are_one_combination(self, tmp_path: Path) -> None:
+        twice = ("--epsilon", "1,2", "--distance", "100,200,100", "--n-attributes", "5000,1000,5000")
+        assert run("compare", *twice, "--mechanism", "paper", "--figure", tmp_path / "c.svg").exit_code == 0
 
 
 class TestFigure:
@@ -130,6 +149,14 @@ class TestSimulate:
         assert answer(*asked)["outcomes"] == first["outcomes"]  # the same release, not a new one
         assert "which exists" in refusal(*asked, "--figure", "f.svg")
         assert "release must be of the people that are made up" in refusal(*asked, "--users", 300)
+        # Other people of the same number: the ids fit, the distances do not.
+        others = run(*asked, "--seed", 1)
+        assert others.exit_code == 0
+        assert re.fullmatch(
+            r"warning: release: the release does not fit these people: its errors are [\d.]+ times the predicted ones\. "
+            r"Was it made with the same options and seed\?\n",
+            others.stderr,
+        )
 
     def test_plans_from_files(self, tmp_path: Path) -> None:
         assert (

@@ -63,13 +63,14 @@ def compare(
 
     if every and mechanism:
         raise ParameterError("--all must stand without --mechanism: it names every one.")
+    epsilons, distances = numbers_between("epsilon", epsilon, ","), numbers_between("distance", distance, ",")
+    sizes = [_whole(number) for number in numbers_between("n_attributes", n_attributes, ",")]
     if figure is not None:
-        check_output(figure, overwrite=overwrite)
-    epsilons = numbers_between("epsilon", epsilon, ",")
+        _check_figure(figure, len(set(distances)) * len(set(sizes)), overwrite=overwrite)
     found = compared(
         epsilons,
-        distances=numbers_between("distance", distance, ","),
-        n_attributes=[_whole(number) for number in numbers_between("n_attributes", n_attributes, ",")],
+        distances=distances,
+        n_attributes=sizes,
         mechanisms=(PAPER, *MECHANISMS) if every else tuple(dict.fromkeys(mechanism)) if mechanism else MENU,
         delta=delta,
         weight=weight,
@@ -121,11 +122,20 @@ def _cell(one: "Prediction", *, winner: bool) -> str:
     return f"{one.stderr:,.{1 if one.stderr < 100 else 0}f}{k}{'*' if winner else ''}"
 
 
-def _draw(found: "Sequence[Prediction]", path: Path, *, overwrite: bool) -> None:
+def _check_figure(path: Path, n_places: int, *, overwrite: bool) -> None:
+    """Refuse a figure that cannot be written or read, before anything is computed."""
     from dimly.errors import ParameterError
-    from dimly.lab.charts import FORMATS, rendered
-    from dimly.lab.figures import comparison_chart
+    from dimly.lab.charts import FORMATS
+    from dimly.lab.figures import check_places
 
     if path.suffix.lower() not in FORMATS:
         raise ParameterError(f"figure must end in {', '.join(FORMATS)}, got {path.name!r}.")
+    check_places(n_places)
+    check_output(path, overwrite=overwrite)
+
+
+def _draw(found: "Sequence[Prediction]", path: Path, *, overwrite: bool) -> None:
+    from dimly.lab.charts import rendered
+    from dimly.lab.figures import comparison_chart
+
     write_bytes(path, rendered(comparison_chart(found), path.suffix.lower()[1:]), overwrite=overwrite)

@@ -1,6 +1,6 @@
 """``dimly simulate``: how plans would do, on people who do not exist."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,16 +9,18 @@ import typer
 
 from dimly.cli.files import check_output, drafted, read_text, write_bytes
 from dimly.cli.options import AsJson, Debug
-from dimly.cli.output import print_fields, print_json, print_lines, print_table
+from dimly.cli.output import print_fields, print_json, print_lines, print_table, warn
 from dimly.cli.progress import ProgressBar
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
     from dimly.analyst.release import Release
     from dimly.lab.population import Population
+    from dimly.lab.simulation import Outcome
     from dimly.mechanisms import Plan
 
 _PEOPLE, _PLANS, _OUTPUT = "The people", "The plans", "Output"
+_NEXT_TO_NOTHING = 0.5  # an error predicted to be smaller is compared with half an attribute
 
 
 def simulate(
@@ -139,6 +141,7 @@ def simulate(
             known, list(plans.values()), releases=list(releases.values()), segments=not no_segments, told=bar.reach
         )
     named = dict(zip([*releases, *plans], outcomes, strict=True))
+    _warn_of_others({name: named[name] for name in releases})
     if figure is not None:
         from dimly.lab.charts import rendered
         from dimly.lab.recovered import recovered
@@ -208,6 +211,19 @@ def _in_memory(path: Path) -> "Release":
 
     found = open_to_ask(path).release
     return Release(Sketches(found.plan, found.users, found.values, private=found.private))
+
+
+def _warn_of_others(measured: "Mapping[str, Outcome]") -> None:
+    """Warn of releases whose ids fit, and whose people do not."""
+    from dimly.lab.demo import rounded
+
+    for name, one in measured.items():
+        factor = one.error.measured / max(one.error.predicted, _NEXT_TO_NOTHING)
+        if factor > 2:
+            warn(
+                f"{name}: the release does not fit these people: its errors are {rounded(factor)} times the predicted "
+                "ones. Was it made with the same options and seed?"
+            )
 
 
 def _plans(

@@ -16,6 +16,7 @@ _SIGMAS = (0.5, 1.0, 2.0)
 _SIGMA_LOOKS = (Look("#0072B2", "o"), Look("#D55E00", "s"), Look("#009E73", "^"))
 _DISTANCE = "squared distance (attributes in which two people differ)"
 _STDERR = "standard error of an estimated squared distance"
+_DASHES = ("-", "--", ":", "-.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def error_by_k(about: Circumstances) -> Chart:
     if not names:
         raise ParameterError("mechanisms must name one that sketches, got none of them.")
     looks = looks_of(names)
-    lines = []
+    lines, drawn = [], []
     for name in names:
         best = predict(name, budget, distance=about.distance, n_attributes=about.n_attributes).k
         if best is None:
@@ -72,14 +73,16 @@ def error_by_k(about: Circumstances) -> Chart:
         ks = sorted({step * max(1, round(2 ** (i / 4) / step)) for i in range(4, 57)} | {best})
         errors = [_error_at(name, budget, k, about) for k in ks]
         lines.append(Line(label_of(name), ks, errors, looks[name], [ks.index(best)], every_point=False))
+        drawn.append(name)
     if not lines:
         raise ParameterError(f"mechanisms must name one that can serve at this budget, got {', '.join(names)}.")
     return Chart(
-        f"Error against sketch dimension, squared distance {about.distance:g}, ε = {about.epsilon:g}",
+        f"Error against sketch dimension, squared distance {about.distance:g}{_among(about.n_attributes)}, "
+        f"ε = {about.epsilon:g}",
         Axis("k, numbers published per person", "log2"),
         Axis(_STDERR, "log"),
         lines,
-        f"Circles: the best k. The paper's has its Theorem 1's noise at δ = {about.delta:g}; Laplace has δ = 0.",
+        "Circles: the best k." + _budgets(drawn, about.delta),
     )
 
 
@@ -87,7 +90,7 @@ def error_by_epsilon(about: Circumstances) -> Chart:
     """Return the error against ε, each mechanism at its best k."""
     epsilons = [2 ** (i / 2) for i in range(-6, 7)]
     looks = looks_of(about.mechanisms)
-    lines = []
+    lines, drawn = [], []
     for name in about.mechanisms:
         found = [
             predict(name, Budget(e, about.delta), distance=about.distance, n_attributes=about.n_attributes)
@@ -97,6 +100,7 @@ def error_by_epsilon(about: Circumstances) -> Chart:
         if shown:
             x, y = zip(*shown, strict=True)
             lines.append(Line(label_of(name), x, y, looks[name]))
+            drawn.append(name)
     ends = [epsilons[0], epsilons[-1]]
     as_large = Line("as large as the distance", ends, [about.distance] * 2, Look("#666666", dashes=":"))
     return Chart(
@@ -104,16 +108,16 @@ def error_by_epsilon(about: Circumstances) -> Chart:
         Axis("ε (odds of one attribute change by at most $e^ε$)", "log2"),
         Axis(_STDERR, "log"),
         [*lines, as_large],
-        f"Each at its best k. The paper's mechanism has its Theorem 1's noise at δ = {about.delta:g}.",
+        "Each at its best k." + _budgets(drawn, about.delta),
     )
 
 
 def comparison_chart(found: Sequence[Prediction]) -> Chart:
     """Return predictions over ε, a line for each mechanism and set of circumstances."""
-    several = len({(one.n_attributes, one.distance) for one in found}) > 1
     looks = looks_of(list(dict.fromkeys(one.mechanism for one in found)))
-    dashes = ("-", "--", ":", "-.")
     places = list(dict.fromkeys((one.n_attributes, one.distance) for one in found))
+    check_places(len(places))
+    several = len(places) > 1
     lines = []
     for name, look in looks.items():
         for i, (d, at) in enumerate(places):
@@ -122,7 +126,7 @@ def comparison_chart(found: Sequence[Prediction]) -> Chart:
             if shown:
                 x, y = zip(*sorted(shown), strict=True)
                 where = f", distance {at:g}{_among(d)}" if several else ""
-                lines.append(Line(label_of(name) + where, x, y, look._replace(dashes=dashes[i % len(dashes)])))
+                lines.append(Line(label_of(name) + where, x, y, look._replace(dashes=_DASHES[i])))
     (d, at), *_ = places
     return Chart(
         "Error against ε" if several else f"Error against ε, squared distance {at:g}{_among(d)}",
@@ -131,6 +135,21 @@ def comparison_chart(found: Sequence[Prediction]) -> Chart:
         lines,
         "Each at its best k.",
     )
+
+
+def check_places(count: int) -> None:
+    """Refuse more combinations of distance and number of attributes than there are dashes to tell them apart.
+
+    Raises
+    ------
+    ParameterError
+        If there are more.
+    """
+    if count > len(_DASHES):
+        raise ParameterError(
+            f"figure must show at most {len(_DASHES)} combinations of distance and number of attributes, got {count}. "
+            "Name fewer, or draw several figures."
+        )
 
 
 def who_wins(about: Circumstances) -> Winners:
@@ -181,6 +200,14 @@ def figure_named(name: str, about: Circumstances | None = None) -> Drawn:
 
 def _among(n_attributes: int | None) -> str:
     return "" if n_attributes is None else f", {n_attributes:,} attributes"
+
+
+def _budgets(drawn: Sequence[str], delta: float) -> str:
+    """Return what those that are drawn promise, as the end of a note."""
+    if PAPER not in drawn:
+        return ""
+    laplace = "; Laplace has δ = 0" if any(name.endswith("+laplace") for name in drawn) else ""
+    return f" The paper's has its Theorem 1's noise at δ = {delta:g}{laplace}."
 
 
 def _error_at(name: str, budget: Budget, k: int, about: Circumstances) -> float:

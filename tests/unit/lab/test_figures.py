@@ -47,8 +47,30 @@ def test_who_cannot_serve_has_no_line() -> None:
     chart = figure_named("error-by-k", Circumstances(delta=0.0))
     assert isinstance(chart, Chart)
     assert [line.label for line in chart.lines] == ["hashing+laplace", "counting+laplace"]
+    assert chart.note == "Circles: the best k."  # nobody who is not there is spoken of
+    by_epsilon = figure_named("error-by-epsilon", Circumstances(delta=0.0))
+    assert isinstance(by_epsilon, Chart)
+    assert "paper" not in by_epsilon.note
     with pytest.raises(ParameterError, match="one that can serve at this budget, got paper"):
         figure_named("error-by-k", Circumstances(delta=0.0, mechanisms=["paper"]))
+
+
+def test_titles_and_notes_name_the_circumstances() -> None:
+    chart = figure_named("error-by-k", Circumstances(n_attributes=5_000))
+    assert isinstance(chart, Chart)
+    assert chart.title == "Error against sketch dimension, squared distance 400, 5,000 attributes, ε = 1"
+    assert chart.note.endswith("The paper's has its Theorem 1's noise at δ = 1e-06; Laplace has δ = 0.")
+    alone = figure_named("error-by-k", Circumstances(mechanisms=["paper"]))
+    assert isinstance(alone, Chart)
+    assert "Laplace" not in alone.note
+
+
+def test_as_many_places_as_dashes_are_told_apart_and_more_are_refused() -> None:
+    distances = [100.0, 200.0, 300.0, 400.0, 500.0]
+    found = compare([1.0], distances=distances, mechanisms=["hashing+laplace"])
+    assert len({line.look.dashes for line in comparison_chart(found[:4]).lines}) == 4
+    with pytest.raises(ParameterError, match=r"at most 4 combinations of distance .*, got 5\. Name fewer"):
+        comparison_chart(found)
 
 
 def test_a_long_legend_stands_beside_the_lines() -> None:
