@@ -66,7 +66,9 @@ def test_the_system_says_what_it_says_without_the_text_of_libraries(monkeypatch:
 
 def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(MemoryError(ROW), monkeypatch)
-    assert refusal(*PLAN, code=1).startswith("error: memory ran out.")
+    line = refusal(*PLAN, code=1)
+    assert line.startswith("error: memory ran out.")
+    assert "of publish, by a smaller --memory" in line  # no other command has that option
 
 
 @pytest.mark.parametrize("error", [KeyError(ROW), OSError(ROW), UnicodeDecodeError("utf-8", b"Alice", 0, 1, "no")])

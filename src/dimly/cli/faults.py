@@ -80,7 +80,7 @@ def line_of(error: BaseException) -> tuple[str, int]:
     elif isinstance(error, typer.TyperException):
         text, code = _usage_text(error), error.exit_code
     elif isinstance(error, MemoryError):
-        text = "memory ran out. Set --memory to less than the machine has, or use a larger one."
+        text = "memory ran out. Ask for less (of publish, by a smaller --memory), or use a larger machine."
     elif isinstance(error, OSError) and error.errno:
         # The system's own words and a file name; a text that a library made up might quote data.
         text = os.strerror(error.errno) + (f": {_text_of(error.filename)}" if error.filename else "")
