@@ -252,7 +252,7 @@ def _spread(report: Report) -> str:
     if n < FEWEST_PAIRS:
         return "<p>There are too few pairs to say how distances differ.</p>"
     text = (
-        f'<p class="verdict">{_spread_in_words(found)}</p>'
+        f'<p class="verdict">{_spread_in_words(report, found)}</p>'
         f"<p>{n:,} pairs, at random: their average squared distance is {number(found.mean)}, which may be off by about "
         f"{number(found.mean_error)}"
         + (", since all pairs are seen through the same projection" if found.drift else "")
@@ -267,9 +267,12 @@ def _spread(report: Report) -> str:
     return text + f"<figure>{histogram(found)}<figcaption>{keys}</figcaption></figure>"
 
 
-def _spread_in_words(found: Distances) -> str:
+def _spread_in_words(report: Report, found: Distances) -> str:
     if not found.visible:
-        return "The spread is noise. Nothing in it shows that some pairs are nearer than others."
+        text = "The spread is noise. Nothing in it shows that some pairs are nearer than others."
+        if report.segments is not None and report.segments.structure.components > 0:
+            text += " This is about single pairs. Groups may still show, and structure was found: see there."
+        return text
     noise = 1 - found.share
     most = "Most of the spread is noise" if noise > 0.5 else "Most of the spread is people"
     return (

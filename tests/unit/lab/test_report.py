@@ -170,6 +170,16 @@ def test_where_there_is_nothing_to_be_seen_the_page_says_so(tmp_path: Path) -> N
     assert "No structure beyond what independent attributes would show." in said
     assert "None found is not none there" in said
     assert "The spread is noise." in said
+    assert "Groups may still show" not in said
+
+
+def test_noise_in_single_pairs_does_not_deny_structure_that_was_found(grouped: Path) -> None:
+    report = report_of(grouped, count=3)
+    found = report.distances
+    assert found is not None
+    silent = words_of(replace(report, distances=replace(found, noise=2 * found.spread)))
+    assert "Nothing in it shows that some pairs are nearer than others. This is about single pairs. Groups may" in silent
+    assert "This is about single pairs." not in words_of(report)
 
 
 def test_distances_alone_place_nobody(tmp_path: Path) -> None:
