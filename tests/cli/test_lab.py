@@ -236,7 +236,7 @@ class TestSimulate:
 
 class TestDemo:
     def test_the_whole_story(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        steps = tuple(Step(s.words, s.command.replace("20000", "600").replace("5000", "1000")) for s in story.STEPS)
+        steps = tuple(Step(s.words, s.command.replace("20000", "600")) for s in story.STEPS)
         monkeypatch.setattr(story, "STEPS", steps)
         monkeypatch.chdir(tmp_path)
         result = run("demo")
@@ -244,6 +244,8 @@ class TestDemo:
         for step in steps:
             assert f"$ dimly {step.command}\n" in result.stdout
         assert "times as far off" in result.stdout
+        recall = float(measured_of(result.stdout)[7])
+        assert ("single neighbors" in result.stdout) == (recall < story.HARDLY)
         assert "at most 88.1 % sure" in result.stdout  # 88.08: rounded up
         folder = tmp_path / "dimly-demo"
         assert {path.name for path in folder.iterdir()} >= {"report.html", "recovered.png", "release", "ledger.db"}

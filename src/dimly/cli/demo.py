@@ -67,7 +67,7 @@ def demo(
         )
         return
     print_outcomes(ending["outcomes"], ending["figure"])
-    _end(ending["population"], factor, folder, seconds)
+    _end(ending["population"], ours, factor, folder, seconds)
 
 
 def _made(folder: Path | None) -> Path:
@@ -97,8 +97,8 @@ def _run(command: list[str]) -> None:
             raise typer.Exit(int(end.code)) from None
 
 
-def _end(population: dict[str, Any], factor: float, folder: Path, seconds: float) -> None:
-    from dimly.lab.demo import EPSILON, rounded
+def _end(population: dict[str, Any], ours: dict[str, Any], factor: float, folder: Path, seconds: float) -> None:
+    from dimly.lab.demo import EPSILON, rounded, seen_in_words
     from dimly.privacy import Budget
 
     words = (
@@ -106,6 +106,7 @@ def _end(population: dict[str, Any], factor: float, folder: Path, seconds: float
         f"paper's mechanism is {rounded(factor)} times as far off, though it promises less (δ = 1e-6, ours 0); there "
         f"are {population['groups']} groups to find."
     )
+    seen = seen_in_words(ours["agreement"], ours["recall"])
     sure = math.ceil(1000 * Budget(EPSILON).posterior(0.5)) / 10
     meaning = (
         f"What ε = {EPSILON:g} means: a coin-flip guess about one place that somebody visited becomes at most "
@@ -113,4 +114,4 @@ def _end(population: dict[str, Any], factor: float, folder: Path, seconds: float
     )
     again = "The commands, typed in an empty folder, do all of this again, with fresh noise."
     where = f"Look at {folder / 'report.html'} in a browser, and at {folder / 'recovered.png'}."
-    print_lines(["", words, meaning, "", again, f"{seconds:.0f} seconds. {where}"])
+    print_lines(["", words, *([seen] if seen else []), meaning, "", again, f"{seconds:.0f} seconds. {where}"])

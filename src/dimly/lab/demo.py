@@ -11,6 +11,8 @@ BYTES = 512
 """A person's sketch."""
 NEAR, FAR = 60, 200
 """Public knowledge, decided before looking at anybody: about what people with a hundred places differ in."""
+HARDLY, HALF = 0.2, 0.5
+"""A recall of neighbors below the one is hardly any; an agreement with the groups from the other on shows them."""
 
 _PEOPLE = f"simulate --users {N_USERS} --attributes {N_ATTRIBUTES} --groups {N_GROUPS} --taste {TASTE:g}"
 
@@ -57,6 +59,20 @@ STEPS = (
     ),
 )
 """The last one is the ending: it measures the release itself, and the paper's mechanism anew."""
+
+
+def seen_in_words(agreement: float | None, recall: float | None) -> str:
+    """Return what a release shows of groups and of single neighbors, as measured; nothing where both are seen.
+
+    Examples
+    --------
+    >>> seen_in_words(0.93, 0.06)
+    'At this epsilon groups are seen, and single neighbors hardly.'
+    """
+    if agreement is None or recall is None or recall >= HARDLY:
+        return ""
+    groups = "groups are seen, and single neighbors hardly" if agreement >= HALF else "single neighbors are hardly seen"
+    return f"At this epsilon {groups}."
 
 
 def rounded(number: float) -> str:

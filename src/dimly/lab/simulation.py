@@ -118,16 +118,6 @@ class Truth:
         """The median squared distance of the pairs."""
         return float(np.median(self.squared_distances))
 
-    @property
-    def best_agreement(self) -> float:
-        """The adjusted Rand index of the true groups and k-means on the people themselves."""
-        from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
-
-        groups, bits = self.people.groups, self.people.table.astype(np.float32)
-        bits.indices, bits.indptr = bits.indices.astype(np.int32), bits.indptr.astype(np.int32)
-        found = KMeans(len(np.unique(groups)), n_init=10, random_state=0).fit_predict(bits)
-        return agreement(groups, found)
-
 
 def simulate(
     people: Population | Truth,

@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import pytest
+
 from dimly.lab import demo
 
 
@@ -23,6 +25,22 @@ def test_the_paper_has_the_epsilon_of_the_plan() -> None:
     plan, ending = demo.STEPS[1].command, demo.STEPS[-1].command
     assert plan.startswith(f"plan --epsilon {demo.EPSILON:g} ")
     assert f" --mechanism paper --epsilon {demo.EPSILON:g} " in ending
+
+
+@pytest.mark.parametrize(
+    ("agreement", "recall", "said"),
+    [
+        (0.93, 0.06, "At this epsilon groups are seen, and single neighbors hardly."),
+        (0.1, 0.06, "At this epsilon single neighbors are hardly seen."),
+        (0.93, 0.5, ""),
+        (None, 0.06, ""),
+        (0.93, None, ""),
+    ],
+)
+def test_what_is_hardly_seen_is_said_as_it_was_measured(
+    agreement: float | None, recall: float | None, said: str
+) -> None:
+    assert demo.seen_in_words(agreement, recall) == said
 
 
 def test_every_file_that_a_command_needs_is_made_before() -> None:
