@@ -19,7 +19,8 @@ from dimly.privacy import Budget
 SPARSE = "SparseRandomProjection + normals"
 GAUSSIAN = "GaussianRandomProjection + normals"
 HASHER = "FeatureHasher + normals"
-TARGETS = {SPARSE: 4.0, GAUSSIAN: 12.0, HASHER: 12.0}
+TARGETS = {SPARSE: 4.0, GAUSSIAN: 4.0, HASHER: 12.0}
+"""Two factors for two groups of peers: the one of both random projections, and that of hashing."""
 BLOCKS = 8
 """Entries in a row of P of the families that have several."""
 LARGEST_DENSE = 30_000_000

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from benchmarks import accuracy, conditions, harness, missed, report
 from benchmarks.growth import exponent
-from benchmarks.sketches import CELLS, GAUSSIAN, HASHER, SPARSE, Cell
+from benchmarks.sketches import CELLS, GAUSSIAN, HASHER, SPARSE, TARGETS, Cell
+from benchmarks.tables import PEER, STRICT_PEER
 
 from dimly.mechanisms.families import FAMILY_NAMES
 
@@ -129,9 +130,16 @@ def test_the_first_reason_that_fits_is_given() -> None:
         for sizes in (center, few)
         for peer in (SPARSE, GAUSSIAN, HASHER)
     }
-    assert None not in reasons.values()
-    assert len({reasons["counting", center, peer] for peer in (SPARSE, GAUSSIAN, HASHER)}) == 3
-    assert reasons["counting", few, SPARSE] == reasons["sparse", few, HASHER] != reasons["sparse", center, HASHER]
+    # One entry in a row of P against a dense one: four times as fast at any size.
+    unexplained = {asked for asked, reason in reasons.items() if reason is None}
+    assert unexplained == {(family, center, GAUSSIAN) for family in ("counting", "hashing")}
+    assert len({reasons["sparse", center, peer] for peer in (SPARSE, GAUSSIAN, HASHER)}) == 3
+    assert reasons["counting", few, SPARSE] == reasons["sparse", few, GAUSSIAN] != reasons["sparse", center, GAUSSIAN]
+    assert reasons["sparse", few, HASHER] != reasons["sparse", center, HASHER]
+    as_many = missed.reason_for("sketch", "sparse, d = 1,000, weight 100, k = 256", SPARSE)
+    assert as_many is not None
+    assert as_many.startswith("The peer's P has as many entries in a row as ours")
+    assert as_many != reasons["sparse", center, SPARSE]
     assert reasons["sign", few, SPARSE] == reasons["gaussian", center, SPARSE] != reasons["counting", center, SPARSE]
     assert missed.reason_for("nothing", "", "") is None
 
@@ -140,6 +148,39 @@ def test_the_grid_marks_what_is_missed_and_what_was_left_out() -> None:
     table = report.sketch_table(EVERYTHING, [])
     assert "| counting | 10,000 | 100 | 256 | 1,000 | 5.00× | – | 20.0× |\n" in table
     assert "| sign | 10,000 | 100 | 256 | 1,000 | 1.50× † | – | 20.0× |\n" in table
+
+
+def test_the_grid_states_its_targets_and_how_the_other_reading_would_do() -> None:
+    table = report.sketch_table(EVERYTHING, [])
+    assert f"| {SPARSE}, ≥ 4× | {GAUSSIAN}, ≥ 4× | {HASHER}, ≥ 12× |\n" in table
+    assert "Read as" not in table  # nobody was compared with a dense projection
+    cases = tuple(
+        result(f"counting, {n}", 1.0, {GAUSSIAN: n}, targets={GAUSSIAN: 4.0}, parameters=SIZES) for n in (5.0, 13.0)
+    )
+    read = "Read as 12× for GaussianRandomProjection + normals, too, 1 of 2 cases would meet it.\n"
+    assert read in report.sketch_table(stored(sketch=cases), [])
+
+
+def test_stored_targets_are_those_of_the_code() -> None:
+    measured = harness.Report.from_json(harness.RESULTS.read_text(encoding="utf-8"))
+    for case in measured.benchmarks["sketch"]:
+        for peer in case.peers:
+            assert peer.target == TARGETS[peer.timing.name]
+            assert peer.met == (peer.speedup.median >= TARGETS[peer.timing.name])
+
+
+def test_publishing_is_set_beside_the_stricter_peer_and_our_own_target_is_marked() -> None:
+    both = result("integers, n", 1.2, {PEER: 1.5, STRICT_PEER: 0.8}, targets={PEER: 1 / 1.3})
+    text = result("text, n", 2.0, {PEER: 1.0}, targets={PEER: 1 / 2.5})
+    shown = report.tables_table(stored(tables=(both, text)), [])
+    assert "Against the stricter peer publishing takes 1.50× (integers, n), beyond 1.3×.\n" in shown
+    assert "time ≤ 2.5×, our own: met |" in shown
+    assert "time ≤ 1.3×: met |" in shown
+    assert f"| tables | {PEER} | time ≤ 2.5×, our own | 2.00× | met |" in report.targets_table(
+        stored(tables=(text,)), []
+    )
+    within = replace(both, peers=result("", 1.2, {PEER: 1.5, STRICT_PEER: 1.0}, targets={PEER: 1 / 1.3}).peers)
+    assert "takes 1.20× (integers, n), within 1.3×.\n" in report.tables_table(stored(tables=(within,)), [])
 
 
 def test_growth_shows_fitted_exponents() -> None:
