@@ -61,7 +61,7 @@ class TestCompare:
         assert {one["mechanism"] for one in said["predictions"]} > {"paper", "sparse+laplace", "noisy-distances"}
         assert all((one["stderr"] is None) == bool(one["reason"]) for one in said["predictions"])
 
-    def test_refusals(self, tmp_path: Path) -> None:
+    def test_refusals(self) -> None:
         assert "epsilon must be numbers" in refusal("compare", "--epsilon", "much")
         for number in ("10.5", "inf", "nan"):
             assert "n_attributes must be whole numbers" in refusal("compare", "--n-attributes", number)
@@ -153,8 +153,8 @@ class TestSimulate:
         others = run(*asked, "--seed", 1)
         assert others.exit_code == 0
         assert re.fullmatch(
-            r"warning: release: the release does not fit these people: its errors are [\d.]+ times the predicted ones\. "
-            r"Was it made with the same options and seed\?\n",
+            r"warning: release: the release does not fit these people: its errors are [\d.]+ times the predicted "
+            r"ones\. Was it made with the same options and seed\?\n",
             others.stderr,
         )
 

@@ -220,9 +220,10 @@ def _warn_of_others(measured: "Mapping[str, Outcome]") -> None:
     for name, one in measured.items():
         factor = one.error.measured / max(one.error.predicted, _NEXT_TO_NOTHING)
         if factor > 2:
+            closed = " Are their attributes on the list that its plan has?" if one.plan.vocabulary else ""
             warn(
                 f"{name}: the release does not fit these people: its errors are {rounded(factor)} times the predicted "
-                "ones. Was it made with the same options and seed?"
+                f"ones. Was it made with the same options and seed?{closed}"
             )
 
 

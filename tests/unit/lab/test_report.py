@@ -178,7 +178,9 @@ def test_noise_in_single_pairs_does_not_deny_structure_that_was_found(grouped: P
     found = report.distances
     assert found is not None
     silent = words_of(replace(report, distances=replace(found, noise=2 * found.spread)))
-    assert "Nothing in it shows that some pairs are nearer than others. This is about single pairs. Groups may" in silent
+    assert (
+        "Nothing in it shows that some pairs are nearer than others. This is about single pairs. Groups may" in silent
+    )
     assert "This is about single pairs." not in words_of(report)
 
 
