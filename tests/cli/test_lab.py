@@ -158,6 +158,22 @@ class TestSimulate:
             others.stderr,
         )
 
+    def test_a_release_whose_list_holds_no_attribute_of_the_people_is_told_of(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A list of numbers leaves out all that is text."""
+        monkeypatch.chdir(tmp_path)
+        people = ("--users", 100, "--attributes", 200, "--weight", 40)
+        columns = ("--user", "person", "--attribute", "place", "--roster", "r.parquet")
+        for command in (
+            ("simulate", *people, "--out", "v.parquet", "--roster", "r.parquet"),
+            ("plan", "--mechanism", "randomized-response", "--n-attributes", 200, "--epsilon", 4, "-o", "p.json"),
+            ("publish", "v.parquet", "--plan", "p.json", *columns, "--out", "release"),
+        ):
+            assert run(*command).exit_code == 0
+        said = run("simulate", *people, "--no-segments", "--release", "release").stderr
+        assert said.endswith("seed? Are their attributes on the list that its plan has?\n")
+
     def test_plans_from_files(self, tmp_path: Path) -> None:
         assert (
             run(
