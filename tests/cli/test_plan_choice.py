@@ -86,6 +86,15 @@ def test_what_the_verdict_goes_by_and_what_was_assumed() -> None:
     assert "people of 400 attributes at squared distance 800: those of 60 cannot differ in more than 120" in light
 
 
+def test_a_list_of_numbers_is_said_to_be_one(tmp_path: Path) -> None:
+    line = "plan --epsilon 4 --n-attributes 700"
+    assert "0 to 699, by number: all others are left out" in run(*line.split()).stdout
+    words = tmp_path / "words.txt"
+    words.write_text("".join(f"place {i}\n" for i in range(700)))
+    assert "by number" not in run("plan", "--epsilon", 4, "--vocabulary", words).stdout
+    assert "by number" not in run(*"plan --epsilon 4 --n-attributes 100000".split()).stdout
+
+
 def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("dimly.cli.plan._MANY_ROWS", 500)
     line = "plan --epsilon 4 --mechanism ternary+laplace --k 8 --n-attributes"

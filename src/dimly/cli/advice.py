@@ -62,6 +62,12 @@ def _advice_fields(found: "Advice") -> dict[str, str]:
             f"people of {asked.high / 2:g} attributes at squared distance {asked.high:g}: those of {asked.weight:g} "
             f"cannot differ in more than {2 * asked.weight:g}"
         )
+    closed = found.plan.vocabulary
+    if closed is not None and closed.sha256 is None:
+        fields["attributes"] = (
+            f"0 to {closed.size - 1:,}, by number: all others are left out. If yours have names, give their public list "
+            "(--vocabulary)"
+        )
     for rule in found.paper:
         fields[f"paper, by {rule.criterion}"] = (
             f"k = {rule.k:,} for gaussian+gaussian, with an error of {_number(rule.stderr)} at {asked.high:g} "
