@@ -92,7 +92,7 @@ def test_a_list_of_numbers_is_said_to_be_one(tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("".join(f"place {i}\n" for i in range(700)))
     assert "by number" not in run("plan", "--epsilon", 4, "--vocabulary", words).stdout
-    assert "by number" not in run(*"plan --epsilon 4 --n-attributes 100000".split()).stdout
+    assert "by number" not in run("plan", "--epsilon", 4, "--n-attributes", 100_000).stdout
 
 
 def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

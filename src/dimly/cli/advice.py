@@ -65,8 +65,8 @@ def _advice_fields(found: "Advice") -> dict[str, str]:
     closed = found.plan.vocabulary
     if closed is not None and closed.sha256 is None:
         fields["attributes"] = (
-            f"0 to {closed.size - 1:,}, by number: all others are left out. If yours have names, give their public list "
-            "(--vocabulary)"
+            f"0 to {closed.size - 1:,}, by number: all others are left out. If yours have names, give their public "
+            "list (--vocabulary)"
         )
     for rule in found.paper:
         fields[f"paper, by {rule.criterion}"] = (
