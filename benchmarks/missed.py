@@ -121,7 +121,7 @@ REASONS = (
         "neighbor-graph",
         "",
         "scikit-learn",
-        "Both take about half a second at this size. Ours also makes an estimate of every one of the 100,000 distances, "
+        "Both take about half a second at this size. Ours also makes an estimate of each of the 100,000 distances, "
         "with its interval, at about 1.3 µs each, which the peer does not.",
     ),
     Reason(
