@@ -6,21 +6,40 @@ BIN := .venv/bin
 # Relative, because pip splits these at spaces, which the path of a clone may have.
 export PIP_CONSTRAINT := pins.txt
 export PIP_BUILD_CONSTRAINT := pins.txt
+# How many pairs of neighboring files `make torture` tries; PAIRS=1000000 takes hours.
+PAIRS ?= 100000
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-s3 test-spark4 torture lint bench bench-quick setup pins clean
+.PHONY: help demo test test-fast test-generic test-s3 test-spark4 torture lint bench bench-quick setup pins clean
 
 help:            ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
 
 demo: .venv/core ## the whole story on made-up people: plan, publish, verify, ask, report
 	$(BIN)/dimly demo
 
 test: .venv/dev  ## all tests, doctests included
-	$(BIN)/python -m pytest -n auto src tests
+	$(BIN)/python -m pytest -n auto --dist loadgroup src tests
 
-torture: .venv/dev ## kill 200 publications at random moments, interrupt 100 (20 and 10 in make test)
+# For daily work: without Spark, kills, statistics, the demo and what the pages say.
+SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/cli/test_lab.py tests/cli/test_publish_spark.py
+test-fast: .venv/dev ## most tests: no Spark, no kills, no statistics, no demo
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
+
+# Where results could hang on the processor: what is exact, kernels, sampling, estimates and their intervals.
+NUMERICAL := tests/golden tests/privacy/test_noise_tables.py tests/unit/privacy/test_calibration.py \
+  tests/unit/mechanisms/projection tests/unit/mechanisms/noise \
+  $(addprefix tests/unit/curator/test_,kernels.py sampling.py perturb.py) \
+  $(addprefix tests/unit/analyst/,likelihood test_estimate.py test_intervals.py neighbors/test_kernels.py neighbors/test_query.py) \
+  $(addprefix tests/unit/analyst/structure/,test_denoise.py test_evidence.py) tests/statistical/test_sampling.py
+
+test-generic: .venv/dev ## the numerical tests again, as on a processor without newer instructions
+	$(BIN)/python -m tests.processors -n auto $(NUMERICAL)
+
+torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files (20, 10 and 21 in make test)
 	DIMLY_KILLS=200 $(BIN)/python -m pytest -n auto tests/crash/test_kill.py tests/crash/test_signals.py
+	DIMLY_PAIRS=$(PAIRS) $(BIN)/python -m pytest -n auto tests/privacy/test_neighboring_files.py
 
 test-spark4: .venv/dev ## the tests of the Spark engine on Spark 4, which needs a Java 17 of the system's own
 	@command -v java >/dev/null || test -n "$$JAVA_HOME" || { echo "Spark 4 needs Java 17: install it first." >&2; exit 1; }

@@ -1,15 +1,88 @@
 """Settings for every test, those in docstrings included."""
 
+import hashlib
+import os
+import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+# Texts are compared as they are without a terminal.
+for name in ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS"):
+    os.environ.pop(name, None)
 
 # No test asserts a time, and the first call of a kernel compiles it; the same examples in every run, so that a
 # failure is a fault of the change at hand. `--hypothesis-profile=default` searches anew.
 settings.register_profile("dimly", deadline=None, derandomize=True)
 settings.load_profile("dimly")
+
+
+_true_urandom = os.urandom
+_process = os.getpid()
+_names: list[str] = []  # of what asks for randomness: a test, or a fixture while it is set up
+_asked: Counter[str] = Counter()
+
+
+def _urandom(size: int) -> bytes:
+    """Return bytes that hang on the test and on nothing else where Dimly asks for them, true randomness elsewhere."""
+    forked = os.getpid() != _process
+    if forked or not _names or not sys._getframe(1).f_globals.get("__name__", "").startswith("dimly."):
+        return _true_urandom(size)
+    _asked[_names[-1]] += 1
+    return hashlib.shake_256(f"{_names[-1]} {_asked[_names[-1]]}".encode()).digest(size)
+
+
+# The same noise in every run, for the reason above: among thousands of tests with fresh noise, some meet a rare case
+# now and then. Processes that tests start draw their own. `DIMLY_FRESH=1 make test` draws anew everywhere.
+if not os.environ.get("DIMLY_FRESH"):
+    os.urandom = _urandom
+
+
+def _name(node: Any) -> str:
+    """Return the name of a test or of what holds tests, without what xdist adds for its group."""
+    group = node.get_closest_marker("xdist_group")
+    name: str = node.nodeid
+    return name if group is None else name.removesuffix(f"@{group.args[0]}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say what runs in one process, with `--dist loadgroup`.
+
+    All that need Spark, because its Java takes long to get up to speed; and the tests of a file that share a fixture of
+    it, which each process would make for itself.
+    """
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif _shares_a_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _shares_a_fixture(item: pytest.Item) -> bool:
+    known = getattr(item, "_fixtureinfo", None)  # of a test in a docstring there is none
+    made = {} if known is None else known.name2fixturedefs
+    return any(fixtures[-1].scope == "module" for fixtures in made.values())
+
+
+@pytest.hookimpl(tryfirst=True, hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Begin a test's own randomness."""
+    _names.append(_name(item))
+    yield
+    _names.pop()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
+    """Begin a fixture's own: which test is the first to ask for it hangs on how tests are dealt to processes."""
+    _names.append(f"{_name(request.node)} {fixturedef.argname} {getattr(request, 'param_index', 0)}")
+    yield
+    _names.pop()
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +91,7 @@ def nobody_released_before() -> Iterator[None]:
     # A patch of its own: the tests' monkeypatch must begin after fixtures that it is to end before.
     with pytest.MonkeyPatch.context() as patch:
         if releasing := sys.modules.get("dimly.estimators.releasing"):
-            patch.setattr(releasing, "REGISTER", sys.modules["dimly.curator.repeats"].Register())
+            patch.setattr(releasing, "REGISTER", sys.modules["dimly.estimators.releasing"].Register())
         yield
 
 
@@ -28,3 +101,17 @@ def common_workers() -> Iterator[None]:
     yield
     if spark := sys.modules.get("tests.spark"):
         spark.use_common_workers()
+
+
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    """Handle signals as a process in the foreground does, and those that it starts.
+
+    Under ``nohup`` SIGHUP is ignored, and in the background of a script SIGINT is; children inherit that.
+    """
+    usual = {"SIGINT": signal.default_int_handler, "SIGTERM": signal.SIG_DFL, "SIGHUP": signal.SIG_DFL}
+    numbers = {getattr(signal, name): handler for name, handler in usual.items() if hasattr(signal, name)}
+    before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

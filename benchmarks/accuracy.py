@@ -15,7 +15,7 @@ compared is how good it can be. Measured are
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,9 @@ from sklearn.metrics import adjusted_rand_score
 from dimly.analyst import Release
 from dimly.api import publish
 from dimly.lab.population import Population
-from dimly.lab.simulation import random_pairs
+from dimly.lab.simulate import random_pairs
 from dimly.mechanisms import Plan, best_k
-from dimly.mechanisms.mechanism import sketching
+from dimly.mechanisms.make import sketching
 from dimly.planner.paper import PAPER
 from dimly.privacy import Budget
 
@@ -107,10 +107,16 @@ def main() -> None:
         store(options.out, cells)
 
 
-def tables_of(path: Path, n_people: int) -> Iterator[Table]:
-    """Return the table for distances and neighbors, and the one with labels if there is one."""
+def tables_of(
+    path: Path, n_people: int, *, skip: int = 0, classes: Mapping[str, Sequence[Any]] | None = None
+) -> Iterator[Table]:
+    """Return the table for distances and neighbors, and the one with labels if there is one.
+
+    ``skip``: people who are passed over first. ``classes``: labels to keep, by table.
+    """
+    classes = CLASSES if classes is None else classes
     users, people = read_long(path)
-    some = np.random.default_rng(0).permutation(len(users))[:n_people]
+    some = np.random.default_rng(0).permutation(len(users))[skip : skip + n_people]
     yield Table(path.stem, people_of(people, np.sort(some)))
     labels_path = path.with_name(f"{path.stem}_labels.parquet")
     if not labels_path.exists():
@@ -118,8 +124,8 @@ def tables_of(path: Path, n_people: int) -> Iterator[Table]:
     read = pq.read_table(labels_path, columns=["user", "label"])
     label_of = dict(zip(read["user"].to_pylist(), read["label"].to_pylist(), strict=True))
     labels = np.array([label_of[user] for user in users.tolist()])
-    chosen = np.flatnonzero(np.isin(labels, CLASSES.get(path.stem, np.unique(labels))))
-    chosen = np.sort(np.random.default_rng(0).permutation(chosen)[:n_people])
+    chosen = np.flatnonzero(np.isin(labels, classes.get(path.stem, np.unique(labels))))
+    chosen = np.sort(np.random.default_rng(0).permutation(chosen)[skip : skip + n_people])
     yield Table(path.stem, people_of(people, chosen), labels[chosen])
 
 

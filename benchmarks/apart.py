@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dimly.api import publish_table
+from dimly.curator.options import Options
+from dimly.curator.run import publish_table
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _publish(source: Path, plan: Plan, out: Path, memory: int) -> None:
-    publish_table(source, plan, user="person", attribute="item", out=out, memory=memory, threads=THREADS)
+    publish_table(source, plan, Options(user="person", attribute="item", out=out, memory=memory, threads=THREADS))
 
 
 def _resident() -> int:

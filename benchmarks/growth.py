@@ -24,7 +24,7 @@ QUICK_SIZES: Mapping[str, Sequence[int]] = {
     "k": (64, 512),
 }
 MEMORY = 1 << 30
-LEAST_MEMORY = 512 << 20
+LEAST_MEMORY = 768 << 20
 """What publishing may use where its peak is looked at: as little as it takes."""
 TENTH = "itself at a tenth of the people"
 

@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Result, Run, benchmark, compare
 from dimly.analyst import Release
-from dimly.analyst.coordinates import Coordinates
+from dimly.analyst.structure.points import Coordinates
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, Sketches, open_folder
-from dimly.release.groups import THREADS
+from dimly.release.reader import THREADS
 
 N = 10
 READING = "reading the file"

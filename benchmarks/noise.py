@@ -10,7 +10,7 @@ from scipy import sparse
 
 from benchmarks.harness import Result, Run, benchmark, compare
 from dimly.curator.people import people_of
-from dimly.curator.perturbing import Perturber
+from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream
 from dimly.curator.sampling import NoiseSampler
 from dimly.mechanisms import Plan, Vocabulary

@@ -33,7 +33,7 @@ from benchmarks.accuracy import tables_of
 from dimly.analyst import Release
 from dimly.api import publish
 from dimly.lab.population import Population, make_population
-from dimly.lab.simulation import random_pairs
+from dimly.lab.simulate import random_pairs
 from dimly.mechanisms import Plan
 from dimly.planner import Candidate, advise
 from dimly.planner.question import Purpose
@@ -74,6 +74,10 @@ class World:
     epsilon: float
     strength: float = 1.0
     """How strong the structure is; 1 is plain to see in the raw bits."""
+    seed: int = 1
+    """Other people of the same kind."""
+    n_groups: int = N_GROUPS
+    """Of structures with groups; ``frequencies`` always has three."""
 
     @cached_property
     def people(self) -> Population:
@@ -81,9 +85,9 @@ class World:
         return STRUCTURES[self.structure](self)
 
 
-def _drawn(log_odds: Callable[[slice], NDArray[np.float64]], weights: NDArray[np.int64], d: int) -> Any:
+def _drawn(log_odds: Callable[[slice], NDArray[np.float64]], weights: NDArray[np.int64], world: World) -> Any:
     """Return people who draw as many attributes as they have weight, without replacement."""
-    generator = np.random.default_rng(2)
+    generator, d = np.random.default_rng(world.seed + 1), world.n_attributes
     rows = []
     for start in range(0, len(weights), _BLOCK):
         block = slice(start, start + _BLOCK)
@@ -102,12 +106,12 @@ def _weights(world: World, generator: np.random.Generator) -> NDArray[np.int64]:
 
 def planted_groups(world: World) -> Population:
     """Return groups that draw about a third of their attributes from twice as many favorites as they have weight."""
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng(world.seed)
     share = 2 * world.weight / world.n_attributes
-    favorites = generator.random((N_GROUPS, world.n_attributes)) < share
-    groups = generator.integers(N_GROUPS, size=world.n_users)
+    favorites = generator.random((world.n_groups, world.n_attributes)) < share
+    groups = generator.integers(world.n_groups, size=world.n_users)
     log_odds = np.log(0.5 * world.strength / share) * favorites
-    table = _drawn(lambda block: log_odds[groups[block]], _weights(world, generator), world.n_attributes)
+    table = _drawn(lambda block: log_odds[groups[block]], _weights(world, generator), world)
     return Population(table, groups)
 
 
@@ -116,34 +120,34 @@ def heavy_tails(world: World) -> Population:
     return make_population(
         world.n_users,
         world.n_attributes,
-        n_groups=N_GROUPS,
+        n_groups=world.n_groups,
         mean_weight=world.weight,
         taste=10.0**world.strength,
-        seed=1,
+        seed=world.seed,
     )
 
 
 def continuum(world: World) -> Population:
     """Return people who differ by degrees in four directions, without groups."""
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng(world.seed)
     where = generator.normal(size=(world.n_users, 4))
     likes = generator.normal(size=(4, world.n_attributes))
     log_odds = world.strength * where @ likes
-    table = _drawn(lambda block: log_odds[block], _weights(world, generator), world.n_attributes)
+    table = _drawn(lambda block: log_odds[block], _weights(world, generator), world)
     return Population(table, np.full(world.n_users, BY_DEGREES))
 
 
 def no_structure(world: World) -> Population:
     """Return people who draw attributes of uneven popularity independently."""
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng(world.seed)
     popularity = -0.5 * np.log(np.arange(world.n_attributes) + 10.0)
-    table = _drawn(lambda _: popularity[None], _weights(world, generator), world.n_attributes)
+    table = _drawn(lambda _: popularity[None], _weights(world, generator), world)
     return Population(table, np.full(world.n_users, NO_GROUPS))
 
 
 def _sharing(world: World, groups: NDArray[np.int64]) -> Any:
     """Return people who share seven eighths of their attributes with their group, and only chance with all others."""
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng(world.seed)
     likes = generator.random((groups.max() + 1, world.n_attributes)) < world.weight / world.n_attributes
     rows = []
     for group in groups:
@@ -164,8 +168,21 @@ def circles_of_friends(world: World) -> Population:
 
 def wide_apart(world: World) -> Population:
     """Return as many groups as are planted elsewhere, far from each other."""
-    groups = np.arange(world.n_users) % N_GROUPS
+    groups = np.arange(world.n_users) % world.n_groups
     return Population(_sharing(world, groups), groups)
+
+
+def frequencies(world: World) -> Population:
+    """Return three groups among whom every attribute has a frequency of its own: alleles, by Balding and Nichols."""
+    generator = np.random.default_rng(world.seed)
+    share = world.weight / world.n_attributes
+    common = np.clip(generator.beta(0.6, 0.6 / share - 0.6, world.n_attributes), 0.005, 0.995)
+    drift = 0.1 * world.strength
+    scale = (1 - drift) / drift
+    likely = generator.beta(common * scale, (1 - common) * scale, (3, world.n_attributes))
+    groups = generator.integers(3, size=world.n_users)
+    table = scipy.sparse.csr_array(generator.random((world.n_users, world.n_attributes)) < likely[groups])
+    return Population(table.astype(np.int8), groups)
 
 
 STRUCTURES: dict[str, Callable[[World], Population]] = {
@@ -175,6 +192,7 @@ STRUCTURES: dict[str, Callable[[World], Population]] = {
     "none": no_structure,
     "circles": circles_of_friends,
     "wide apart": wide_apart,
+    "frequencies": frequencies,
 }
 CIRCLES = [World("circles", 990, 5_000, 200, epsilon) for epsilon in (0.5, 1.0, 2.0)]
 """Near and far pairs are wide apart here, and hardly any random pair is near."""
@@ -203,16 +221,23 @@ class Truth:
         return found
 
     @cached_property
-    def _every_distance(self) -> NDArray[np.float32]:
+    def asked(self) -> NDArray[np.int64]:
+        """People whose neighbors are looked for."""
+        n = len(self.people.weights)
+        return np.arange(0, n, max(1, n // N_ASKED))
+
+    @cached_property
+    def _asked_distances(self) -> NDArray[np.float32]:
+        """From each of them to everybody; from themselves, infinite."""
         bits, weights = self.people.table.astype(np.float32), self.people.weights.astype(np.float32)
-        found: NDArray[np.float32] = weights[:, None] + weights - 2 * (bits @ bits.T).toarray()
-        np.fill_diagonal(found, np.inf)
+        found: NDArray[np.float32] = weights[self.asked][:, None] + weights - 2 * (bits[self.asked] @ bits.T).toarray()
+        found[np.arange(len(self.asked)), self.asked] = np.inf
         return found
 
     @cached_property
     def nearest(self) -> float:
         """Average squared distance to the ten nearest."""
-        return float(np.partition(self._every_distance, N_NEIGHBORS, axis=1)[:, :N_NEIGHBORS].mean())
+        return float(np.partition(self._asked_distances, N_NEIGHBORS, axis=1)[:, :N_NEIGHBORS].mean())
 
     def ask(self, release: Release) -> Iterator[tuple[str, float]]:
         """Yield every measure of one release."""
@@ -226,12 +251,10 @@ class Truth:
             yield "agreement", float(adjusted_rand_score(self.labels, found.labels))
 
     def _neighbors(self, release: Release) -> Iterator[tuple[str, float]]:
-        n = len(self.people.weights)
-        some = np.arange(0, n, max(1, n // N_ASKED))
-        distances = self._every_distance[some]
+        n, distances = len(self.people.weights), self._asked_distances
         true = np.sort(distances, axis=1)[:, :N_NEIGHBORS]
         average = np.where(np.isinf(distances), 0.0, distances).sum(axis=1) / (n - 1)
-        users = np.stack([release.neighbors(int(i), n=N_NEIGHBORS).users for i in some])
+        users = np.stack([release.neighbors(int(i), n=N_NEIGHBORS).users for i in self.asked])
         found = np.take_along_axis(distances, users, axis=1)
         gained, possible = average - found.mean(axis=1), average - true.mean(axis=1)
         yield "closeness", float(gained.sum() / possible.sum())
@@ -329,6 +352,7 @@ def planned(cell: Cell, purpose: Purpose = "distances", mechanisms: Sequence[str
         Budget(world.epsilon),
         purpose=purpose,
         n_attributes=world.n_attributes,
+        numbered=True,
         n_users=world.n_users,
         distance=(cell.low, cell.high),
         weight=cell.mean_weight,

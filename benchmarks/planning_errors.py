@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from dimly.api import publish
 from dimly.mechanisms import MECHANISMS, Plan
-from dimly.mechanisms.families import family_named
-from dimly.mechanisms.mechanism import NOISY_DISTANCES, sketching
+from dimly.mechanisms.make import NOISY_DISTANCES, sketching
+from dimly.mechanisms.projection.families import family_named
 from dimly.planner import Advice, advise
 from dimly.privacy import Budget
 
@@ -86,6 +86,7 @@ def squared_errors(
         Budget(epsilon, 1e-6),
         mechanisms=[mechanism],
         n_attributes=n_attributes,
+        numbered=True,
         n_users=n_users,
         distance=(squared_distance / 2, squared_distance),
         weight=squared_distance / 2 + SHARED,
@@ -139,10 +140,18 @@ def predicted_at(plan: Plan, squared_distance: int) -> float:
     return math.sqrt(float(plan.error.distance(weights=(weight, weight))(squared_distance)))
 
 
-def on_grid(mechanism: str, epsilon: float, k: int | None, squared_distance: int, n_attributes: int) -> Prediction:
+def on_grid(
+    mechanism: str,
+    epsilon: float,
+    k: int | None,
+    squared_distance: int,
+    n_attributes: int,
+    *,
+    pairs: int = N_GRID_PAIRS,
+) -> Prediction:
     """Return one cell of the grid: a plan at a given k, and the error that it predicts."""
     noisy = mechanism == NOISY_DISTANCES
-    n_pairs = N_NOISY // 2 if noisy else N_GRID_PAIRS
+    n_pairs = N_NOISY // 2 if noisy else pairs
     table = random_pairs_table(n_pairs, squared_distance, SHARED, n_attributes)
     plan = plan_at(mechanism, epsilon, k, n_attributes)
     first = np.arange(0, 2 * n_pairs, 2)

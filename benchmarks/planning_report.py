@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks import planning_errors
+from benchmarks import planning_errors, planning_verdicts
 from benchmarks.planning import (
     COUNTING,
     HELD_OUT,
@@ -21,8 +21,10 @@ from benchmarks.planning import (
     planned,
 )
 from benchmarks.planning_errors import Prediction
+from benchmarks.planning_verdicts import Trial
 from dimly.mechanisms import MECHANISMS
-from dimly.planner.question import Purpose
+from dimly.planner.judge import VERDICTS
+from dimly.planner.question import PURPOSES, Purpose
 
 PURPOSE_OF: dict[str, Purpose] = {"error": "distances", "closeness": "neighbors", "agreement": "segments"}
 TELLING = 0.3
@@ -150,6 +152,24 @@ def errors(chosen: Sequence[Prediction], grid: Sequence[Prediction]) -> str:
     return "\n".join(lines)
 
 
+def verdicts(trials: Sequence[Trial]) -> str:
+    """Return how often verdicts were right."""
+    lines = [
+        "| purpose | people | verdicts | right | too favorable | too unfavorable |",
+        "|---|---|---|---|---|---|",
+    ]
+    for purpose in PURPOSES:
+        for kind, real in (("made up", False), ("real tables", True)):
+            pairs = [
+                [VERDICTS.index(one) for one in planning_verdicts.judged(trial)]
+                for trial in trials
+                if trial.purpose == purpose and (trial.world.structure not in STRUCTURES) == real
+            ]
+            right, better = (sum(a == b for a, b in pairs), sum(a < b for a, b in pairs))
+            lines.append(f"| {purpose} | {kind} | {len(pairs)} | {right} | {better} | {len(pairs) - right - better} |")
+    return "\n".join(lines)
+
+
 def _range(ratios: Sequence[float]) -> str:
     return f"{min(ratios):.2f}–{max(ratios):.2f}"
 
@@ -162,6 +182,7 @@ def tables() -> list[str]:
         widths(cells),
         real_tables(cells),
         errors(planning_errors.load(), planning_errors.load("grid")),
+        verdicts(planning_verdicts.load()),
     ]
 
 

@@ -10,8 +10,7 @@ from scipy import sparse
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from benchmarks.harness import Parameter, Result, Run, benchmark, compare
-from dimly.mechanisms.families import FAMILIES
-from dimly.mechanisms.projection import Projection
+from dimly.mechanisms.projection.families import FAMILIES, Projection
 
 K = 256
 ONES = 100  # of each person

@@ -23,11 +23,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.conditions import describe_machine, describe_now, describe_packages, describe_source
-from dimly.api import publish_table
+from dimly.curator.options import Options
+from dimly.curator.run import publish_table
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+from dimly.spark.cluster import running_session
 from dimly.spark.publishing import publish_frame
-from dimly.spark.sessions import running_session
 
 RESULTS = Path(__file__).with_name("scale.json")
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
@@ -116,18 +117,14 @@ def _local(plan: Plan, folder: Path) -> Callable[[], object]:
     return lambda: publish_table(
         folder / "table",
         plan,
-        user="person",
-        attribute="item",
-        out=folder / "release",
-        memory=2 << 30,
-        threads=2,
+        Options(user="person", attribute="item", out=folder / "release", memory=2 << 30, threads=2),
     )
 
 
 def _spark(plan: Plan, folder: Path, session: Any) -> Callable[[], object]:
     def run() -> object:
         frame = session.read.parquet(str(folder / "table"))
-        return publish_frame(frame, plan, user="person", attribute="item", out=folder / "release")
+        return publish_frame(frame, plan, Options(user="person", attribute="item", out=folder / "release"))
 
     return run
 

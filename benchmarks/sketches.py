@@ -10,10 +10,10 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from benchmarks.harness import Result, Run, benchmark, contest
 from dimly.curator.people import people_of
-from dimly.curator.perturbing import Perturber
-from dimly.curator.publishing import publish_people
+from dimly.curator.perturb import Perturber
+from dimly.curator.tables.matrix import publish_people
 from dimly.mechanisms import Plan, Vocabulary
-from dimly.mechanisms.families import FAMILIES, FAMILY_NAMES
+from dimly.mechanisms.projection.families import FAMILIES, FAMILY_NAMES
 from dimly.privacy import Budget
 
 SPARSE = "SparseRandomProjection + normals"

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.harness import Result, benchmark, compare
-from dimly.api import publish_table
+from dimly.curator.options import Options
+from dimly.curator.run import publish_table
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
-from dimly.release.layout import PARTS_FOLDER, layout_of
+from dimly.release.format import PARTS_FOLDER, layout_of
 from dimly.release.parts import as_user_column, write_part
 
 K = 256
@@ -58,7 +59,7 @@ def _publish(
 
     def ours() -> None:
         source, out = folder / f"{kind}.parquet", folder / "release"
-        publish_table(source, plan, user="person", attribute="item", out=out, memory=MEMORY, threads=THREADS)
+        publish_table(source, plan, Options(user="person", attribute="item", out=out, memory=MEMORY, threads=THREADS))
 
     def peer() -> None:
         _sort_and_write(folder, numbers, n_users)

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.matrices import publish_matrix
 from tests.plans import plan_of
 from tests.releases import PEOPLE, READABLE, release_of
 from tests.streams import Recorded
 
 from dimly.analyst import Release, Vector
-from dimly.curator.publishing import publish_matrix
 from dimly.release import Sketches
 
 FAMILIES = [mechanism for mechanism in READABLE if not mechanism.endswith("+gaussian")]

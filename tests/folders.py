@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.matrices import publish_matrix
 from tests.plans import plan_of
 from tests.releases import PEOPLE
 
-from dimly.curator.publishing import publish_matrix
 from dimly.curator.randomness import WordSource
 from dimly.mechanisms import Plan
-from dimly.mechanisms.attributes import Vocabulary
-from dimly.release import ReleaseWriter, Roster, Sketches, UserType, layout, layout_of
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.release import ReleaseWriter, Roster, Sketches, UserType, layout_of
+from dimly.release import format as layout
 
 ODD_IDS = ["", "007", "7", 'a "quoted", one', "back\\slash", "line\nbreak", "tab\there", "é", "x" * 200, "日本", "😀"]
 

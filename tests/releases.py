@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.matrices import publish_matrix
 from tests.plans import N_ATTRIBUTES, plan_of
 from tests.streams import NO_FLIPS, NO_NOISE, Recorded
 
 from dimly.analyst import Estimate, Release
-from dimly.curator.publishing import publish_matrix
 from dimly.mechanisms import MECHANISMS
-from dimly.mechanisms.mechanism import sketching
+from dimly.mechanisms.make import sketching
 
 PARTS = ("value", "stderr", "low", "high")
 READABLE = [mechanism for mechanism in MECHANISMS if mechanism != "noisy-distances"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dimly.analyst import Combined, Estimate, Release, Vector, combine
-    from dimly.api import open_release, publish
+    from dimly.api import open_release, publish, survey
     from dimly.curator.sketcher import Sketcher
     from dimly.errors import (
         BudgetError,
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
         PrivacyWarning,
         ReleaseError,
     )
-    from dimly.mechanisms import MECHANISMS, Plan, Vocabulary, best_k
-    from dimly.planner import advise, plan
+    from dimly.lab.learning import learn_directions
+    from dimly.lab.planning import advise, plan
+    from dimly.mechanisms import MECHANISMS, Directions, Plan, Vocabulary, best_k
     from dimly.privacy import (
         Budget,
         Composition,
@@ -45,10 +46,11 @@ _HOME = {
         "ReleaseError",
     ),
     "analyst": ("Combined", "Estimate", "Release", "Vector", "combine"),
-    "api": ("open_release", "publish"),
+    "api": ("open_release", "publish", "survey"),
     "curator.sketcher": ("Sketcher",),
-    "mechanisms": ("MECHANISMS", "Plan", "Vocabulary", "best_k"),
-    "planner": ("advise", "plan"),
+    "lab.learning": ("learn_directions",),
+    "lab.planning": ("advise", "plan"),
+    "mechanisms": ("MECHANISMS", "Directions", "Plan", "Vocabulary", "best_k"),
     "privacy": (
         "Budget",
         "Composition",
@@ -71,6 +73,7 @@ __all__ = [
     "Cost",
     "DataError",
     "DimlyError",
+    "Directions",
     "Estimate",
     "MissingExtraError",
     "ParameterError",
@@ -89,9 +92,11 @@ __all__ = [
     "epsilon_of",
     "gaussian_scale",
     "laplace_scale",
+    "learn_directions",
     "open_release",
     "plan",
     "publish",
+    "survey",
 ]
 
 

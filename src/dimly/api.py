@@ -1,73 +1,25 @@
 """The short way through the rooms."""
 
-import os
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, overload
-
-import numpy as np
-import scipy.sparse
-from numpy.typing import ArrayLike
+from typing import Any, Literal, Unpack, overload
 
 from dimly.analyst.release import Release
-from dimly.curator.csv_dialect import CsvOptions
-from dimly.curator.job import Job
-from dimly.curator.matrix_table import MatrixTable
-from dimly.curator.opening import Reading, open_table
-from dimly.curator.perturbing import Perturber
-from dimly.curator.progress import Progress
-from dimly.curator.publishing import matrix_people, ordered_by_user, publish_people
-from dimly.curator.publishing_tables import (
-    Opening,
-    Public,
-    Published,
-    publish_folder,
-    publish_in_memory,
-    rehearse,
-)
-from dimly.curator.randomness import Keystream, WordSource
-from dimly.curator.resources import Resources
-from dimly.errors import ParameterError, PrivacyWarning
-from dimly.mechanisms.attributes import Vocabulary, attribute_texts
+from dimly.curator.cooccurrence import LearnedFile, learn_from_table
+from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_options
+from dimly.curator.profiles import profile_table
+from dimly.curator.run import Published, publish_here, publish_table
+from dimly.curator.survey import Surveyed, default_questions, survey_table
+from dimly.errors import PrivacyWarning
 from dimly.mechanisms.plan import Plan
-from dimly.release.stored import open_folder
-
-PathLike = str | os.PathLike[str]
-
-
-class PublishOptions(TypedDict, total=False):
-    """Keywords of :func:`publish`, which explains them."""
-
-    user: str | None
-    attribute: str | None
-    attributes: str | Iterable[object] | None
-    columns: Iterable[str] | Literal["all"] | None
-    value: str | None
-    users: ArrayLike | None
-    roster: Any
-    vocabulary: Any
-    pseudonyms: PathLike | None
-    out: PathLike | None
-    ledger: PathLike | None
-    dataset: str | None
-    recipient: str | None
-    append: PathLike | None
-    update: PathLike | None
-    table: str | None
-    query: str | None
-    delimiter: str | None
-    quote: str | None
-    escape: str | None
-    encoding: str | None
-    memory: int | None
-    threads: int | None
-    temp: PathLike | None
-    nulls: Literal["refuse", "drop"]
-    values: Literal["refuse", "clamp"]
-    overwrite: bool
-    progress: Progress | None
+from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.privacy import Budget, Unit
+from dimly.release.profiles import Profiles
+from dimly.release.reader import open_folder
+from dimly.release.segments import read_segments
+from dimly.release.survey import Survey
 
 
 @overload
@@ -78,39 +30,9 @@ def publish(
 ) -> Release: ...
 
 
+@takes_options
 def publish(
-    source: Any,
-    plan: Plan,
-    *,
-    user: str | None = None,
-    attribute: str | None = None,
-    attributes: str | Iterable[object] | None = None,
-    columns: Iterable[str] | Literal["all"] | None = None,
-    value: str | None = None,
-    users: ArrayLike | None = None,
-    roster: Any = None,
-    vocabulary: Any = None,
-    pseudonyms: PathLike | None = None,
-    out: PathLike | None = None,
-    ledger: PathLike | None = None,
-    dataset: str | None = None,
-    recipient: str | None = None,
-    append: PathLike | None = None,
-    update: PathLike | None = None,
-    table: str | None = None,
-    query: str | None = None,
-    delimiter: str | None = None,
-    quote: str | None = None,
-    escape: str | None = None,
-    encoding: str | None = None,
-    memory: int | None = None,
-    threads: int | None = None,
-    temp: PathLike | None = None,
-    nulls: Literal["refuse", "drop"] = "refuse",
-    values: Literal["refuse", "clamp"] = "refuse",
-    overwrite: bool = False,
-    dry_run: bool = False,
-    progress: Progress | None = None,
+    source: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[PublishOptions]
 ) -> Release | Published:
     """Publish a private table by ``plan``, with fresh secret noise.
 
@@ -137,12 +59,21 @@ def publish(
         the people are those found in the table, and that says something about them.
     vocabulary : path or iterable, optional
         Public list of attributes; others are left out. Needed if the plan was made with a list.
+    directions : Directions or path, optional
+        The public directions that the plan was made with; they become part of the release. Needed if the plan names
+        some and was read from JSON, which holds only their digest.
+    volunteers : path, table or iterable, optional
+        The people that the directions were learned from: their ids, or a table with the column ``user``. If any of them
+        is to be published, that is refused before anything is drawn.
+    except_volunteers : bool, default=False
+        Publish volunteers all the same: the release then says that its promise does not hold for them.
     pseudonyms : path, optional
         File with a secret key of at least 32 bytes: ids become keyed hashes.
     out : path, optional
         Folder to make. Without it the release stays in memory.
     ledger, dataset, recipient : optional
-        Ledger to charge, the dataset's name in it, and who gets the release.
+        Ledger to charge, the dataset's name in it, and who gets the release. The charge comes back if the run fails
+        before any noise is drawn; after that it stays, whatever ended the run.
     append : path, optional
         A release to which people are added who are not in it yet, at no further charge; in place of ``out``. Needs the
         ledger.
@@ -152,7 +83,8 @@ def publish(
     table, query : str, optional
         Which table, or what query, of a database file.
     delimiter, quote, escape, encoding : str, optional
-        Of CSV files; found out by default.
+        Of CSV files. By default: what separates the names in the first line, ``"``, the quote itself (doubled), and
+        UTF-8 or what a byte-order mark says. Nothing is guessed from the rows.
     memory : int, optional
         Bytes that the process may use; what does not fit is sorted on disk. 2 GiB by default, or half of the machine's.
     threads : int, optional
@@ -163,10 +95,14 @@ def publish(
         Rows without a user, attribute or value.
     values : {"refuse", "clamp"}, default="refuse"
         Values outside of [0, 1].
+    diagnose : path, optional
+        New file, readable by its owner alone, for how much of the table roster and vocabulary leave out, and what is
+        left out most often. Private: exact figures that no promise covers. Also written if publishing then stops.
     overwrite : bool, default=False
         Whether a release at ``out`` is replaced; a full new charge.
     dry_run : bool, default=False
-        Check everything, say what it would cost, and draw no noise.
+        Check everything, say what it would cost, and draw no noise. How many people there are is told only where a
+        roster makes it public.
     progress : Progress, optional
         Told how far the work is.
 
@@ -180,7 +116,7 @@ def publish(
     ParameterError
         If the call cannot work.
     DataError
-        If the table does not fit the plan. The text holds nothing of the table.
+        If the table does not fit the plan, or roster and list leave nothing of it. The text holds nothing of the table.
     BudgetError
         If the ledger does not allow it.
 
@@ -192,57 +128,29 @@ def publish(
     >>> release.values.shape, release.values.dtype.name
     ((2, 4), 'int16')
     """
-    arguments = {name: argument for name, argument in locals().items() if name not in ("source", "plan")}
-    if out is None and append is None and not dry_run:
-        return _publish_in_memory(source, plan, arguments)
-    published = publish_table(source, plan, **arguments)
+    check_keywords(options)
+    chosen = Options(dry_run=dry_run, **options)
+    if chosen.in_memory:
+        sketches, vocabulary = publish_here(source, plan, chosen)
+        return Release(sketches, vocabulary=vocabulary)
+    published = publish_table(source, plan, chosen)
     for text in published.warnings:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
     return published if published.path is None else open_release(published.path)
 
 
-def publish_table(
-    source: Any, plan: Plan, *, words: Callable[[], WordSource] = Keystream, **arguments: Any
-) -> Published:
-    """Publish into a folder as :func:`publish` does, and return what was done.
-
-    ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
-    """
-    job = _Job(source, plan, arguments)
-    destination = job.destination()
-    if arguments.get("dry_run"):
-        return rehearse(
-            job.opening,
-            plan,
-            out=destination.target,
-            public=job.open_public,
-            charging=job.charging,
-            overwrite=destination.overwrite,
-            base=destination.base,
-        )
-    assert destination.target is not None  # noqa: S101 - refused above
-    return publish_folder(
-        job.opening,
-        plan,
-        out=destination.target,
-        public=job.open_public,
-        charging=job.charging,
-        resources=job.resources,
-        progress=job.progress,
-        overwrite=destination.overwrite,
-        base=destination.base,
-        words=words,
-    )
-
-
 def open_release(path: PathLike, *, verify: bool = False) -> Release:
-    """Open a release folder: at once, at any size.
+    """Open a release folder: its manifest, the footers of its files and its list of attributes are read and checked.
+
+    That proves that the noise which the plan states keeps its budget for the sensitivity which the plan states, and
+    that the list is the plan's. Where rows of the projection differ in norm (dasgupta, ternary, gaussian), it does not
+    prove again that no row exceeds that sensitivity: ``verify`` does, and so does whatever publishes by the plan.
 
     Parameters
     ----------
     path : path
     verify : bool, default=False
-        Whether to read every file and check it against the manifest, too.
+        Whether to read every file and check it against the manifest, and to prove the plan's sensitivity, too.
 
     Raises
     ------
@@ -253,63 +161,125 @@ def open_release(path: PathLike, *, verify: bool = False) -> Release:
     return Release(sketches, vocabulary=sketches.vocabulary)
 
 
-class _Job(Job):
-    """The arguments of :func:`publish`, and the source that they go with."""
-
-    def __init__(self, source: Any, plan: Plan, arguments: dict[str, Any]) -> None:
-        super().__init__(plan, arguments)
-        self.resources = Resources.of(**{name: self.given.get(name) for name in ("memory", "threads", "temp")})
-        self._source = source
-        self.opening: Opening
-        self.open_public: Public
-        self.matrix: MatrixTable | None = None
-        if _is_matrix(source):
-            self._open_matrix()
-        else:
-            self._open_table()
-
-    def _open_table(self) -> None:
-        self.check_table()
-        names = ("user", "attribute", "attributes", "columns", "value", "table", "query", "nulls", "values", "roster")
-        dialect = self.options("delimiter", "quote", "escape", "encoding")
-        self.open_public = public = self.public
-        reading = Reading(self._source, **self.options(*names), csv=CsvOptions(**dialect), pseudonyms=self.pseudonyms)
-        self.opening = lambda: open_table(
-            reading, self.plan, vocabulary=public.vocabulary, resources=self.resources, progress=self.progress
-        )
-
-    def _open_matrix(self) -> None:
-        of_tables = {"user", "attribute", "columns", "value", "table", "query", "roster", "pseudonyms"}
-        for name in sorted(of_tables & self.given.keys()):
-            raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
-        names = self.given.get("attributes")
-        texts = None if names is None else attribute_texts(names)
-        if "vocabulary" in self.given:
-            raise ParameterError("vocabulary of a matrix must be its columns. Name them by attributes.")
-        people, known = matrix_people(self._source, self.plan, attributes=texts)
-        people, ids = ordered_by_user(people, self.given.get("users"))
-        self.matrix = table = MatrixTable(people, ids, known, resolution=self.plan.resolution)
-        self.open_public = Public("found", known if isinstance(known, Vocabulary) else None)
-        self.opening = lambda: nullcontext(table)
+@overload
+def survey(
+    source: Any,
+    budget: Budget,
+    *,
+    dry_run: Literal[True],
+    ask: Iterable[str] | None = None,
+    share: Mapping[str, float] | None = None,
+    unit: Unit = "attribute",
+    resolution: int = 1,
+    seed: bytes | str | None = None,
+    by: PathLike | None = None,
+    members: int | None = None,
+    **options: Unpack[PublishOptions],
+) -> Surveyed[Any]: ...
+@overload
+def survey(
+    source: Any,
+    budget: Budget,
+    *,
+    dry_run: Literal[False] = False,
+    ask: Iterable[str] | None = None,
+    share: Mapping[str, float] | None = None,
+    unit: Unit = "attribute",
+    resolution: int = 1,
+    seed: bytes | str | None = None,
+    by: PathLike | None = None,
+    members: int | None = None,
+    **options: Unpack[PublishOptions],
+) -> Survey | Profiles | Directions: ...
 
 
-def _publish_in_memory(source: Any, plan: Plan, arguments: dict[str, Any]) -> Release:
-    for name in ("ledger", "update"):
-        if arguments[name] is not None:
-            raise ParameterError(f"out must be a folder to make where {name} is given, got none.")
-    job = _Job(source, plan, arguments)
-    if job.matrix is not None:
-        sketches = publish_people(job.matrix.people, Perturber(plan, job.matrix.attributes), users=job.matrix.ids)
+def survey(
+    source: Any,
+    budget: Budget,
+    *,
+    dry_run: bool = False,
+    ask: Iterable[str] | None = None,
+    share: Mapping[str, float] | None = None,
+    unit: Unit = "attribute",
+    resolution: int = 1,
+    seed: bytes | str | None = None,
+    by: PathLike | None = None,
+    members: int | None = None,
+    **options: Unpack[PublishOptions],
+) -> Survey | Profiles | Directions | Surveyed[Any]:
+    """Learn what planning needs to know about a private table, under a share of its promise.
+
+    A few noisy counts: which attributes are frequent, how many a person has, how far apart people are. The result is
+    public, and charged as a release is.
+
+    Parameters
+    ----------
+    source : path, list of paths, data frame, Arrow table, array_like or SciPy sparse matrix
+        As of :func:`publish`. The rows of a matrix are its roster, and its columns its public list of attributes.
+    budget : Budget
+        Of all answers together: a few hundredths are enough for thousands of people.
+    dry_run : bool, default=False
+        Check everything, say what it would cost, and draw no noise.
+    ask : iterable of {"vocabulary", "counts", "weights", "distances", "directions"}, optional
+        The questions. "counts": how many people have each attribute of the public list ``vocabulary``. "vocabulary":
+        the same where there is no list, for the names that many people have; takes δ > 0. "weights": how many
+        attributes people have. "distances": squared distances of people paired by chance; both take a roster. By
+        default all that can be answered with what is given. "directions", alone: directions learned from which
+        attributes go together; takes a roster, a list, δ > 0 and many people, and ``out`` is a directions file.
+    share : mapping of question to number, optional
+        How the budget is divided, in proportion to these; 1 for a question that is not named.
+    unit : {"attribute", "column"}, default="attribute"
+        What is protected.
+    resolution : int, default=1
+        Steps of a value in [0, 1]; 1 for bits.
+    seed : 32 bytes or 64 hexadecimal digits, optional
+        Public: it keys the order in which people are paired. Fresh by default.
+    by : path, optional
+        A file made by ``dimly segments``: how many people of each segment have each attribute of the public list
+        ``vocabulary``, and nothing else. The people are then those of the segments, and ``out`` is a Parquet file.
+    members : int, optional
+        For directions: how many attributes of a person count at most; 150 by default.
+    **options
+        As of :func:`publish`, but for those about people and folders: ``out`` is a JSON file, and ``append``,
+        ``update``, ``directions`` and ``pseudonyms`` do not apply.
+
+    Returns
+    -------
+    Survey
+        The answers; with ``by`` :class:`~dimly.release.profiles.Profiles`, for directions
+        :class:`~dimly.mechanisms.Directions`. After a dry run a :class:`~dimly.curator.survey.Surveyed`.
+
+    Raises
+    ------
+    ParameterError
+        If the call cannot work, or there are too few people to tell anything at this budget.
+    DataError
+        If the table does not fit, or roster and list leave nothing of it. The text holds nothing of the table.
+    BudgetError
+        If the ledger does not allow it.
+
+    Examples
+    --------
+    >>> people = [[1, 0, 1], [0, 1, 1]] * 500
+    >>> found = survey(people, Budget(1.0), ask=["counts", "weights"])
+    >>> [one.attribute for one in found.counts.attributes], found.weights.quantiles["0.5"].value
+    (['0', '1', '2'], 2.0)
+    """
+    check_keywords(options, function="survey")
+    chosen = Options(dry_run=dry_run, **options)
+    promise: dict[str, Any] = {"share": share, "unit": unit, "resolution": resolution, "seed": seed}
+    done: Surveyed[Any]
+    if by is None:
+        asked = default_questions(source, budget, chosen) if ask is None else ask
+        plan = SurveyPlan.of(budget, asked, members=members, **promise)
+        done = (learn_from_table if plan.members else survey_table)(source, plan, chosen)
     else:
-        sketches = publish_in_memory(
-            job.opening, plan, public=job.open_public, resources=job.resources, progress=job.progress
-        )
-    return Release(sketches, vocabulary=job.open_public.vocabulary)
-
-
-def _is_matrix(source: Any) -> bool:
-    """Return whether a source has rows and columns, but no names for them."""
-    if scipy.sparse.issparse(source) or isinstance(source, np.ndarray):
-        return True
-    # A list of paths is a table in several files; a list of rows is a matrix.
-    return isinstance(source, list | tuple) and not any(isinstance(item, str | os.PathLike) for item in source)
+        labels = read_segments(by)
+        plan = SurveyPlan.of(budget, ["profiles"] if ask is None else ask, release=labels.release, **promise)
+        done = profile_table(source, plan, chosen, labels=labels, labels_from=by)
+    for text in done.warnings:
+        warnings.warn(text, PrivacyWarning, stacklevel=2)
+    found: Survey | Profiles | LearnedFile | None = done.survey
+    if isinstance(found, LearnedFile):
+        return found.directions
+    return done if found is None else found

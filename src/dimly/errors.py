@@ -3,9 +3,47 @@
 Text: *name must be X, got Y. What to do.* Never a user id, a private value or a private count.
 """
 
+import os
+
+
+def printable(text: str) -> str:
+    r"""Return a text with every character escaped that a terminal would obey instead of showing.
+
+    Names and ids come from files and from the command line: they must not be able to move a cursor, hide a line or
+    turn text around.
+
+    Examples
+    --------
+    >>> print(printable("a\x1b[31mb"))
+    a\x1b[31mb
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode() for letter in text
+    )
+
 
 class DimlyError(Exception):
-    """Base of every error that Dimly raises on purpose."""
+    """Base of every error that Dimly raises on purpose; its text can be shown on any terminal."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(printable, super().__str__().split("\n")))
+
+
+def check_path(name: str, path: str | os.PathLike[str]) -> None:
+    """Refuse a path whose bytes are no UTF-8: neither Arrow nor DuckDB can open it.
+
+    Raises
+    ------
+    ParameterError
+    """
+    try:
+        os.path.abspath(path).encode()
+    except UnicodeEncodeError:
+        raise ParameterError(
+            f"{name} must be a path in UTF-8, got {os.fspath(path)!r}. Rename the file or its folder."
+        ) from None
 
 
 class ParameterError(DimlyError, ValueError):
@@ -26,6 +64,12 @@ class ReleaseError(DimlyError):
 
 class MissingExtraError(DimlyError, ImportError):
     """An optional package is needed; the text names the extra to install."""
+
+
+class Note(str):
+    """A note on an error of any kind (``error.add_note``) that holds nothing of the data, so that it may be printed."""
+
+    __slots__ = ()
 
 
 class PrivacyWarning(UserWarning):

@@ -5,7 +5,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from dimly.cli import app
+from dimly.cli.app import app
 
 
 def run(*arguments: object) -> Result:

@@ -61,7 +61,7 @@ def test_pgvector(folder: Path, server: str, sql: Any, monkeypatch: pytest.Monke
     monkeypatch.setenv("PGHOST", server.split("host=")[1])
     monkeypatch.setenv("PGUSER", "postgres")
     monkeypatch.setenv("PGDATABASE", "postgres")
-    assert "table must be a new one, and public.people exists" in refusal(*again)
+    assert "table must be a new one, but public.people exists" in refusal(*again)
     answer(*again, "--overwrite")
     assert sql.execute("SELECT to_regclass('people_hnsw') IS NULL").fetchone() == (True,)
     assert sql.execute("SELECT DISTINCT pg_typeof(point)::text FROM people").fetchone() == ("halfvec",)
@@ -71,7 +71,7 @@ def test_what_the_server_does_after_the_last_row_is_named(
     folder: Path, server: str, sql: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     phases: list[str] = []
-    monkeypatch.setattr("dimly.cli.progress.ProgressBar.phase", lambda _, name: phases.append(name))
+    monkeypatch.setattr("dimly.cli.terminal.ProgressBar.phase", lambda _, name: phases.append(name))
     for index, last in (("auto", "indexing"), ("flat", "committing")):
         phases.clear()
         answer("export", folder, "--to", "pgvector", "--dsn", server, "--table", f"of_{index}", "--index", index)
@@ -113,7 +113,7 @@ def test_bad_calls(folder: Path, tmp_path: Path) -> None:
     assert "must be a release folder" in refusal("export", tmp_path, "--to", "numpy", "--out", tmp_path / "x", code=1)
     pairs = release_folder(tmp_path / "pairs", "noisy-distances")
     assert "give no points" in refusal("export", pairs, "--to", "numpy", "--out", tmp_path / "x")
-    dsn = f"host={tmp_path} password=secret"
+    dsn = f"host='{tmp_path}' password=secret"
     line = refusal("export", folder, "--to", "pgvector", "--table", "people", "--dsn", dsn, code=1)
     assert "dsn must lead to a server" in line
     assert "secret" not in line

@@ -1,5 +1,6 @@
 """Whatever goes wrong is one line, and quotes no data."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -13,9 +14,12 @@ import pytest
 from tests.cli.lines import refusal, run
 
 import dimly.mechanisms
-from dimly.cli import faults, signals
-from dimly.cli.output import show_own_warnings
-from dimly.errors import BudgetError, DataError, DimlyError, MissingExtraError, ParameterError, ReleaseError
+from dimly.cli import faults
+from dimly.cli import faults as signals
+from dimly.cli.terminal import show_own_warnings
+from dimly.errors import BudgetError, DataError, DimlyError, MissingExtraError, Note, ParameterError, ReleaseError
+
+pytestmark = pytest.mark.usefixtures("usual_signals")
 
 ROW = "Alice,31,pregnancy test"
 PLAN = ("plan", "--mechanism", "counting+laplace", "--k", "4", "--epsilon", "1")
@@ -75,7 +79,7 @@ def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unexpected_errors_name_a_place_and_no_message(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(error, monkeypatch)
     line = refusal(*PLAN, code=1)
-    assert line.startswith(f"internal error: {type(error).__name__} at dimly/cli/plan.py:")
+    assert line.startswith(f"internal error: {type(error).__name__} at dimly/cli/commands/plan.py:")
     assert "Alice" not in line
 
 
@@ -88,10 +92,30 @@ def test_debug_shows_code_and_no_values(error: Exception, monkeypatch: pytest.Mo
     assert last.startswith(("internal error: KeyError", "error: some rows"))
     assert type(error).__name__ in trace
     assert "ValueError" in trace  # the cause
-    assert any('File "dimly/cli/plan.py"' in line for line in trace)
+    assert any('File "dimly/cli/commands/plan.py"' in line for line in trace)
     assert ROW not in result.stderr
     assert "Alice" not in result.stderr
     assert str(Path(__file__).parents[2]) not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (DimlyError("the disk is full."), "error: the disk is full. Charge 3 stays."),
+        (OSError(errno.EIO, "x"), "error: Input/output error. Charge 3 stays."),
+        (KeyboardInterrupt(), "stopped by SIGINT. Charge 3 stays."),
+    ],
+)
+def test_notes_of_ours_are_told_and_those_of_others_are_not(
+    error: BaseException, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        error.add_note(ROW)
+        error.add_note(Note("Charge 3 stays."))
+        raise error
+
+    monkeypatch.setattr(dimly.mechanisms.Plan, "of", work)
+    assert refusal(*PLAN, code=130 if isinstance(error, KeyboardInterrupt) else 1) == line
 
 
 def test_an_error_without_a_place() -> None:
@@ -146,6 +170,15 @@ def test_after_the_last_command_signals_change_nothing() -> None:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else before)
+
+
+def test_signals_pass_once_the_job_is_done() -> None:
+    with signals.Signals() as watched:
+        signals.Signals.let_pass()
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert watched.received is None
+    with signals.Signals(), pytest.raises(signals.Interrupted):  # another job is another matter
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_ignored_signals_stay_ignored() -> None:
@@ -232,7 +265,7 @@ def test_stderr_may_be_closed_too() -> None:
 
 def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
     done = in_a_shell(
-        f'"$PYTHON" -m dimly ledger init {tmp_path}/l.db --dataset ε --epsilon 1 --delta 1e-6',
+        f'"$PYTHON" -m dimly ledger init "{tmp_path}/l.db" --dataset ε --epsilon 1 --delta 1e-6',
         PYTHONIOENCODING="latin-1",
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -4,8 +4,8 @@ from typing import NoReturn
 
 import pytest
 
-from dimly.cli.files import read_text, write_text
 from dimly.errors import ParameterError
+from dimly.files import read_text, write_text
 
 
 def test_round_trip(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_release_made_for_tests_says_so(tmp_path: Path) -> None:
 
 
 def test_many_files_are_counted_and_not_listed(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dimly.cli.inspect._MOST_FILES", 0)
+    monkeypatch.setattr("dimly.cli.commands.inspect._MOST_FILES", 0)
     shown = run("inspect", release).stdout
     assert "sketches/part-" not in shown
 

@@ -5,12 +5,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from dimly.cli.app import app
-from dimly.lab import comparison
+from dimly.lab import compare as comparison
 from dimly.lab import demo as story
 from dimly.lab.demo import Step
 from dimly.lab.population import Population
@@ -161,16 +162,20 @@ class TestSimulate:
     def test_a_release_whose_list_holds_no_attribute_of_the_people_is_told_of(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A list of numbers leaves out all that is text."""
+        """A list of numbers leaves out all that is text. One number among it, so that publishing does not stop."""
         monkeypatch.chdir(tmp_path)
+        pq.write_table(pa.table({"person": [0], "place": ["0"]}), tmp_path / "one.parquet")
         people = ("--users", 100, "--attributes", 200, "--weight", 40)
         columns = ("--user", "person", "--attribute", "place", "--roster", "r.parquet")
         for command in (
             ("simulate", *people, "--out", "v.parquet", "--roster", "r.parquet"),
             ("plan", "--mechanism", "randomized-response", "--n-attributes", 200, "--epsilon", 4, "-o", "p.json"),
-            ("publish", "v.parquet", "--plan", "p.json", *columns, "--out", "release"),
+            ("publish", "v.parquet", "one.parquet", "--plan", "p.json", *columns, "--out", "release"),
         ):
             assert run(*command).exit_code == 0
+        stopped = run("publish", "v.parquet", "--plan", "p.json", *columns, "--out", "other")
+        assert (stopped.exit_code, (tmp_path / "other").exists()) == (1, False)
+        assert "only noise would be published" in stopped.stderr
         said = run("simulate", *people, "--no-segments", "--release", "release").stderr
         assert said.endswith("seed? Are their attributes on the list that its plan has?\n")
 
@@ -229,6 +234,7 @@ class TestSimulate:
     def test_refusals(self, tmp_path: Path) -> None:
         assert "must stand without --figure" in refusal("simulate", "--out", "v.csv", "--figure", "f.png")
         assert "must stand without --figure" in refusal("simulate", "--out", "v.csv", "--release", "release")
+        assert "--found must stand without" in refusal("simulate", "--found", "f.png", "--no-segments")
         assert "figure must end in .png" in refusal("simulate", "--figure", tmp_path / "f.gif")
         assert "must come with --out" in refusal("simulate", "--truth", tmp_path / "g.parquet")
         assert "must end in .csv or .parquet" in refusal("simulate", "--users", 20, "--out", tmp_path / "v.txt")
@@ -252,17 +258,20 @@ class TestSimulate:
 
 class TestDemo:
     def test_the_whole_story(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        steps = tuple(Step(s.words, s.command.replace("20000", "600")) for s in story.STEPS)
+        steps = tuple(
+            Step(s.words, s.command.replace("20000", "600").replace("volunteers 300", "volunteers 40"))
+            for s in story.STEPS
+        )
         monkeypatch.setattr(story, "STEPS", steps)
         monkeypatch.chdir(tmp_path)
         result = run("demo")
         assert (result.exit_code, result.stderr) == (0, "")
         for step in steps:
             assert f"$ dimly {step.command}\n" in result.stdout
-        assert "times as far off" in result.stdout
+        assert "without volunteers to" in result.stdout
         recall = float(measured_of(result.stdout)[7])
         assert ("single neighbors" in result.stdout) == (recall < story.HARDLY)
-        assert "at most 88.1 % sure" in result.stdout  # 88.08: rounded up
+        assert "at most 55 % sure" in result.stdout  # 54.98: rounded up
         folder = tmp_path / "dimly-demo"
         assert {path.name for path in folder.iterdir()} >= {"report.html", "recovered.png", "release", "ledger.db"}
         assert Path.cwd() == tmp_path
@@ -270,15 +279,16 @@ class TestDemo:
         assert "in a folder that exists" in refusal("demo", "--folder", tmp_path / "no" / "where")
         # The last command, typed by hand, tells the same of the same release; the paper's takes long, and is left out.
         monkeypatch.chdir(folder)
-        again = run(*steps[-1].command.replace(" --mechanism paper", "").split(), "--overwrite").stdout
+        ending = steps[-1].command.replace(" --mechanism paper", "").replace(" --plan without.json", "")
+        again = run(*ending.split(), "--overwrite").stdout
         assert measured_of(again) == measured_of(result.stdout)
 
     def test_json_tells_of_ours_and_of_the_papers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        plans = "--mechanism counting+laplace --mechanism hashing+laplace --no-segments --figure recovered.png"
+        plans = "--mechanism counting+laplace --mechanism hashing+laplace --mechanism paper --found recovered.png"
         monkeypatch.setattr(story, "STEPS", (Step("", f"simulate --users 60 --attributes 200 --weight 20 {plans}"),))
         said = answer("demo", "--folder", tmp_path / "here")
-        assert [said[whose]["mechanism"] for whose in ("ours", "paper")] == ["counting+laplace", "hashing+laplace"]
-        assert said["factor"] == said["paper"]["error"]["measured"] / said["ours"]["error"]["measured"]
+        whose = [said[name]["mechanism"] for name in ("ours", "without", "paper")]
+        assert whose == ["counting+laplace", "hashing+laplace", "gaussian+gaussian"]
         assert Path(said["figure"]).is_file()
 
 

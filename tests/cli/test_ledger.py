@@ -6,9 +6,9 @@ import pytest
 from tests.cli.lines import answer, refusal, run
 from tests.processes import in_a_fork
 
-from dimly.cli.ledger import init
-from dimly.curator.ledger import Ledger
-from dimly.curator.ledger_records import FILTER_METHODS
+from dimly.cli.commands.ledger import init
+from dimly.curator.ledger.charge import FILTER_METHODS
+from dimly.curator.ledger.ledger import Ledger
 from dimly.privacy import UNITS, Cost
 
 DIGEST = "ab" * 32
@@ -97,6 +97,16 @@ def test_forgive_as_json_and_by_force(file: Path) -> None:
     said = answer("ledger", "forgive", file, charge.id, "--reason", "tests", "--force")
     assert said == {"ledger": str(file), "forgiven": charge.id, "reason": "tests"}
     assert charge.state == "forgiven"
+
+
+def test_confirm(file: Path) -> None:
+    charge = Ledger(file).reserve("visits", Cost(0.5), plan_digest=DIGEST)
+    assert "must be of a complete release" in refusal("ledger", "confirm", file, charge.id, code=1)
+    charge.start_sampling()
+    charge.seal(release_id="cd" * 32)
+    assert run("ledger", "confirm", file, charge.id).stdout == f"visible: charge {charge.id}\n"
+    assert charge.state == "visible"
+    assert answer("ledger", "confirm", file, charge.id) == {"ledger": str(file), "confirmed": charge.id}
 
 
 def test_refusals(file: Path, tmp_path: Path) -> None:

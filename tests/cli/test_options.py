@@ -2,7 +2,7 @@ import pytest
 import typer
 
 from dimly.cli.options import names_between_commas, size_in_bytes
-from dimly.cli.output import size_text
+from dimly.cli.terminal import size_text
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import get_args, get_type_hints
 import pytest
 from tests.cli.lines import answer, refusal, run
 
-from dimly.cli.plan import plan as plan_command
+from dimly.cli.commands.plan import plan as plan_command
 from dimly.mechanisms import Plan
-from dimly.mechanisms.request import DTYPES
+from dimly.mechanisms.make import DTYPES
 from dimly.privacy import RULES, UNITS, Budget
 
 SMALL = ("plan", "--mechanism", "counting+laplace", "--k", "16", "--epsilon", "1")
@@ -110,4 +110,18 @@ def test_choices_are_those_of_the_rooms() -> None:
     hints = get_type_hints(plan_command)
     assert get_args(hints["unit"]) == UNITS
     assert get_args(hints["rule"]) == RULES
-    assert get_args(hints["dtype"]) == DTYPES
+    assert get_args(get_args(hints["dtype"])[0]) == DTYPES  # or none
+
+
+def test_several_attributes_can_be_protected_together() -> None:
+    given = ("plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 8)
+    told = answer(*given, "--protect", 4)
+    assert (told["epsilon"], told["together"]) == (
+        0.25,
+        {"count": 4, "unit": "attribute", "epsilon": 1.0, "delta": 0.0},
+    )
+    assert "together" not in answer(*given)
+    chosen = answer("plan", "--epsilon", 1, "--distance", "100:800", "--protect", 2)
+    assert (chosen["epsilon"], chosen["together"]["count"]) == (0.5, 2)
+    assert "Any 4 attributes of one person together" in run(*given, "--protect", 4).stderr
+    assert "protect must be an integer" in refusal(*given, "--protect", 0)

@@ -10,8 +10,8 @@ from typing import get_args, get_type_hints
 import pytest
 from tests.cli.lines import answer, refusal, run
 
-from dimly.cli.output import print_fields
-from dimly.cli.plan import plan as plan_command
+from dimly.cli.commands.plan import plan as plan_command
+from dimly.cli.terminal import print_fields
 from dimly.mechanisms import MECHANISMS, Plan
 from dimly.planner.question import PURPOSES
 
@@ -21,8 +21,12 @@ NOT_FEASIBLE = ("plan", "--epsilon", 0.05, "--distance", 50)
 @pytest.mark.parametrize(
     ("line", "mechanism", "verdict"),
     [
-        ("--epsilon 4 --n-attributes 700", "randomized-response", "good"),
-        ("--epsilon 4 --n-attributes 100000", "counting+laplace", "good"),
+        ("--epsilon 4 --n-attributes 700 --numbered --distance 400", "randomized-response", "good"),
+        ("--epsilon 4 --n-attributes 700 --distance 400", "counting+laplace", "good"),
+        ("--epsilon 4 --n-attributes 100000 --distance 400", "counting+laplace", "good"),
+        ("--epsilon 2", "counting+laplace", "unknown"),
+        ("--epsilon 2 --weight 11", "counting+laplace", "coarse"),
+        ("--epsilon 2 --n-attributes 5000 --purpose segments", "counting+laplace", "unknown"),
         ("--epsilon 0.05 --distance 50", "counting+laplace", "not feasible"),
         ("--epsilon 0.5 --distance 100:200", "counting+laplace", "coarse"),
     ],
@@ -77,17 +81,50 @@ def test_people_get_a_table_and_a_verdict(tmp_path: Path) -> None:
 
 
 def test_what_the_verdict_goes_by_and_what_was_assumed() -> None:
-    line = "plan --epsilon 1 --n-attributes 5000 --distance 100:120 --purpose segments"
+    line = "plan --epsilon 1 --n-attributes 5000 --distance 100:120 --n-users 20000 --purpose segments"
     said, shown = answer(*line.split()), run(*line.split()).stdout
-    assert said["candidates"][0]["near_before_far"] < 0.6 < said["clarity"]
-    assert f"with {said['clarity']:.1%}, by what segments see once denoised; good from 60%" in shown
-    assert "people of 60 attributes, so that far pairs share nothing (--weight)" in shown
+    assert said["figure"] == said["candidates"][0]["agreement"]
+    assert f"agree with the groups by {said['figure']:.2f} (adjusted Rand index" in shown
+    assert "good from 0.7, coarse from 0.2" in shown
+    assert "people have 60 attributes, so that far pairs share nothing (--weight); 6 groups of equal size" in shown
+    near = answer(*line.replace("segments", "neighbors").split())
+    assert near["figure"] == near["candidates"][0]["closeness"]
+    shown = run(*line.replace("segments", "neighbors").split()).stdout
+    assert f"those found are {near['figure']:.0%} of the way from random people to the nearest; good from 50%" in shown
     light = run("plan", "--epsilon", 1, "--distance", "100:800", "--weight", 60).stdout
-    assert "people of 400 attributes at squared distance 800: those of 60 cannot differ in more than 120" in light
+    assert "at squared distance 800 have 400 attributes each: those of 60 cannot differ in more than 120" in light
+
+
+def test_pairs_that_cannot_be_have_no_verdict() -> None:
+    said = answer("plan", "--epsilon", 2, "--weight", 11, "--distance", 400)
+    assert said["verdict"] == "unknown"
+    (missing,) = said["unstated"]
+    assert missing.startswith("a distance of at most 22, or a weight of at least 100: people who have 11 attributes")
+    assert answer("plan", "--epsilon", 2, "--weight", 11, "--distance", 22)["verdict"] != "unknown"
+
+
+def test_what_is_unknown_is_said_with_what_to_state(tmp_path: Path) -> None:
+    said = answer("plan", "--epsilon", 2, "-o", tmp_path / "plan.json")  # written all the same
+    assert (said["verdict"], said["stated"], said["unstated"]) == ("unknown", "nothing", ["distance or weight"])
+    assert said["smallest_epsilon"] == {"coarse": None, "good": None}
+    assert "Unknown: too little was stated" in run("plan", "--epsilon", 2).stdout
+    few = "plan --epsilon 2 --purpose segments --distance 100:110"
+    assert answer(*few.split())["unstated"] == ["n_users"]
+    assert answer(*few.split(), "--n-users", 9_000)["verdict"] == "good"
+    assert answer(*few.split(), "--n-users", 9_000, "--n-groups", 100)["verdict"] == "not feasible"
+    hopeless = ("plan", "--epsilon", 0.01, "--purpose", "segments", "--distance", "100:101", "-o", tmp_path / "p.json")
+    assert "Use a larger epsilon, or --force." in refusal(*hopeless)
+
+
+def test_counted_attributes_do_not_close_a_list_that_may_stay_open(tmp_path: Path) -> None:
+    line = "plan --epsilon 2 --mechanism counting+laplace --k 8 --n-attributes 50"
+    assert "vocabulary" not in answer(*line.split())["plan"]
+    assert answer(*line.split(), "--numbered")["plan"]["vocabulary"]["size"] == 50
+    assert "numbered must be given with --n-attributes" in refusal("plan", "--epsilon", 2, "--numbered")
 
 
 def test_a_list_of_numbers_is_said_to_be_one(tmp_path: Path) -> None:
-    line = "plan --epsilon 4 --n-attributes 700"
+    line = "plan --epsilon 4 --n-attributes 700 --numbered"
     assert "0 to 699, by number: all others are left out" in run(*line.split()).stdout
     words = tmp_path / "words.txt"
     words.write_text("".join(f"place {i}\n" for i in range(700)))
@@ -96,7 +133,7 @@ def test_a_list_of_numbers_is_said_to_be_one(tmp_path: Path) -> None:
 
 
 def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("dimly.cli.plan._MANY_ROWS", 500)
+    monkeypatch.setattr("dimly.cli.commands.plan._MANY_ROWS", 500)
     line = "plan --epsilon 4 --mechanism ternary+laplace --k 8 --n-attributes"
     assert run(*line.split(), 500, "-o", tmp_path / "a.json").stderr == (
         "Drawing 500 rows of ternary to find the longest; this may take minutes.\n"
@@ -208,7 +245,7 @@ def test_a_mechanism_without_k_is_judged_where_distances_are_stated() -> None:
 
 def test_refusals() -> None:
     explicit = ("plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 16)
-    assert "distance must be left out where mechanism and k are given" in refusal(*explicit, "--distance", 100)
+    assert "distance must be left out where mechanism and k, or directions," in refusal(*explicit, "--distance", 100)
     assert "purpose must be left out" in refusal(*explicit, "--purpose", "segments")
     assert "blend must be given together with mechanism and k" in refusal("plan", "--epsilon", 1, "--blend", 0)
     assert "rule must be given together" in refusal("plan", "--epsilon", 1, "--rule", "lemma1")

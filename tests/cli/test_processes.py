@@ -9,20 +9,22 @@ from pathlib import Path
 import pytest
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("usual_signals")
+
 SLEEPER = """
 import sys, time, types
 from pathlib import Path
 
-def publish_table(source, plan, *, out, progress, **_):
-    staging = Path(f"{out}.staging")
+def publish_table(source, plan, options):
+    staging = Path(f"{options.out}.staging")
     staging.mkdir()
     try:
         print("working", file=sys.stderr, flush=True)
-        time.sleep(60)
+        time.sleep(3600)
     finally:
         staging.rmdir()
 
-sys.modules["dimly.api"] = types.SimpleNamespace(publish_table=publish_table)
+sys.modules["dimly.curator.run"] = types.SimpleNamespace(publish_table=publish_table)
 from dimly.cli import main
 main()
 """
@@ -39,7 +41,7 @@ def test_a_job_that_is_stopped_cleans_up(number: signal.Signals, code: int, tmp_
         assert process.stderr is not None
         assert process.stderr.readline() == "working\n"
         os.kill(process.pid, number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=600)
     assert (process.returncode, out, err) == (code, "", f"stopped by {number.name}\n")
     assert list(tmp_path.iterdir()) == [plan]
 

@@ -4,12 +4,12 @@ import threading
 import pytest
 from rich.console import Console
 
-from dimly.cli.output import size_text
-from dimly.cli.progress import ProgressBar
-from dimly.curator.progress import Progress
+from dimly.cli.terminal import ProgressBar, print_table, size_text
+from dimly.curator.options import Progress
 
 
-def test_on_a_terminal_people_rate_and_time_left_are_shown() -> None:
+def test_on_a_terminal_people_rate_and_time_left_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one gets no bar
     out = io.StringIO()
     with ProgressBar(console=Console(file=out, force_terminal=True, width=150)) as bar:
         watched: Progress = bar
@@ -28,7 +28,8 @@ def test_on_a_terminal_people_rate_and_time_left_are_shown() -> None:
     assert "people/s" in shown
 
 
-def test_bytes_are_counted_as_such() -> None:
+def test_bytes_are_counted_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one gets no bar
     out = io.StringIO()
     with ProgressBar(amount=size_text, console=Console(file=out, force_terminal=True, width=150)) as bar:
         bar.phase("checking")
@@ -37,10 +38,21 @@ def test_bytes_are_counted_as_such() -> None:
     assert "1.5 MB of 3 MB" in out.getvalue()
 
 
-def test_elsewhere_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("setting", ["TERM", "FORCE_COLOR", "TTY_COMPATIBLE"])
+def test_elsewhere_nothing_is_shown(
+    setting: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(setting, "1")  # colors may be wanted in a log, a bar that moves is not
     with ProgressBar() as bar:
         bar.phase("reading")
         bar.start(10)
         bar.advance(5)
         bar.reach(5, 10)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_table_in_a_pipe_is_not_folded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table(["name", "text"], [["x" * 50, "y" * 50]])
+    assert f"{'x' * 50}  {'y' * 50}" in capsys.readouterr().out

@@ -1,6 +1,10 @@
 """What ``publish`` makes of its options; what comes of them is tested where it is done."""
 
+import importlib
 import json
+import os
+import signal
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +12,13 @@ import pytest
 from tests.cli.lines import answer, refusal, run
 from tests.plans import plan_of
 
-import dimly.api
-from dimly.curator.publishing_tables import Published
+from dimly.cli import terminal
+from dimly.curator import run as curator_run
+from dimly.curator.options import Options
+from dimly.curator.run import Published
 
 PLAN = plan_of("counting+laplace")
+publish_command = importlib.import_module("dimly.cli.commands.publish")
 Calls = list[tuple[Any, dict[str, Any]]]
 
 
@@ -28,8 +35,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Return what publishing was called with; it says what it would say, and does nothing."""
     made: Calls = []
 
-    def publish_table(source: Any, plan: Any, **options: Any) -> Published:
+    def publish_table(source: Any, plan: Any, given: Options) -> Published:
         assert plan == PLAN
+        options = {field.name: getattr(given, field.name) for field in fields(Options)}
         made.append((source, options))
         options["progress"].phase("reading")
         options["progress"].start(1_000)
@@ -46,12 +54,28 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
             diagnostics={"rows": 4_321},
         )
 
-    monkeypatch.setattr(dimly.api, "publish_table", publish_table)
+    monkeypatch.setattr(curator_run, "publish_table", publish_table)
     return made
 
 
 def line(plan: Path, *more: object) -> tuple[object, ...]:
     return ("publish", "visits.parquet", "--plan", plan, "--user", "person", *more)
+
+
+def test_a_signal_after_publishing_does_not_say_that_it_was_stopped(
+    plan: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = terminal.print_fields
+
+    def show(fields: Any, **options: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        shown(fields, **options)
+
+    monkeypatch.setattr(publish_command, "print_fields", show)
+    result = run(*line(plan, "--attribute", "place", "--out", "release", "--ledger", "ledger.db", "--dataset", "x"))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "release" in result.stdout
+    assert len(calls) == 1
 
 
 def test_every_option_arrives(plan: Path, calls: Calls) -> None:
@@ -60,12 +84,12 @@ def test_every_option_arrives(plan: Path, calls: Calls) -> None:
         "value": ("share", "share"),
         "roster": ("people.txt", Path("people.txt")),
         "vocabulary": ("places.txt", Path("places.txt")),
+        "directions": ("directions.parquet", Path("directions.parquet")),
         "pseudonyms": ("key", Path("key")),
         "out": ("release", "release"),
         "ledger": ("ledger.db", Path("ledger.db")),
         "dataset": ("visits", "visits"),
         "recipient": ("ACME", "ACME"),
-        "append": ("old", Path("old")),
         "update": ("older", Path("older")),
         "table": ("t", "t"),
         "query": ("SELECT 1", "SELECT 1"),
@@ -78,6 +102,7 @@ def test_every_option_arrives(plan: Path, calls: Calls) -> None:
         "temp": ("/tmp/spill", Path("/tmp/spill")),  # noqa: S108
         "nulls": ("drop", "drop"),
         "values": ("clamp", "clamp"),
+        "diagnose": ("private.json", Path("private.json")),
     }
     given = [word for name, (text, _) in options.items() for word in (f"--{name}", text)]
     answer(*line(plan, *given, "--attribute-list", "places", "--all-columns", "--overwrite", "--dry-run"))
@@ -90,7 +115,11 @@ def test_every_option_arrives(plan: Path, calls: Calls) -> None:
         "columns": "all",
         "overwrite": True,
         "dry_run": True,
+        "users": None,
+        "append": None,
     }
+    answer(*line(plan, "--append", "old", "--ledger", "ledger.db", "--dataset", "visits", "--dry-run"))
+    assert calls[-1][1]["append"] == Path("old")
 
 
 def test_defaults(plan: Path, calls: Calls) -> None:
@@ -113,7 +142,7 @@ def test_several_sources_columns_and_tabs(plan: Path, calls: Calls) -> None:
     assert len(calls) == 3
     for source, passed in calls:
         assert source == ["a.csv", "b.csv"]
-        assert passed["columns"] == ["x", "y,z", "w"]
+        assert passed["columns"] == ("x", "y,z", "w")
         assert passed["delimiter"] == "\t"
 
 

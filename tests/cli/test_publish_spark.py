@@ -50,7 +50,7 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from contextlib import nullcontext  # noqa: PLC0415
 
     from dimly.errors import DimlyError  # noqa: PLC0415
-    from dimly.spark import files, publishing, sessions  # noqa: PLC0415
+    from dimly.spark import cluster, files, publishing  # noqa: PLC0415
 
     seen: dict[str, Any] = {}
 
@@ -58,14 +58,14 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         seen.update(options)
         return nullcontext("session")
 
-    def publish(frame: Any, _: Any, **options: Any) -> Any:
-        seen.update(frame=frame, user=options["user"], threads=options["threads"])
+    def publish(frame: Any, _: Any, options: Any) -> Any:
+        seen.update(frame=frame, user=options.user, threads=options.threads, directions=str(options.directions))
         raise DimlyError("Spark failed while publishing.")
 
-    monkeypatch.setattr(sessions, "running_session", start)
+    monkeypatch.setattr(cluster, "running_session", start)
     monkeypatch.setattr(files, "read_files", lambda session, data, csv: (session, data, csv.delimiter))
     monkeypatch.setattr(publishing, "publish_frame", publish)
-    given = ("--master", "yarn", "--memory", "1GiB", "--delimiter", "tab")
+    given = ("--master", "yarn", "--memory", "1GiB", "--delimiter", "tab", "--directions", "directions.parquet")
     assert "Spark failed" in refusal(*SPARK, *given, code=1)
     assert seen == {
         "master": "yarn",
@@ -73,4 +73,5 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "frame": ("session", ["visits.parquet"], "\t"),
         "user": "person",
         "threads": None,
+        "directions": "directions.parquet",
     }

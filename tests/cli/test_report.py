@@ -8,9 +8,9 @@ from tests.folders import people, release_folder, write
 from tests.plans import plan_of
 from tests.streams import Recorded
 
-from dimly.lab.report import report_of
-from dimly.lab.report_officer import checks
-from dimly.lab.report_page import page_of
+from dimly.lab.report.officer import checks
+from dimly.lab.report.page import page_of
+from dimly.lab.report.report import report_of
 
 
 @pytest.fixture(scope="module")
@@ -61,4 +61,4 @@ def test_a_release_for_tests_is_warned_of(tmp_path: Path) -> None:
     result = run("report", path, "-o", tmp_path / "report.html")
     assert result.exit_code == 0
     assert result.stderr.startswith("warning: this release was made for tests only")
-    assert "Nobody gets this release" in result.stdout
+    assert "Give this release to nobody" in result.stdout

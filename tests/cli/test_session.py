@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.lines import answer, refusal, run
 
-from dimly.curator.ledger import Ledger
+from dimly.curator.ledger.ledger import Ledger
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_from_a_plan_to_a_release_that_verifies(evening: Path) -> None:
     assert answer("verify", "release")["users"] == 3
     (status,) = answer("ledger", "show", "ledger.db")["datasets"]
     assert [(charge["state"], charge["recipient"]) for charge in status["charges"]] == [("visible", "ACME")]
-    assert "is a release already" in refusal(*CHARGED)
+    assert "is already a release" in refusal(*CHARGED)
     line = refusal(*CHARGED, "--overwrite", code=1)
     assert "epsilon 0.5 still fits" in line
 

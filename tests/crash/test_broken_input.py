@@ -10,7 +10,7 @@ import pytest
 from tests.cli.lines import refusal
 from tests.crash.scenes import ATTRIBUTE, DATASET, PERSON, Scene, person
 
-from dimly.curator.ledger import Ledger
+from dimly.curator.ledger.ledger import Ledger
 
 N_LINES = 50_000  # far more than anything looks at before it reads on
 ROWS = [(person(number), f"{ATTRIBUTE.decode()}-{number % 100}") for number in range(N_LINES)]

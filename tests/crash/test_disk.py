@@ -14,7 +14,7 @@ import pytest
 from tests.crash.conftest import Published
 from tests.crash.scenes import DATASET, Scene
 
-from dimly.curator.ledger import Ledger
+from dimly.curator.ledger.ledger import Ledger
 
 
 @contextlib.contextmanager
@@ -50,10 +50,10 @@ def test_a_full_disk_under_the_release(published_scene: Scene, published: Publis
         assert scene.releases() == {scene.target: published.id}
         assert scene.leftovers() == []
     assert line.startswith(f"error: the disk of {scene.parent} is full. Free some space; nothing was published.")
-    assert "stays in the ledger, because noise had been drawn" in line
+    assert "stays in the ledger although nothing was published, because noise had been drawn" in line
     _, charge = scene.charges()
-    assert charge.label == "sampling (process gone)"
-    Ledger(scene.ledger).forgive(charge.id, reason="the disk was full")
+    assert charge.label == "sampling (run ended)"
+    Ledger(scene.ledger).forgive(charge.id, reason="the disk was full; nobody else has an account here", force=True)
     assert Ledger(scene.ledger).status(DATASET).spent.epsilon == 1
 
 
@@ -97,7 +97,7 @@ def test_a_full_disk_under_the_ledger(left: int, scene: Scene, tmp_path: Path) -
 def test_a_folder_that_is_read_only(scene: Scene) -> None:
     with mounted(scene.parent, "ro"), scene.start(out=scene.target) as run:
         line = run.result().check_one_line(2)
-    assert line == f"error: out must be in a folder that can be written to, and {scene.parent} cannot."
+    assert line == f"error: out must be in a folder that can be written to, but {scene.parent} cannot."
     assert scene.leftovers() == []
     assert scene.charges() == ()
 
@@ -115,6 +115,6 @@ def test_a_folder_that_is_not_there(name: str, scene: Scene) -> None:
     target = scene.parent / name
     with scene.start(out=target) as run:
         line = run.result().check_one_line(2)
-    assert line == f"error: out must be in a folder that exists, and {target.parent} is none. Make it first."
+    assert line == f"error: out must be in a folder that exists, but {target.parent} is not one. Make it first."
     assert list(scene.parent.iterdir()) == []
     assert scene.charges() == ()

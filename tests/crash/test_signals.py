@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at any moment: one line, the right exit code, nothing left at once, the charge given back.
+"""Ctrl-C and SIGTERM at any moment: one line, the right exit code, nothing left at once, the charge back or spent.
 
 Moments are drawn as those of kills are, from the same seed; see ``test_kill.py``. What is asserted holds at every
 moment from the first sign of the run on: one that was done before the signal came says so by its exit code.
@@ -8,8 +8,10 @@ import signal
 
 import pytest
 from tests.crash.conftest import Published
+from tests.crash.kills import JITTER, KILLS, share
 from tests.crash.scenes import Event, Scene
-from tests.crash.test_kill import JITTER, KILLS, share
+
+pytestmark = pytest.mark.usefixtures("usual_signals")
 
 EVENTS: tuple[Event | None, ...] = ("sampling", None, "visible", "staging", None, "sealed", "spilling", None, "noted")
 
@@ -28,10 +30,33 @@ def test_a_run_that_is_asked_to_end_leaves_nothing(number: int, scene: Scene, pu
     if ended.code == 0:
         assert ended.messages() == []
         assert scene.target.exists()
+        line = None
     else:
-        assert ended.check_one_line(128 + sent) == f"stopped by {sent.name}"
-    states = [charge.state for charge in scene.charges()]
-    assert states == ["visible"] if scene.target.exists() else states in ([], ["returned"])
+        line = ended.check_one_line(128 + sent)
+    charges = scene.charges()
+    states = [charge.state for charge in charges]
+    if scene.target.exists():
+        assert states == ["visible"]
+    elif states == ["sampling"]:  # noise was drawn, and could be read in the staging
+        assert line is not None
+        assert line.startswith(f"stopped by {sent.name}. Charge 1 stays in the ledger although nothing was published")
+        assert charges[0].ended_at is not None
+    else:
+        assert states in ([], ["returned"])
+        assert line == f"stopped by {sent.name}"
+        assert all(charge.sampling_at is None for charge in charges)
+
+
+def test_numbers_that_could_be_read_stay_charged(scene: Scene) -> None:
+    with scene.start(out=scene.target, wide=True) as run:
+        run.wait_for("part")
+        ended = run.end(signal.SIGINT)
+    (charge,) = scene.charges()
+    if scene.target.exists():  # it was done before the signal came
+        assert (ended.code, charge.state) == (0, "visible")
+    else:
+        assert (ended.code, charge.label) == (128 + signal.SIGINT, "sampling (run ended)")
+    assert scene.leftovers() == []
 
 
 def test_a_second_signal_does_not_stop_the_cleaning_up(scene: Scene) -> None:

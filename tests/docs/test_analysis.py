@@ -9,7 +9,7 @@ from benchmarks.accuracy import RESULTS, load
 from benchmarks.accuracy_report import FIGURES, MEASURES, markdown
 
 from dimly.mechanisms import Plan, best_k
-from dimly.mechanisms.mechanism import sketching
+from dimly.mechanisms.make import sketching
 from dimly.privacy import Budget
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
-from tests.unit.estimators.test_scikit_learn_checks import ESTIMATORS, NOISE, ONE_COLUMN
+from tests.unit.estimators.known import ESTIMATORS, NOISE, ONE_COLUMN
 
 from dimly.estimators import SketchDenoiser
 

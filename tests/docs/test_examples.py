@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from dimly.mechanisms import Plan, best_k
-from dimly.mechanisms.discrete_laplace import laplace_moments
-from dimly.mechanisms.error_models import CountingError, Noise
-from dimly.mechanisms.mechanism import sketching
+from dimly.mechanisms.error.models import CountingError, Noise
+from dimly.mechanisms.make import sketching
+from dimly.mechanisms.noise.laplace import laplace_moments
 from dimly.privacy import Budget, Rule
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +51,17 @@ def test_links_lead_somewhere() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_contributing_names_what_there_is() -> None:
+    page, rooms = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), ROOT / "src" / "dimly"
+    for path in re.findall(r"\b\w+/[\w/]+\.py\b", page):
+        assert (rooms / path).exists() or (ROOT / path).exists(), path
+    for path, names in re.findall(r"^([\w/]+\.py) → (\S+(?:, \w+)*)", page, re.M):
+        for name in re.findall(r"\w+", names):
+            assert re.search(rf"(def|class) {name}\b", (rooms / path).read_text(encoding="utf-8")), f"{path}: {name}"
+    for folder in {file.parent for file in rooms.rglob("__init__.py")} - {rooms}:
+        assert re.search(rf"^ +{folder.name}/ ", page, re.M), f"the tree lacks {folder.name}"
 
 
 def test_the_table_of_blends_is_what_theory_says() -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from benchmarks import planning_report
+from benchmarks.planning import STRUCTURES
+from benchmarks.planning_verdicts import BOUNDS, TABLE_EPSILONS, WORLDS, load
 from tests.cli.lines import run
 
-from dimly.planner.crossovers import crossover_distance, crossover_users, paper_distance, paper_users
-from dimly.planner.purposes import RESPONSE, WIDER
-from dimly.planner.verdicts import COARSE, GOOD, OWN_GROUP
+from dimly.planner.judge import COARSE, GOOD
+from dimly.planner.paper import crossover_distance, crossover_users, paper_distance, paper_users
+from dimly.planner.question import PURPOSES, RESPONSE, WIDER
 from dimly.privacy import Budget
 
 ROOT = Path(__file__).parents[2]
@@ -36,15 +38,26 @@ def test_tables_are_what_was_measured() -> None:
 
 
 def test_thresholds_and_factors() -> None:
-    assert f"| distances, neighbors | ≥ {GOOD['distances']} | ≥ {COARSE} | < {COARSE} |" in PAGE
-    placed = [OWN_GROUP["good"], OWN_GROUP["coarse"]]
-    assert f"| segments | ≥ {GOOD['segments']}, and {placed[0]} | ≥ {COARSE}, and {placed[1]} | less |" in PAGE
-    assert GOOD["neighbors"] == GOOD["distances"]
+    for purpose in PURPOSES:
+        assert f"| ≥ {GOOD[purpose]} | ≥ {COARSE[purpose]} |" in next(
+            line for line in PAGE.splitlines() if line.startswith(f"| {purpose} | ") and "≥" in line
+        )
+    for purpose, (good, coarse) in BOUNDS.items():
+        assert f"{good} and {coarse} for {purpose}" in PAGE
     assert f"**Segments**: {WIDER['segments']} k" in PAGE
     assert WIDER["neighbors"] == WIDER["distances"] == 1
     assert (
         f"an error of randomized response counts {RESPONSE['neighbors']}, for segments {RESPONSE['segments']}" in PAGE
     )
+
+
+def test_every_world_of_the_check_was_measured_and_no_other() -> None:
+    worlds = {trial.world for trial in load()}
+    made = {world for world in worlds if world.structure in STRUCTURES}
+    assert made == set(WORLDS)
+    assert {world.epsilon for world in worlds - made} == set(TABLE_EPSILONS)
+    assert {world.structure for world in worlds - made} == {"garments", "mushrooms"}
+    assert all(len(trial.runs) == 1 for trial in load())
 
 
 def rows(cells: int) -> list[list[str]]:

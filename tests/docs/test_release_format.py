@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.docs.test_projection_vectors import decode
+from tests.docs.vectors import decode
 from tests.golden.make import HERE
 from tests.spark import spark, uses_spark
 

@@ -12,12 +12,16 @@ from tests.spark import session, use_workers
 from tests.streams import NO_FLIPS, NO_NOISE
 
 from dimly.analyst.release import Release
-from dimly.api import open_release, publish_table
-from dimly.curator.arrow_data import arrow_data
+from dimly.api import open_release
+from dimly.curator.options import Options
 from dimly.curator.randomness import WordSource
+from dimly.curator.run import publish_table
+from dimly.curator.tables.csv import CsvOptions
+from dimly.curator.tables.formats import arrow_data
 from dimly.mechanisms import Plan
-from dimly.release import layout
+from dimly.release import format as layout
 
+_AS_WRITTEN: Final = CsvOptions()
 _MOST_USERS = layout._MOST_USERS  # before any test changes it
 
 
@@ -38,8 +42,8 @@ class LocalEngine:
 
     def publish(self, source: Any, plan: Plan, *, words: WordSource | None = None, **options: Any) -> Release:
         """Publish, and open what was made."""
-        options = {"memory": 1 << 29, "threads": 2} | options
-        published = publish_table(source, plan, words=lambda: words or silence(plan), **options)
+        options = {"memory": 1 << 30, "threads": 2} | options
+        published = publish_table(source, plan, Options(**options), words=lambda: words or silence(plan))
         assert published.path == Path(options.get("append") or options["out"])
         release = open_release(published.path)
         assert not release.private  # injected words leave their stamp
@@ -55,20 +59,21 @@ class SparkEngine:
 
         options.pop("threads", None)  # Spark's own affair
         with tempfile.TemporaryDirectory() as folder:
-            frame = frame_of(source, Path(folder))
-            published = publish_frame(frame, plan, words=carried(words or silence(plan)), **options)
+            dialect = {name: options.pop(name) for name in ("encoding", "escape") if name in options}
+            frame = frame_of(source, Path(folder), CsvOptions(**dialect))
+            published = publish_frame(frame, plan, Options(**options), words=carried(words or silence(plan)))
         assert published.path == Path(options.get("append") or options["out"])
         release = open_release(published.path)
         assert not release.private
         return release
 
 
-def frame_of(source: Any, folder: Path) -> Any:
+def frame_of(source: Any, folder: Path, csv: CsvOptions = _AS_WRITTEN) -> Any:
     """Return files as the command reads them, or a table as a DataFrame in three pieces, one of them empty."""
     if isinstance(source, str | Path | list):
         from dimly.spark.files import read_files  # noqa: PLC0415 - only where there is a Spark
 
-        return read_files(session(), [str(source)] if isinstance(source, Path) else source)
+        return read_files(session(), [str(source)] if isinstance(source, Path) else source, csv=csv)
     table = arrow_data(source)
     assert isinstance(table, pa.Table)
     half = table.num_rows // 2
@@ -77,7 +82,7 @@ def frame_of(source: Any, folder: Path) -> Any:
     return session().read.parquet(str(folder))
 
 
-def carried(words: WordSource) -> Callable[[], WordSource]:
+def carried(words: WordSource) -> Callable[[bytes], WordSource]:
     """Return what makes these words on a worker, which knows no tests, and cuts parts as they are cut here."""
     from pyspark import cloudpickle  # noqa: PLC0415
 
@@ -86,8 +91,8 @@ def carried(words: WordSource) -> Callable[[], WordSource]:
     if most_users != _MOST_USERS:
         use_workers(f"parts of {most_users}")  # not those of other tests, which would go on to cut small parts
 
-    def make() -> WordSource:
-        from dimly.release import layout as of_worker  # noqa: PLC0415
+    def make(_: bytes) -> WordSource:
+        from dimly.release import format as of_worker  # noqa: PLC0415
 
         of_worker._MOST_USERS = most_users  # type: ignore[misc,unused-ignore]
         return words

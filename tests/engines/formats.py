@@ -51,7 +51,12 @@ def _parquet_folder(table: pa.Table, folder: Path) -> Opened:
 
 
 def _csv(
-    *, suffix: str = "csv", encoding: str = "utf-8", packed: bool = False, **dialect: Any
+    *,
+    suffix: str = "csv",
+    encoding: str = "utf-8",
+    packed: bool = False,
+    options: dict[str, Any] | None = None,
+    **dialect: Any,
 ) -> Callable[[pa.Table, Path], Opened]:
     def write(table: pa.Table, folder: Path) -> Opened:
         path = folder / f"t.{suffix}"
@@ -60,7 +65,7 @@ def _csv(
             writer = csv.writer(file, lineterminator="\n", **dialect)
             writer.writerow(table.column_names)
             writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        return path, {}
+        return path, options or {}
 
     return write
 
@@ -103,8 +108,8 @@ FORMATS: Final[dict[str, Callable[[pa.Table, Path], Opened]]] = {
     "CSV, commas": _csv(),
     "CSV, semicolons": _csv(delimiter=";"),
     "CSV, tabs": _csv(delimiter="\t", suffix="tsv"),
-    "CSV, latin-1": _csv(encoding="latin-1", quoting=csv.QUOTE_ALL),
-    "CSV, backslashes": _csv(escapechar="\\", doublequote=False, quoting=csv.QUOTE_ALL),
+    "CSV, latin-1": _csv(encoding="latin-1", quoting=csv.QUOTE_ALL, options={"encoding": "latin-1"}),
+    "CSV, backslashes": _csv(escapechar="\\", doublequote=False, quoting=csv.QUOTE_ALL, options={"escape": "\\"}),
     "CSV, packed": _csv(suffix="csv.gz", packed=True),
     "JSON lines": _json_lines,
     "DuckDB table": lambda table, folder: (_duckdb(table, folder), {"table": "my table"}),

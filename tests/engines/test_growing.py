@@ -11,8 +11,8 @@ from tests.engines.tables import Holdings, check, holdings, long, plan_for, voca
 from tests.folders import small_parts
 from tests.streams import Recorded
 
-from dimly.curator.ledger import Ledger
-from dimly.errors import BudgetError, ParameterError
+from dimly.curator.ledger.ledger import Ledger
+from dimly.errors import BudgetError, ParameterError, ReleaseError
 
 __all__ = ["small_parts"]  # a fixture
 
@@ -114,15 +114,33 @@ def test_pseudonyms_grow_by_the_same_key(engine: Engine, charged: dict[str, Any]
     with pytest.raises(ParameterError, match="pseudonyms must be used as in the release"):
         engine.publish(long({"new": {"tea": 1.0}}), plan, append=out, **charged)
     # The ledger knows people by their own ids, whatever key they come with.
-    with pytest.raises(BudgetError, match="some people are in it already"):
+    with pytest.raises(BudgetError, match="some people are already in it"):
         engine.publish(long(NEW), plan, append=out, **charged | {"pseudonyms": tmp_path / "other"})
+
+
+@pytest.mark.parametrize("grows_by", ["append", "update"])
+def test_ids_that_are_too_long_together_are_refused_before_noise_is_drawn(
+    engine: Engine, grows_by: str, charged: dict[str, Any], tmp_path: Path
+) -> None:
+    """Readers take 8 MB in a row group: one person more than ``out`` holds is one too many."""
+    plan, out = plan_for("hashing+laplace", listed=False), tmp_path / "out"
+    people = [pa.table({"person": [letter * 5_000_000], "page": ["tea"]}) for letter in "abc"]
+    reason = "users must be texts of at most 1,000 bytes on average"
+    with pytest.raises(ReleaseError, match=reason):
+        engine.publish(pa.concat_tables(people[:2]), plan, out=out, **charged)
+    engine.publish(people[0], plan, out=out, **charged)
+    grown: dict[str, Any] = {"append": out} if grows_by == "append" else {"update": out, "out": tmp_path / "new"}
+    with pytest.raises(ReleaseError, match=reason):
+        engine.publish(people[1], plan, **grown, **charged)
+    states = [charge.state for charge in Ledger(charged["ledger"]).status("visits").charges]
+    assert states == ["returned", "visible", "returned"]
 
 
 def test_who_is_in_it_already_is_refused(engine: Engine, charged: dict[str, Any], tmp_path: Path) -> None:
     plan, out = plan_for("hashing+laplace", listed=False), tmp_path / "out"
     engine.publish(long(OLD), plan, out=out, **charged)
     before = (out / "manifest.json").read_bytes()
-    with pytest.raises(BudgetError, match="some people are in it already"):
+    with pytest.raises(BudgetError, match="some people are already in it"):
         engine.publish(long(PEOPLE), plan, append=out, **charged)
     other_type = pa.table({"person": [1, 2], "page": ["tea", "tea"]})
     with pytest.raises(ParameterError, match="users must be text"):

@@ -5,19 +5,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.engines.crowds import LONG, crowd, table_of
 from tests.engines.engine import LocalEngine, silence
 from tests.engines.tables import SHAPES, check, plan_for, vocabulary
-from tests.engines.test_sizes import LONG, crowd, table_of
 from tests.folders import small_parts
 
 from dimly.analyst.release import Release
 from dimly.curator import engine as local
-from dimly.curator.coding import CodedRows, CodedTable
-from dimly.curator.opening import Reading, open_table
-from dimly.curator.progress import Silence
-from dimly.curator.publishing_tables import Public, publish_in_memory
-from dimly.curator.resources import Resources
-from dimly.mechanisms.attributes import Vocabulary
+from dimly.curator.options import Options, Resources
+from dimly.curator.run import publish_in_memory
+from dimly.curator.tables.numbered import CodedRows, CodedTable, open_table
+from dimly.mechanisms.vocabulary import Vocabulary
 
 __all__ = ["small_parts"]  # a fixture
 
@@ -68,13 +66,7 @@ def test_so_are_values_and_closed_vocabularies(mechanism: str, tmp_path: Path) -
 def test_in_memory_it_is_the_same(mechanism: str, tmp_path: Path) -> None:
     table, options, people = SHAPES["list"]()
     plan = plan_for(mechanism)
-    limits, listed = Resources.of(), Vocabulary.listed(vocabulary())
-    sketches = publish_in_memory(
-        lambda: open_table(Reading(table, **options), plan, vocabulary=listed, resources=limits, progress=Silence()),
-        plan,
-        public=Public("found", listed),
-        resources=limits,
-        progress=Silence(),
-        words=lambda: silence(plan),
-    )
+    listed, chosen = Vocabulary.listed(vocabulary()), Options(**options)
+    opening = open_table(table, plan, chosen, vocabulary=listed)
+    sketches = publish_in_memory(opening, plan, chosen, words=lambda: silence(plan))
     check(Release(sketches, vocabulary=listed), people, vocabulary())

@@ -1,13 +1,13 @@
 """Small and large: one person, a million attributes, people at the borders of files."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.engines.engine import Engine
+from tests.engines.crowds import LONG, crowd, table_of
+from tests.engines.engine import Engine, LocalEngine
 from tests.engines.tables import Holdings, check, plan_for, vocabulary
 from tests.folders import small_parts
 from tests.plans import SEED
@@ -18,40 +18,23 @@ from dimly.privacy import Budget
 __all__ = ["small_parts"]  # a fixture
 
 OPEN = plan_for("hashing+laplace", listed=False)
-LONG: dict[str, Any] = {"user": "person", "attribute": "page"}
 MILLION = 1_000_000
-
-
-def table_of(people: Holdings, *, shuffled: bool = True) -> pa.Table:
-    rows = [(who, what) for who, held in people.items() for what in held]
-    order = np.random.default_rng(0).permutation(len(rows)) if shuffled else range(len(rows))
-    users, attributes = zip(*(rows[i] for i in order), strict=True)
-    return pa.table({"person": users, "page": attributes})
-
-
-def crowd(n: int) -> dict[int, dict[str, float]]:
-    """Return ``n`` people, some with many attributes; those of 16 … 23 have none."""
-    generator = np.random.default_rng(3)
-    people: dict[int, dict[str, float]] = {}
-    for i in range(n):
-        size = 0 if 16 <= i < 24 else 60 if i % 8 == 7 else int(generator.integers(1, 5))
-        people[i] = {str(code): 1.0 for code in generator.permutation(100)[:size]}
-    return people
 
 
 def test_a_person_with_a_million_attributes(engine: Engine, tmp_path: Path) -> None:
     plan = Plan.of("counting+laplace", Budget(1.0), k=16, seed=SEED, dtype="int32")
+    many = MILLION if isinstance(engine, LocalEngine) else 200_000  # several pieces for Spark's workers
     rows = pa.table(
         {
-            "person": np.concatenate([np.full(MILLION, 7), [6, 8]]),
-            "page": np.concatenate([np.random.default_rng(0).permutation(MILLION), [5, 5]]),
+            "person": np.concatenate([np.full(many, 7), [6, 8]]),
+            "page": np.concatenate([np.random.default_rng(0).permutation(many), [5, 5]]),
         }
     )
     release = engine.publish(rows, plan, out=tmp_path / "out", **LONG)
     assert release.users.tolist() == [6, 7, 8]
-    step = MILLION // 10
+    step = many // 10
     expected = np.zeros(16, np.int64)
-    for start in range(0, MILLION, step):
+    for start in range(0, many, step):
         expected += plan.rows([str(i) for i in range(start, start + step)]).to_dense().sum(axis=0)
     np.testing.assert_array_equal(release.values[1], expected)
     np.testing.assert_array_equal(release.values[[0, 2]], plan.rows(["5", "5"]).to_dense())

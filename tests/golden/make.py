@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from tests.matrices import publish_matrix
 
-from dimly.curator.publishing import publish_matrix
 from dimly.mechanisms import Plan, Vocabulary
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, Sketches

@@ -1,6 +1,5 @@
 """Releases of every published format open, verify and say the same for ever; damaged copies of them are refused."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -11,17 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.golden.edited import PART, edit, sign
 from tests.golden.make import EXPECTED, HERE, digest, plans
 
 from dimly.errors import ReleaseError
 from dimly.release import ReleaseWriter, open_folder, verify
-from dimly.release.manifest import release_id
 
 HOLDS = json.loads(EXPECTED.read_text(encoding="utf-8"))
 SKETCHES = "format-1-sketches-text"
 DISTANCES = "format-1-noisy-distances"
 BITS = "format-1-randomized-response"
-PART = "sketches/part-000000.parquet"
 
 
 def test_every_release_is_here() -> None:
@@ -53,26 +51,8 @@ def rewrite(path: Path, change: Callable[[pa.Table], pa.Table], name: str = PART
     schema = pa.schema([field.with_nullable(False) for field in table.schema])
     if not any(column.null_count for column in table.columns):
         table = table.cast(schema)
-    pq.write_table(table, path / name, store_schema=False, **options)
+    pq.write_table(table, path / name, store_schema=False, use_dictionary=False, **options)
     sign(path, name, rows=table.num_rows)
-
-
-def sign(path: Path, name: str, **changes: Any) -> None:
-    """Give the manifest the digest of a changed file, and the id that belongs to it."""
-    fields = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    for record in fields["files"]:
-        if record["path"] == name:
-            content = (path / name).read_bytes()
-            record.update({"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} | changes)
-    edit(path, lambda _: fields)
-
-
-def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the manifest's fields, and sign it anew."""
-    fields = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    fields = change(fields) or fields
-    fields.pop("release", None)
-    (path / "manifest.json").write_text(json.dumps(fields | {"release": release_id(fields)}), encoding="utf-8")
 
 
 def column(table: pa.Table, name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.Table:
@@ -136,7 +116,7 @@ def swapped(items: list[Any]) -> list[Any]:
 
 DAMAGE: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     # As it happens: files cut, lost, changed on the way.
-    "manifest lost": (SKETCHES, lambda path: (path / "manifest.json").unlink(), "holds no manifest.json"),
+    "manifest lost": (SKETCHES, lambda path: (path / "manifest.json").unlink(), "has no manifest.json"),
     "manifest cut": (SKETCHES, lambda path: (path / "manifest.json").write_text("{"), "manifest.json must be JSON"),
     "part lost": (SKETCHES, lambda path: (path / PART).unlink(), f"{PART} must be a file .* is missing"),
     "part cut": (SKETCHES, lambda path: (path / PART).write_bytes(b"PAR1"), f"{PART} must hold .* bytes, got 4"),
@@ -158,11 +138,11 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         lambda path: replace(path, PART, b"PAR1 or not PAR1"),
         f"{PART} must be a Parquet file",
     ),
-    "pages ruined": (SKETCHES, lambda path: ruin(path, PART, 1), f"{PART} must be a Parquet file, and is a damaged"),
+    "pages ruined": (SKETCHES, lambda path: ruin(path, PART, 1), f"{PART} must be a Parquet file, but it is damaged"),
     "rows of P ruined": (
         SKETCHES,
         lambda path: ruin(path, "projection.parquet", 1),
-        "projection.parquet must be a Parquet file, and is a damaged one",
+        "projection.parquet must be a Parquet file, but it is damaged",
     ),
     "extra file": (SKETCHES, lambda path: (path / "notes.txt").write_text("x"), "notes.txt must not be in the release"),
     "extra part": (
@@ -173,10 +153,19 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "extra folder": (SKETCHES, lambda path: (path / "more").mkdir(), "more must not be in the release"),
     "linked part": (SKETCHES, lambda path: move_out(path, PART), f"{PART} must not be in the release: it is a link"),
     "linked folder": (SKETCHES, lambda path: move_out(path, "sketches"), "sketches must not be .* it is a link"),
-    "linked manifest": (SKETCHES, lambda path: move_out(path, "manifest.json"), "holds no manifest.json"),
+    "linked manifest": (SKETCHES, lambda path: move_out(path, "manifest.json"), "has no manifest.json"),
     "path above": (SKETCHES, lambda path: edit(path, listed_path("../x.parquet")), "files must be the parts"),
     "absolute path": (SKETCHES, lambda path: edit(path, listed_path("/x.parquet")), "files must be the parts"),
-    "other format": (SKETCHES, lambda path: edit(path, lambda fields: fields | {"format": 2}), "'format' must be 1"),
+    "other format": (
+        SKETCHES,
+        lambda path: edit(path, lambda fields: fields | {"format": 3}),
+        "'format' must be 1 or 2",
+    ),
+    "other known format": (
+        SKETCHES,
+        lambda path: edit(path, lambda fields: fields | {"format": 2}),
+        "format must be what",
+    ),
     "unknown field": (SKETCHES, lambda path: edit(path, lambda fields: fields | {"rows": 9}), "field 'rows'"),
     "missing field": (SKETCHES, lambda path: edit(path, without("guarantee")), "field 'guarantee'"),
     "other digest": (
@@ -205,11 +194,15 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         lambda path: edit(path, lambda fields: fields | {"n_users": 11}),
         "files must hold as many rows",
     ),
-    "users swapped": (SKETCHES, lambda path: rewrite(path, users(swapped)), f"{PART}: users must be in rising order"),
+    "users swapped": (
+        SKETCHES,
+        lambda path: rewrite(path, users(swapped)),
+        f"{PART}: users must be in ascending order",
+    ),
     "user twice": (
         SKETCHES,
         lambda path: rewrite(path, users(lambda ids: [ids[0], ids[0], *ids[2:]])),
-        f"{PART}: users must be in rising order",
+        f"{PART}: users must be in ascending order",
     ),
     "user missing": (
         SKETCHES,
@@ -219,7 +212,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "list too long": (
         SKETCHES,
         lambda path: rewrite(path, lists(lambda rows: [[*rows[0], 0], *rows[1:]])),
-        "must hold lists of exactly 8 numbers",
+        "must hold as many entries of sketch as the plan says",
     ),
     "list moved": (
         SKETCHES,
@@ -230,7 +223,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "distance lost": (
         DISTANCES,
         lambda path: rewrite(path, lists(lambda rows: [rows[0][:-1], *rows[1:]])),
-        "must hold lists of the distances",
+        "must hold as many entries of sketch as the plan says",
     ),
     "bit outside": (
         BITS,
@@ -277,7 +270,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "shorter rows of P": (
         SKETCHES,
         lambda path: rewrite(path, projected(lambda rows: [rows[0][:-1], *rows[1:]]), "projection.parquet"),
-        "projection.parquet must hold the rows that the plan's seed gives",
+        "projection.parquet must hold as many entries of row as the plan says",
     ),
 }
 
@@ -298,7 +291,7 @@ def test_damage_is_noticed(kind: str, tmp_path: Path) -> None:
 
 
 def test_users_rise_from_part_to_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dimly.release.layout._MOST_USERS", 4)
+    monkeypatch.setattr("dimly.release.format._MOST_USERS", 4)
     plan = plans()["format-1-sketches-int64"]
     with ReleaseWriter(tmp_path / "copy", plan, user_type="int64") as writer:
         for index in range(2):

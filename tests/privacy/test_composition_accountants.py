@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimly.privacy.calibration import epsilon_of
-from dimly.privacy.composition import ORDERS, RESERVE, compose
-from dimly.privacy.cost import Cost
-from dimly.privacy.privacy_loss import privacy_loss
+from dimly.privacy.composition import ORDERS, RESERVE, Cost, compose, privacy_loss
 
 REPLACE_ONE = dp_accounting.NeighboringRelation.REPLACE_ONE
 

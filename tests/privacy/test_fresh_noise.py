@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.matrices import publish_matrix
 from tests.plans import N_ATTRIBUTES, N_USERS, plan_of
 from tests.processes import in_a_fork
 from tests.streams import NO_NOISE, Recorded
@@ -21,9 +22,9 @@ from tests.streams import NO_NOISE, Recorded
 from dimly.analyst.release import Release
 from dimly.api import publish
 from dimly.curator.people import people_of
-from dimly.curator.perturbing import Perturber
-from dimly.curator.publishing import publish_matrix, publish_people
+from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream, WordSource
+from dimly.curator.tables.matrix import publish_people
 from dimly.mechanisms import MECHANISMS, Vocabulary
 
 MECHANISM = "counting+laplace"

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,15 +21,14 @@ import pytest
 from tests.cli.lines import run
 from tests.engines.tables import ATTRIBUTES, SHAPES, holdings, plan_for, vocabulary
 from tests.folders import small_parts
-from tests.privacy.test_record_and_replay import check, moved
+from tests.privacy.moves import check, moved
 from tests.streams import Recorded
 
-from dimly.api import publish_table
-from dimly.curator.ledger import Ledger
-from dimly.curator.progress import Silence
-from dimly.curator.publishing_tables import Published
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.options import Options, Silence
+from dimly.curator.run import Published, publish_table
 from dimly.mechanisms import Plan
-from dimly.release.stored import open_folder
+from dimly.release.reader import open_folder
 
 __all__ = ["small_parts"]  # a fixture
 
@@ -87,14 +87,16 @@ def publish(rows: list[Row], plan: Plan, folder: Path) -> tuple[Published, Watch
     published = publish_table(
         folder / "t.parquet",
         plan,
-        out=folder / "out",
-        ledger=folder / "ledger.db",
-        dataset="visits",
-        recipient="ACME",
-        progress=watching,
-        threads=2,
-        **LONG,
-        **public(plan),
+        Options(
+            out=folder / "out",
+            ledger=folder / "ledger.db",
+            dataset="visits",
+            recipient="ACME",
+            progress=watching,
+            threads=2,
+            **LONG,
+            **public(plan),
+        ),
     )
     return published, watching
 
@@ -186,7 +188,10 @@ def test_with_the_same_noise_neighbors_differ_by_the_sensitivity(
     found = []
     for name, rows in (("1", ROWS), ("2", neighbor)):
         publish_table(
-            table_of(rows), plan, out=tmp_path / name, words=lambda: Recorded(3), threads=2, **LONG, **public(plan)
+            table_of(rows),
+            plan,
+            Options(out=tmp_path / name, threads=2, **LONG, **public(plan)),
+            words=lambda: Recorded(3),
         )
         found.append(open_folder(tmp_path / name))
     assert found[0].users.tolist() == sorted(ROSTER)
@@ -213,7 +218,7 @@ def test_so_do_tables_of_every_shape(mechanism: str, cell: str, tmp_path: Path) 
     shape, column, content = CELLS[cell]
     table, options, people = SHAPES[shape]()
     plan = plan_for(mechanism, values=shape.endswith("values"), categories=shape == "wide text", listed=False)
-    given = {"roster": sorted(people)}
+    given: dict[str, Any] = {"roster": sorted(people)}
     if plan.vocabulary is not None:
         given["vocabulary"] = list(vocabulary(categories=shape == "wide text"))
     cells = table.column(column).to_pylist()
@@ -222,7 +227,7 @@ def test_so_do_tables_of_every_shape(mechanism: str, cell: str, tmp_path: Path) 
     neighbor = table.set_column(table.column_names.index(column), column, pa.array(cells))
     found = []
     for name, rows in (("1", table), ("2", neighbor)):
-        publish_table(rows, plan, out=tmp_path / name, words=lambda: Recorded(3), **options, **given)
+        publish_table(rows, plan, Options(out=tmp_path / name, **options, **given), words=lambda: Recorded(3))
         found.append(open_folder(tmp_path / name))
     person = sorted(people).index(table.column("person")[place].as_py())
     check(plan, moved(plan, *found), person)  # type: ignore[arg-type]
@@ -254,7 +259,9 @@ def test_order_and_layout_of_the_source_change_nothing_at_all(mechanism: str, tm
     found = {}
     for i, (name, source) in enumerate(sources.items()):
         out = tmp_path / f"out {i}"
-        publish_table(source, plan, out=out, words=lambda: Recorded(4), threads=1 + i % 3, **LONG, **public(plan))
+        publish_table(
+            source, plan, Options(out=out, threads=1 + i % 3, **LONG, **public(plan)), words=lambda: Recorded(4)
+        )
         found[name] = files_of(out)
     for name, files in found.items():
         assert files == found["in order"], name
@@ -267,7 +274,7 @@ def test_attributes_outside_of_the_vocabulary_leave_no_trace(outside: str, tmp_p
         for name, rows in (("1", ROWS), ("2", [*ROWS, (EMPTY, outside)])):
             out = tmp_path / mechanism / name
             out.parent.mkdir(exist_ok=True)
-            publish_table(table_of(rows), plan, out=out, words=lambda: Recorded(4), **LONG, **public(plan))
+            publish_table(table_of(rows), plan, Options(out=out, **LONG, **public(plan)), words=lambda: Recorded(4))
         assert files_of(tmp_path / mechanism / "1") == files_of(tmp_path / mechanism / "2")
 
 
@@ -312,6 +319,34 @@ def test_it_does_so_for_every_neighbor(neighbor: list[Row], more: list[str], tmp
         assert result.exit_code == 0
         said.append([normal(text, folder) for text in (result.stdout, result.stderr)])
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["for people", "as JSON"])
+def test_a_dry_run_without_a_roster_does_not_count_people(more: list[str], tmp_path: Path) -> None:
+    said = []
+    for i, rows in enumerate((ROWS, [*ROWS, ("one more", "jam")])):
+        folder = tmp_path / str(i)
+        line = prepared(folder, rows)
+        at = line.index("--roster")
+        result = run(*line[:at], *line[at + 2 :], "--dry-run", *more)
+        assert result.exit_code == 0
+        said.append([normal(text, folder) for text in (result.stdout, result.stderr)])
+    assert said[0] == said[1]
+    assert '"users": null' in said[0][0] if more else "those found in the table" in said[0][0]
+
+
+def test_nor_does_it_in_python() -> None:
+    for mechanism in ("counting+laplace", "counting+gaussian"):
+        plan = plan_for(mechanism, listed=False)
+        found, more = (
+            publish_table(table_of(rows), plan, Options(dry_run=True, **LONG))
+            for rows in (ROWS, [*ROWS, ("one more", "jam")])
+        )
+        assert replace(found, diagnostics={}) == replace(more, diagnostics={})
+        assert (found.n_users, found.bytes) == (None, None)
+        given = publish_table(table_of(ROWS), plan, Options(dry_run=True, roster=ROSTER, **LONG))
+        assert given.n_users == len(ROSTER)
+        assert given.bytes
 
 
 def test_the_comparison_would_notice(tmp_path: Path) -> None:

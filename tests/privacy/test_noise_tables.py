@@ -10,10 +10,9 @@ import mpmath
 import pytest
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.discrete_laplace import DiscreteLaplace
-from dimly.mechanisms.randomized_response import BitFlip
-from dimly.mechanisms.rounded_gaussian import RoundedGaussian
-from dimly.mechanisms.tables import TOTAL
+from dimly.mechanisms.noise.gaussian import RoundedGaussian
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
+from dimly.mechanisms.noise.tables import TOTAL, BitFlip
 from dimly.privacy import Budget, delta_of, gaussian_scale
 
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 20.0)

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pytest
 from tests.cli.bad_input import BITS, CASES, GOOD, LONG, MARK, MARKS, Case
 from tests.cli.lines import run
-from tests.cli.test_publish_bad_input import command_line, ledger_at
+from tests.cli.publishing import command_line, ledger_at
 
-from dimly.api import publish_table
+from dimly.curator.options import Options
+from dimly.curator.run import publish_table
 from dimly.errors import DimlyError
 from dimly.mechanisms import Plan
 
@@ -68,7 +69,7 @@ def test_errors_and_logs(case: Case, tmp_path: Path, caplog: pytest.LogCaptureFi
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with pytest.raises(DimlyError) as caught:
-            publish_table(source, case.plan, **options)
+            publish_table(source, case.plan, Options(**options))
     for error in chain(caught.value):
         check_quiet(str(error), repr(error), repr(error.args), *getattr(error, "__notes__", []))
     check_quiet("".join(traceback.format_exception(caught.value)))
@@ -115,7 +116,7 @@ def test_tables_of_python(name: str, tmp_path: Path, caplog: pytest.LogCaptureFi
     caplog.set_level(logging.DEBUG)
     source, options = IN_PYTHON[name]
     with pytest.raises(DimlyError) as caught:
-        publish_table(source, BITS, out=tmp_path / "out", **options)
+        publish_table(source, BITS, Options(out=tmp_path / "out", **options))
     for error in chain(caught.value):
         check_quiet(str(error), repr(error), repr(error.args))
     check_quiet("".join(traceback.format_exception(caught.value)), caplog.text)

@@ -10,13 +10,13 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.matrices import publish_matrix
 from tests.statistical.checks import mean_is, variance_is
-from tests.statistical.test_release import BITS, SIZE, N, Trials, check, louder
+from tests.statistical.trials import BITS, SIZE, N, Trials, check, louder
 from tests.streams import Recorded
 
 import dimly
 from dimly.analyst import Combined, Release, combine
-from dimly.curator.publishing import publish_matrix
 from dimly.privacy import Budget
 
 PAIR = (0, 2)

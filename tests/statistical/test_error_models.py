@@ -11,14 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from tests.statistical.checks import Floats, alarm, mean_is, variance_is
 
-from dimly.mechanisms.attributes import Vocabulary
-from dimly.mechanisms.discrete_laplace import DiscreteLaplace
-from dimly.mechanisms.error_models import CountingError, ErrorModel, FlippedBitsError, Noise, SignedSketchError
-from dimly.mechanisms.families import FAMILIES
-from dimly.mechanisms.mechanism import sketch_error
-from dimly.mechanisms.projection import Projection
-from dimly.mechanisms.rounded_gaussian import RoundedGaussian
-from dimly.mechanisms.tables import NoiseTable
+from dimly.mechanisms.error.models import CountingError, ErrorModel, FlippedBitsError, Noise, SignedSketchError
+from dimly.mechanisms.make import sketch_error
+from dimly.mechanisms.noise.gaussian import RoundedGaussian
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
+from dimly.mechanisms.noise.tables import NoiseTable
+from dimly.mechanisms.projection.families import FAMILIES, Projection
+from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 
 N = 40_000

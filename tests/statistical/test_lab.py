@@ -15,11 +15,13 @@ from scipy import stats
 from tests.statistical.checks import ALPHA, Floats, alarm, mean_is
 
 import dimly
-from dimly.lab import simulation
+from dimly.lab import simulate as simulation
 from dimly.lab.population import make_population
-from dimly.lab.simulation import Truth, outcome
+from dimly.lab.simulate import Truth, outcome
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+
+pytestmark = pytest.mark.xdist_group("lab")  # whose publications are made once
 
 N_PUBLICATIONS = 150
 EPSILON = 2.0

@@ -13,16 +13,19 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy import stats
+from tests.matrices import publish_matrix
 from tests.statistical.checks import ALPHA, Floats, studentized
-from tests.statistical.test_release import Estimates, coverage, louder, seed_of, stacked
+from tests.statistical.trials import Estimates, coverage, louder, seed_of, stacked
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.analyst.likelihood import Method
-from dimly.curator.publishing import publish_matrix
+from dimly.analyst.likelihood.search import Method
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import Sketches
+
+# In one process, where several tests ask the same releases the same.
+pytestmark = pytest.mark.xdist_group("tests/statistical/test_likelihood.py")
 
 N = 2_500
 PAGE = (Path(__file__).parents[2] / "docs" / "likelihood.md").read_text(encoding="utf-8")
@@ -49,6 +52,7 @@ def pairs(mechanism: str, epsilon: float, k: int, only_one: tuple[int, int], bot
     return Release(publish_matrix(table, plan, words=Recorded(seed_of(mechanism) % 1_000 + k + both)))
 
 
+@cache
 def ask(release: Release, method: Method) -> Estimates:
     n = len(release)
     return release.distances(np.arange(0, n, 2), np.arange(1, n, 2), method=method)

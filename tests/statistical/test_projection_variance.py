@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.statistical.checks import ALPHA, Floats, alarm, mean_is, variance_is
 
-from dimly.mechanisms.attributes import Vocabulary
-from dimly.mechanisms.families import FAMILIES
-from dimly.mechanisms.projection import Projection
-from dimly.mechanisms.rows import DenseRows, HashedRows
+from dimly.mechanisms.projection.families import FAMILIES, Projection
+from dimly.mechanisms.projection.rows import DenseRows, HashedRows
+from dimly.mechanisms.vocabulary import Vocabulary
 
 N_SEEDS, TRIALS_PER_SEED = 250, 100
 DIFFERENCES = {

@@ -15,13 +15,13 @@ from tests.statistical.checks import ALPHA, alarm, mean_is, variance_is
 from tests.streams import Recorded
 
 from dimly.curator.people import People
-from dimly.curator.perturbing import Perturber
+from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream
 from dimly.curator.sampling import NoiseSampler
 from dimly.mechanisms import Plan, Vocabulary
-from dimly.mechanisms.discrete_laplace import DiscreteLaplace
-from dimly.mechanisms.rounded_gaussian import RoundedGaussian
-from dimly.mechanisms.tables import TOTAL, NoiseTable, symmetric
+from dimly.mechanisms.noise.gaussian import RoundedGaussian
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
+from dimly.mechanisms.noise.tables import TOTAL, NoiseTable, symmetric
 from dimly.privacy import Budget
 
 N = 200_000

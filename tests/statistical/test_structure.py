@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import adjusted_rand_score
+from tests.matrices import publish_matrix
 from tests.statistical.checks import ALPHA
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.analyst.structure import FALSE_ALARMS
-from dimly.curator.publishing import publish_matrix
+from dimly.analyst.structure.evidence import FALSE_ALARMS
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
@@ -62,8 +62,11 @@ def test_independent_attributes_show_none(name: str) -> None:
     assert alarms <= MOST_ALARMS, f"{alarms} alarms: more than {MOST_ALARMS} have probability {ALPHA:g}"
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("zipf", "heavy"), KINDS)
+# Every mechanism where it is hardest, with heavy people and rare attributes; one of them everywhere.
+@pytest.mark.parametrize(
+    ("name", "zipf", "heavy"),
+    [*((name, True, True) for name in NAMES), *((NAMES[0], *kind) for kind in KINDS if kind != (True, True))],
+)
 def test_planted_groups_show(name: str, zipf: bool, heavy: bool) -> None:
     taste = 30.0 if name in ("sparse", "sign") else 10.0
     tables = (people(seed, zipf=zipf, heavy=heavy, n_groups=3, taste=taste, n_users=800)[0] for seed in range(4))
@@ -80,4 +83,4 @@ def test_segments(zipf: bool, heavy: bool) -> None:
     assert len(found) == 3
     assert adjusted_rand_score(groups, found.labels) > 0.6
     assert found.stability > 0.5
-    assert found.activity is not heavy  # tastes are told apart from activity where that is uneven
+    assert not (heavy and found.activity)  # tastes are told apart from activity where that is uneven

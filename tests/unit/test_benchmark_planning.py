@@ -1,13 +1,16 @@
 """The simulations behind the planner on a few people, and what is made of their figures."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from benchmarks import planning, planning_errors, planning_report
+from benchmarks import planning, planning_errors, planning_report, planning_verdicts
 from benchmarks.planning import COUNTING, RESPONSE, Cell, Truth, World
+
+from dimly.planner.question import PURPOSES
 
 SMALL = World("groups", 60, 200, 12, 4.0)
 
@@ -85,3 +88,24 @@ def test_random_pairs_differ_in_what_they_should() -> None:
     assert np.array_equal(np.abs(table[::2] - table[1::2]).sum(axis=1), [6, 6, 6, 6])
     assert np.array_equal((table[::2] * table[1::2]).sum(axis=1), [3, 3, 3, 3])
     assert table.max() == 1
+
+
+def test_verdicts_stand_beside_what_was_measured(tmp_path: Path) -> None:
+    truth = Truth(SMALL.people, ())
+    trials = list(planning_verdicts.trials(SMALL, truth, runs=1))
+    assert {(one.purpose, one.mechanism) for one in trials} == {(p, m) for p in PURPOSES for m in (COUNTING, RESPONSE)}
+    planning_verdicts.store(tmp_path / "verdicts.json", trials)
+    planning_verdicts.store(tmp_path / "verdicts.json", trials[:1])  # in the place of the older ones
+    stored = planning_verdicts.load(tmp_path / "verdicts.json")
+    assert len(stored) == len(trials) - 1
+    for one in stored:
+        assert set(planning_verdicts.judged(one)) <= {"good", "coarse", "not feasible"}
+    best = replace(trials[-1], runs=(1.0,))
+    assert planning_verdicts.judged(best)[1] == "good"
+    assert "| segments | made up |" in planning_report.verdicts(trials)
+
+
+def test_the_share_in_the_right_order() -> None:
+    true = np.array([10, 10, 50, 50])
+    assert planning_verdicts.ordered(true, np.array([1.0, 2.0, 3.0, 4.0]), 10, 50) == 1.0
+    assert planning_verdicts.ordered(true, np.array([1.0, 4.0, 3.0, 2.0]), 10, 50) == 0.5

@@ -1,12 +1,18 @@
 """An estimate is never a bare number where noise is involved."""
 
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.mechanisms.intervals import normal_quantile
+from dimly.errors import ParameterError
+from dimly.mechanisms.error.bounds import normal_quantile
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_kinds import DirectionsPlan
+from dimly.mechanisms.vocabulary import attribute_text
 
 Number = TypeVar("Number", float, NDArray[np.float64])
 
@@ -57,18 +63,79 @@ def choose(condition: NDArray[np.bool_], chosen: Arrays, otherwise: Arrays) -> A
     return Estimate(*(np.where(condition, getattr(chosen, part), getattr(otherwise, part)) for part in parts))
 
 
-def within_one(value: Floats, stderr: Floats, confidence: float) -> Arrays:
-    """Return an interval of something in [0, 1], around the nearest possible value; all of it where nothing is known.
+def symmetric(value: Floats, variance: Floats, confidence: float) -> Arrays:
+    """Return the interval of something that may be any number, as wide on both sides."""
+    stderr = np.broadcast_to(np.sqrt(variance), np.shape(value))
+    half = normal_quantile(confidence) * stderr
+    return Estimate(value, stderr, value - half, value + half)
+
+
+def within_one(value: Floats, stderr: Floats, confidence: float, *, least: float = 0.0) -> Arrays:
+    """Return an interval of something from ``least`` to 1, around the nearest possible value; all of it if unknown.
 
     So it never shrinks to a point: an outlier is no better evidence than 0 or 1 itself.
     """
     unknown = np.isnan(value)
-    middle = np.clip(np.where(unknown, 0.5, value), 0.0, 1.0)
+    middle = np.clip(np.where(unknown, (least + 1) / 2, value), least, 1.0)
     stderr = np.where(unknown, np.inf, stderr)
     half = normal_quantile(confidence) * stderr
-    return Estimate(value, stderr, np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0))
+    return Estimate(value, stderr, np.maximum(middle - half, least), np.minimum(middle + half, 1.0))
 
 
-def unknown(shape: tuple[int, ...], largest: float) -> Arrays:
-    """Return estimates of which nothing is known but that they lie from 0 to ``largest``."""
-    return Estimate(np.full(shape, np.nan), np.full(shape, np.inf), np.zeros(shape), np.full(shape, largest))
+def unknown(shape: tuple[int, ...], largest: float, *, least: float = 0.0) -> Arrays:
+    """Return estimates of which nothing is known but that they lie from ``least`` to ``largest``."""
+    return Estimate(np.full(shape, np.nan), np.full(shape, np.inf), np.full(shape, least), np.full(shape, largest))
+
+
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vector:
+    """The analyst's own vector, sketched like a person's but without noise. Made by :meth:`Release.project`."""
+
+    row: NDArray[Any]
+    steps: Mapping[str, int]
+    """Its attributes, in the plan's steps of resolution."""
+    plan: Plan
+
+    @property
+    def squared_norm(self) -> float:
+        """Exactly."""
+        return self.inner_product(self)
+
+    @property
+    def total(self) -> float:
+        """Sum of its values: the largest inner product that it can have with anybody; along directions, no limit."""
+        if isinstance(self.plan, DirectionsPlan):
+            return math.inf
+        return sum(self.steps.values()) / self.plan.resolution
+
+    def inner_product(self, other: "Vector") -> float:
+        """Return the inner product of two vectors of one's own, exactly; along the directions, where there are some."""
+        if isinstance(self.plan, DirectionsPlan):
+            return float(self.row @ other.row) * self.plan.scale**2
+        product = sum(count * other.steps.get(name, 0) for name, count in self.steps.items())
+        return product / self.plan.resolution**2
+
+
+def own_steps(attributes: Iterable[object] | Mapping[Any, float], *, resolution: int) -> dict[str, int]:
+    """Return attributes as the curator would write them: text, integer steps, the largest of repeats.
+
+    Raises
+    ------
+    ParameterError
+        If these are not attributes, or values are out of range.
+    """
+    if isinstance(attributes, str | bytes) or not isinstance(attributes, Iterable):
+        got = type(attributes).__name__
+        raise ParameterError(f"attributes must be a set of attributes or a mapping to values, got {got}.")
+    items = attributes.items() if isinstance(attributes, Mapping) else ((name, 1) for name in attributes)
+    steps: dict[str, int] = {}
+    for name, value in items:
+        if not isinstance(value, _NUMBERS) or not 0 <= value <= 1 or (resolution == 1 and value not in (0, 1)):
+            allowed = "0 or 1" if resolution == 1 else "in [0, 1]"
+            raise ParameterError(f"values of attributes must be {allowed} for this plan, got {value!r}.")
+        text = attribute_text(name)
+        steps[text] = max(steps.get(text, 0), round(float(value) * resolution))
+    return {text: count for text, count in steps.items() if count}

@@ -7,46 +7,61 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dimly.analyst.confidence import distance_skewness
-from dimly.analyst.denoising import Denoised, denoised
-from dimly.analyst.estimate import Arrays, Estimate, choose, exactly, scalar, unknown, within_one
-from dimly.analyst.export_points import promise
-from dimly.analyst.exports import Exports
-from dimly.analyst.inverting import inverted, quadratic
-from dimly.analyst.likelihood import Method, check_method, most_likely
-from dimly.analyst.neighbor_graph import Engine, graph_of
-from dimly.analyst.neighbors import Neighbors, Progress, nearest_to
-from dimly.analyst.ratios import cosine_of, jaccard_of
-from dimly.analyst.readers import Pairs, Reader, reader_of
-from dimly.analyst.segments import Activity, Count, Segments, segments_of
-from dimly.analyst.selection import (
+from dimly.analyst.estimate import (
+    Arrays,
+    Estimate,
+    Vector,
+    choose,
+    exactly,
+    own_steps,
+    scalar,
+    symmetric,
+    unknown,
+    within_one,
+)
+from dimly.analyst.export.exports import Alias, Exports
+from dimly.analyst.export.points import Exported, promise
+from dimly.analyst.intervals import distance_skewness, inverted, quadratic
+from dimly.analyst.likelihood.search import Method, check_method, most_likely
+from dimly.analyst.neighbors.graph import Engine, graph_of
+from dimly.analyst.neighbors.query import Neighbors, Progress, nearest_to
+from dimly.analyst.neighbors.spaces import Metric
+from dimly.analyst.pairs import (
     Chosen,
     Compared,
+    Pairs,
     Published,
+    Reader,
     Who,
     Whom,
     at_limit,
     check_lengths,
     chosen,
     compared,
+    cosine_of,
     is_one,
+    jaccard_of,
     like_input,
     positions_of,
+    reader_of,
     saturated,
 )
-from dimly.analyst.spaces import Metric
-from dimly.analyst.structure import Structure, structure_of
-from dimly.analyst.vector import Vector, own_steps
+from dimly.analyst.structure.denoise import Denoised, Denoiser, denoised
+from dimly.analyst.structure.evidence import Structure, structure_of
+from dimly.analyst.structure.points import Points
+from dimly.analyst.structure.segments import Activity, Count, Segments, segments_of
 from dimly.errors import ParameterError
-from dimly.mechanisms.attributes import Vocabulary
-from dimly.mechanisms.error_models import Floats
+from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_kinds import DirectionsPlan
+from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.sketches import published_layout
 
 _MOST_IN_A_MATRIX = 3_000
 
 
-class Release(Exports):
+class Release:
     """What an analyst can tell from published numbers. Users are always named by their ids.
 
     Wherever a user is taken, so is a :class:`Vector` of the analyst's own, and a list of users (then the answer holds
@@ -85,7 +100,7 @@ class Release(Exports):
 
     @property
     def users(self) -> NDArray[Any]:
-        """Ids of the people in the release, rising."""
+        """Ids of the people in the release, in ascending order."""
         return self._sketches.users
 
     @property
@@ -102,6 +117,14 @@ class Release(Exports):
     def guarantee(self) -> str:
         """What is promised, and what is not, in words."""
         return promise(self._sketches)
+
+    @property
+    def directions(self) -> Directions | None:
+        """The public directions that people are published along; None for other mechanisms.
+
+        ``release.directions.describe()`` names the attributes that count most at both ends of each.
+        """
+        return self._sketches.directions
 
     def __len__(self) -> int:
         return len(self._sketches)
@@ -120,7 +143,8 @@ class Release(Exports):
     def distance(self, a: Who, b: Who, *, confidence: float = 0.95, method: Method = "unbiased") -> Estimate[float]:
         """Return the squared distance of two people.
 
-        For bits it is the number of attributes in which they differ. See :meth:`distances` for ``method``.
+        For bits it is the number of attributes in which they differ. Of a release along directions it is the squared
+        distance *along the directions*, and not the full one. See :meth:`distances` for ``method``.
         """
         if not is_one(a, b):
             raise ParameterError("distance is of one user to one other. Use distances for several.")
@@ -162,19 +186,26 @@ class Release(Exports):
         return self._distance_estimate(Compared(whole, whole, pairs, same, lost[:, None] | lost), confidence)
 
     def inner_product(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
-        """Return the inner product of two people; for bits the number of attributes that they share."""
+        """Return the inner product of two people; for bits the number of attributes that they share.
+
+        Along directions it may be negative.
+        """
         x, y, pairs, same, lost = self._compare(a, b)
         if not x.noisy:
             return like_input(exactly(pairs.inner_product), a, b)
         norms = pairs.possible_norms
         variance = quadratic(lambda c: self.plan.error.inner_product(norms, c, one_sided=not y.noisy))
-        found = inverted(pairs.inner_product, variance, confidence, largest=min(self._largest, y.total))
+        if self._directed:
+            found = symmetric(pairs.inner_product, variance(pairs.inner_product), confidence)
+        else:
+            found = inverted(pairs.inner_product, variance, confidence, largest=min(self._largest, y.total))
         if same.any():  # with oneself it is the squared norm
             found = choose(same, self._norm_estimate(pairs.squared_norm_x, confidence), found)
-        return like_input(choose(lost, unknown(lost.shape, self._largest), found), a, b)
+        least = -np.inf if self._directed else 0.0
+        return like_input(choose(lost, unknown(lost.shape, self._largest, least=least), found), a, b)
 
     def norm(self, a: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
-        """Return the squared norm of one person; for bits the number of attributes."""
+        """Return the squared norm of one person; for bits the number of attributes. Along directions, of the sums."""
         self._need_reader("norms")
         x, _, pairs, _, lost = self._compare(a, self.project({}))
         value = pairs.squared_norm_x
@@ -186,11 +217,13 @@ class Release(Exports):
     def cosine(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the cosine of two people, ⟨x, y⟩/(‖x‖‖y‖): a plug-in, biased where norms are uncertain.
 
-        NaN, with every cosine possible, where a squared norm is estimated at zero or below.
+        NaN, with every cosine possible, where a squared norm is estimated at zero or below. Along directions, which
+        have signs, it is from −1 to 1, else from 0.
         """
         x, y, pairs, same, lost = self._compare(a, b)
-        found = cosine_of(pairs, self._joint(pairs, y) if x.noisy else None, confidence)
-        found = choose(lost, unknown(lost.shape, 1.0), found)
+        least = -1.0 if self._directed else 0.0
+        found = cosine_of(pairs, self._joint(pairs, y) if x.noisy else None, confidence, least=least)
+        found = choose(lost, unknown(lost.shape, 1.0, least=least), found)
         return like_input(choose(same, exactly(np.ones_like(found.value)), found), a, b)
 
     def jaccard(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
@@ -211,8 +244,10 @@ class Release(Exports):
         return like_input(self.distances(a, b, confidence=confidence), a, b)
 
     def attribute(self, user: Whom, attribute: object, *, confidence: float = 0.95) -> Estimate[Any]:
-        """Return one attribute of one person. The promise is that this estimate is poor: see its interval."""
+        """Return one attribute of one person. How much this can tell is what the promise bounds: see its interval."""
         self._need_reader("attributes")
+        if self._directed:
+            raise ParameterError("directions do not tell single attributes. Ask for distances, segments or neighbors.")
         x, _, pairs, _, lost = self._compare(user, self.project({attribute}))
         value = pairs.inner_product
         if not x.noisy:
@@ -220,6 +255,11 @@ class Release(Exports):
         variance = self.plan.error.attribute(pairs.possible_norms[0], np.clip(value, 0.0, 1.0))
         found = within_one(value, np.sqrt(variance), confidence)
         return like_input(choose(lost, unknown(lost.shape, 1.0), found), user)
+
+    @cached_property
+    def denoiser(self) -> Denoiser:
+        """The map that shrinks noise; fitted to the whole release when it is first asked for."""
+        return Denoiser.of(self._sketches)
 
     @cached_property
     def structure(self) -> Structure:
@@ -232,7 +272,7 @@ class Release(Exports):
 
     def segments(
         self,
-        count: Count = 8,
+        count: Count = "auto",
         *,
         denoise: bool = True,
         activity: Activity = "auto",
@@ -242,14 +282,15 @@ class Release(Exports):
 
         Parameters
         ----------
-        count : int or "auto", default=8
+        count : int or "auto", default="auto"
             "auto" looks for up to 12 groups, and finds 1 where there are none. There may be fewer than asked for, if
             people do not differ in as many ways.
         denoise : bool, default=True
             Group denoised points; else the points as they are published, which is mostly worse.
         activity : bool or "auto"
-            Whether how active people are may set them apart, or only their taste. "auto": unless it would do more
-            than a tenth of that.
+            Whether how active people are may set them apart, or only their taste. "auto": whichever gives the more
+            telling groups, of several ways to look at people; see docs/denoising.md. Along directions: points as they
+            are published, in the directions that rise above the noise.
         progress : callable, optional
             Told of (people read, people to read in all passes).
         """
@@ -308,8 +349,8 @@ class Release(Exports):
         n, metric, denoise
             As of :meth:`neighbors`.
         engine : {"auto", "tiles", "faiss"}
-            Who compares: our own tiles, or the flat index of FAISS (``dimly[search]``). They give the same answer;
-            "auto" takes tiles, which need a sixth of the time (100,000 people, k = 256: 16 s against 98 s).
+            All three are our own tiles. FAISS's flat index finds the same people and was measured to take six times as
+            long (100,000 people, k = 256: 98 s against 16 s); "faiss" is still taken, and needs no FAISS.
         progress : callable, optional
             Told of (people done, people in all).
 
@@ -317,10 +358,28 @@ class Release(Exports):
         ------
         ParameterError
             If n, the metric or the engine cannot be.
-        MissingExtraError
-            If FAISS is asked for and not there.
         """
         return graph_of(self, n, metric=metric, denoise=denoise, engine=engine, progress=progress)
+
+    @property
+    def export(self) -> Exports:
+        """Everybody as points for other tools: NumPy, pandas, Arrow, Parquet, FAISS, PostgreSQL."""
+        return Exports(self)
+
+    to_numpy = Alias(Exports.numpy)
+    to_pandas = Alias(Exports.pandas)
+    to_arrow = Alias(Exports.arrow)
+    to_parquet = Alias(Exports.parquet)
+    to_npz = Alias(Exports.npz)
+    to_faiss = Alias(Exports.faiss)
+    to_pgvector = Alias(Exports.pgvector)
+
+    def point(self, who: Who, *, denoise: bool = False) -> Points:
+        """Return the point of a user, NaN if nothing is known of them, or of a vector of one's own: to search by."""
+        return self._exported(denoise).point(who)
+
+    def _exported(self, denoise: bool) -> Exported:
+        return Exported.of(self._sketches, self.denoiser if denoise else None)
 
     def project(self, attributes: Iterable[object] | Mapping[Any, float]) -> Vector:
         """Return the analyst's own vector: a set of attributes, or a mapping from attributes to values in [0, 1].
@@ -333,34 +392,36 @@ class Release(Exports):
         self._need_reader("vectors of one's own")
         steps = own_steps(attributes, resolution=self.plan.resolution)
         names = list(steps)
-        plan = self.plan
+        plan = self.plan.along(self.directions) if names and self._directed else self.plan
         counts = np.fromiter(steps.values(), np.int64, len(names))
         if plan.vocabulary is not None and names and (self.vocabulary.codes(names) < 0).any():
             raise ParameterError("attributes must be of the plan's vocabulary. Leave out those that are not.")
-        if plan.projection is None:
+        if plan.by_position:
             bits = np.zeros(8 * published_layout(plan, 1)[1][1], np.uint8)
             if names:
                 bits[self.vocabulary.codes(names)] = 1
             row: NDArray[Any] = np.packbits(bits, bitorder="little")
         else:
-            row = plan.rows(names).project(np.array([0, len(names)]), np.arange(len(names)), counts)[0]
+            row = plan.exact(names, counts)
         return Vector(row, steps, plan)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The plan's closed vocabulary."""
         if self.plan.vocabulary is None:
-            raise ParameterError("vocabulary must be closed to be listed: this plan takes any attribute.")
-        return self.plan.vocabulary.resolve(self._attributes)
+            return self.plan.vocabulary_of(self._attributes)  # which refuses
+        return self.plan.vocabulary.matching(self._attributes)
+
+    @property
+    def _directed(self) -> bool:
+        return isinstance(self.plan, DirectionsPlan)
 
     @property
     def _largest(self) -> float:
         return np.inf if self.plan.n_attributes is None else float(self.plan.n_attributes)
 
     def _compare(self, a: Whom, b: Whom) -> Compared:
-        self._need_reader("inner products")
-        assert self._reader is not None  # noqa: S101
-        return compared(self._reader, self._side(a), self._side(b))
+        return compared(self._need_reader("inner products"), self._side(a), self._side(b))
 
     def _side(self, who: Whom) -> Chosen:
         return chosen(self._sketches, who)
@@ -396,7 +457,8 @@ class Release(Exports):
 
     def _joint(self, pairs: Pairs, y: Chosen) -> Floats:
         norms = pairs.possible_norms
-        inner = np.clip(pairs.inner_product, 0.0, np.sqrt(norms[0] * norms[1]))
+        most = np.sqrt(norms[0] * norms[1])
+        inner = np.clip(pairs.inner_product, -most if self._directed else 0.0, most)
         return self.plan.error.joint(norms, inner, one_sided=not y.noisy)
 
     def _published_distances(self, a: Whom, b: Whom, confidence: float) -> Arrays:
@@ -410,7 +472,7 @@ class Release(Exports):
         return self._condensed(rows, columns, confidence)
 
     def _condensed(self, rows: NDArray[np.int64], columns: NDArray[np.int64], confidence: float) -> Arrays:
-        """Look pairs of positions up in the upper triangle; nobody is at any distance from himself."""
+        """Look pairs of positions up in the upper triangle; the distance of a person to themselves is 0."""
         same = rows == columns
         steps = self._sketches.pairs(rows.reshape(-1), columns.reshape(-1)).reshape(rows.shape)
         found = inverted(steps * self.plan.scale, self.plan.error.distance(), confidence, largest=self._largest)
@@ -420,11 +482,14 @@ class Release(Exports):
     def _positions(self, users: Any) -> NDArray[np.int64]:
         return positions_of(self._sketches, users)
 
-    def _need_reader(self, what: str) -> None:
+    def _need_reader(self, what: str) -> Reader:
         if self._reader is None:
             raise ParameterError(f"noisy distances do not tell {what}. Publish sketches instead.")
+        return self._reader
 
     def _need_bits(self, what: str) -> None:
+        if self._directed:
+            raise ParameterError(f"{what} is about single attributes, which directions do not tell. Use distance.")
         if self.plan.resolution != 1:
             raise ParameterError(
                 f"{what} is about bits: this release holds values in steps of 1/{self.plan.resolution}."

@@ -1,5 +1,16 @@
 """The command line: one file a command, no mathematics. Heavy rooms are imported by the commands that need them."""
 
-from dimly.cli.app import app, main
+import os
+import signal
+import threading
 
-__all__ = ["app", "main"]
+
+def main() -> None:
+    """Run ``dimly`` with the process's own arguments."""
+    # Until the commands are imported there is nothing to clean up and nobody who would catch a KeyboardInterrupt.
+    waits = threading.current_thread() is threading.main_thread()
+    if waits and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
+    from dimly.cli.app import app
+
+    app()

@@ -9,22 +9,27 @@ from typer.core import TyperGroup
 
 import dimly
 from dimly.cli import faults
-from dimly.cli.compare import compare
-from dimly.cli.demo import demo
-from dimly.cli.distance import distance
-from dimly.cli.export import export
-from dimly.cli.figure import figure
-from dimly.cli.inspect import inspect
-from dimly.cli.ledger import ledger
-from dimly.cli.neighbors import neighbors
+from dimly.cli.commands.attack import attack
+from dimly.cli.commands.audit import audit
+from dimly.cli.commands.compare import compare
+from dimly.cli.commands.demo import demo
+from dimly.cli.commands.directions import directions
+from dimly.cli.commands.distance import distance
+from dimly.cli.commands.export import export
+from dimly.cli.commands.figure import figure
+from dimly.cli.commands.inspect import inspect
+from dimly.cli.commands.ledger import ledger
+from dimly.cli.commands.neighbors import neighbors
+from dimly.cli.commands.plan import plan
+from dimly.cli.commands.publish import publish
+from dimly.cli.commands.report import report
+from dimly.cli.commands.segments import segments
+from dimly.cli.commands.simulate import simulate
+from dimly.cli.commands.survey import survey
+from dimly.cli.commands.verify import verify
 from dimly.cli.options import asks_for_debug
-from dimly.cli.output import show_own_warnings
-from dimly.cli.plan import plan
-from dimly.cli.publish import publish
-from dimly.cli.report import report
-from dimly.cli.segments import segments
-from dimly.cli.simulate import simulate
-from dimly.cli.verify import verify
+from dimly.cli.terminal import show_own_warnings
+from dimly.errors import ParameterError
 
 
 class FrontDoor(TyperGroup):
@@ -37,6 +42,9 @@ class FrontDoor(TyperGroup):
 
         def command() -> None:
             nonlocal meta
+            for argument in arguments:  # Python keeps bytes that are no UTF-8 as halves of characters
+                if any("\ud800" <= letter <= "\udfff" for letter in argument):
+                    raise ParameterError(f"arguments must be text in UTF-8, got {argument!r}. Rename what it names.")
             with show_own_warnings(), self.make_context("dimly", arguments) as context:
                 meta = context.meta
                 self.invoke(context)
@@ -82,6 +90,8 @@ def _front_door(
 
 
 app.command(rich_help_panel="Curator")(plan)
+app.command(rich_help_panel="Curator")(survey)
+app.add_typer(directions, name="directions", rich_help_panel="Curator")
 app.command(rich_help_panel="Curator")(publish)
 app.add_typer(ledger, name="ledger", rich_help_panel="Curator")
 app.command(rich_help_panel="Analyst")(distance)
@@ -90,13 +100,10 @@ app.command(rich_help_panel="Analyst")(segments)
 app.command(rich_help_panel="Analyst")(export)
 app.command(rich_help_panel="Anyone")(inspect)
 app.command(rich_help_panel="Anyone")(verify)
+app.command(rich_help_panel="Anyone")(audit)
 app.command(rich_help_panel="Lab")(demo)
 app.command(rich_help_panel="Lab")(simulate)
 app.command(rich_help_panel="Lab")(compare)
 app.command(rich_help_panel="Lab")(figure)
+app.command(rich_help_panel="Lab")(attack)
 app.command(rich_help_panel="Lab")(report)
-
-
-def main() -> None:
-    """Run ``dimly`` with the process's own arguments."""
-    app()

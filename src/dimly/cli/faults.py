@@ -1,7 +1,4 @@
-"""Whatever goes wrong becomes one line on stderr and an exit code. No line ever quotes data.
-
-2: a bad call. 1: a failed job. 128 + n: ended by signal n.
-"""
+"""Whatever goes wrong becomes one line on stderr and an exit code. No line ever quotes data."""
 
 import contextlib
 import io
@@ -9,15 +6,81 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
+from typing import Self
 
 import typer
 
-from dimly.cli.signals import Signals
-from dimly.errors import DimlyError, ParameterError
+from dimly.errors import DimlyError, Note, ParameterError, printable
+
+_PATIENCE = 5.0
+"""Seconds in which a repeated signal is ignored: an impatient second Ctrl-C must not stop the cleaning up.
+
+Later ones count again, in case that the first was lost in a place where Python cannot raise."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the process to end."""
+
+
+class Signals:
+    """While entered, SIGINT, SIGTERM and SIGHUP raise :class:`Interrupted` in the main thread.
+
+    A signal that the parent process told us to ignore (``nohup``) stays ignored. Outside of the main thread, where
+    Python allows no handlers, nothing is changed.
+
+    Parameters
+    ----------
+    last : bool, default=False
+        Whether the process does nothing more afterwards: then they are ignored from there on, because the job is done
+        and its exit code is known.
+    """
+
+    def __init__(self, *, last: bool = False) -> None:
+        self._last = last
+        self._job_is_done = False
+        self.received: signal.Signals | None = None
+        self._raised_at = -_PATIENCE
+        self._before: dict[signal.Signals, signal._HANDLER] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
+                number = getattr(signal, name, None)
+                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._end)
+        _entered.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _entered.remove(self)
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if self._last else handler)
+
+    def _end(self, number: int, _: FrameType | None) -> None:
+        if self._job_is_done:
+            return
+        self.received = signal.Signals(number)
+        now = time.monotonic()
+        if now - self._raised_at >= _PATIENCE:
+            self._raised_at = now
+            raise Interrupted
+
+    @staticmethod
+    def let_pass() -> None:
+        """Ignore signals from here on: the job is done, and only the account of it is left to print.
+
+        Whoever reads "stopped by SIGINT" after the account of a release would think that it was not published.
+        """
+        for signals in _entered:
+            signals._job_is_done = True
+
+
+_entered: list[Signals] = []
 
 BAD_CALL = 2
 FAILED = 1
@@ -56,7 +119,8 @@ def run(command: Callable[[], object], *, debug: Callable[[], bool], last: bool 
                 _print_trace(error)
             # A library that was interrupted may raise an error of its own instead.
             stopped = signals.received or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
-            return _say(f"stopped by {stopped.name}", 128 + stopped) if stopped else _say(*line_of(error))
+            line, code = (f"stopped by {stopped.name}", 128 + stopped) if stopped else line_of(error)
+            return _say(_with_notes(line, error), code)
     return 0
 
 
@@ -81,6 +145,8 @@ def line_of(error: BaseException) -> tuple[str, int]:
         text, code = _usage_text(error), error.exit_code
     elif isinstance(error, MemoryError):
         text = "memory ran out. Ask for less (of publish, by a smaller --memory), or use a larger machine."
+    elif isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        text = "the system starts no more threads. Ask for fewer (of publish, by --threads), or end other programs."
     elif isinstance(error, OSError) and error.errno:
         # The system's own words and a file name; a text that a library made up might quote data.
         text = os.strerror(error.errno) + (f": {_text_of(error.filename)}" if error.filename else "")
@@ -91,12 +157,19 @@ def line_of(error: BaseException) -> tuple[str, int]:
 
 def _tell_of_thread(thrown: threading.ExceptHookArgs) -> None:
     if thrown.exc_value is not None:
-        _say(*line_of(thrown.exc_value))
+        line, code = line_of(thrown.exc_value)
+        _say(_with_notes(line, thrown.exc_value), code)
+
+
+def _with_notes(line: str, error: BaseException) -> str:
+    """Return the line with our own notes on the error; those of others might quote data."""
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, Note)]
+    return " ".join([line if line.endswith(".") or not notes else f"{line}.", *notes])
 
 
 def _say(line: str, code: int) -> int:
     with contextlib.suppress(OSError):  # stderr may be a closed pipe too
-        print(" ".join(line.split()), file=sys.stderr)
+        print(printable(" ".join(line.split())), file=sys.stderr)
     return code
 
 

@@ -1,13 +1,21 @@
-"""Options that several commands share, and values as people write them."""
+"""What several commands share: options, opening a release, plans and estimates as text and as JSON."""
 
 import csv
+import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from dimly.cli.terminal import size_text, warn
 from dimly.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dimly.analyst import Estimate, Release
+    from dimly.mechanisms import Plan
+
 
 _DEBUG = "dimly.cli.debug"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
@@ -36,7 +44,7 @@ Debug = Annotated[
 
 
 def size_in_bytes(text: str) -> int:
-    """Return a size that people write as 2GB, 512MB or 1.5GiB, in bytes.
+    """Return a size that people write as 2GB, 800MB or 1.5GiB, in bytes.
 
     Examples
     --------
@@ -46,7 +54,7 @@ def size_in_bytes(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?", text.strip().upper())
     size = 0 if match is None or match[2] not in _UNITS else int(float(match[1]) * _UNITS[match[2]])
     if size < 1:
-        raise typer.BadParameter(f"must be a size such as 2GB, 512MB or 1.5GiB, got {text!r}")
+        raise typer.BadParameter(f"must be a size such as 2GB, 800MB or 1.5GiB, got {text!r}")
     return size
 
 
@@ -67,6 +75,145 @@ def names_between_commas(text: str) -> list[str]:
     return names
 
 
+def _character(text: str) -> str:
+    r"""Return a delimiter; a tab is hard to type, so that \t and tab mean it."""
+    return "\t" if text in ("\\t", "tab") else text
+
+
+# How a table of people is read, for every command that reads one. Panels of the help come first.
+SHAPE = "What the table looks like"
+PUBLIC = "Public lists"
+LEDGER = "Ledger"
+READING = "Reading"
+ENGINE = "Engine"
+OUTPUT = "Output"
+
+UserColumn = Annotated[str, typer.Option(metavar="COLUMN", help="The column of people's ids.", show_default=False)]
+AttributeColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="One attribute a row: the column that names it.", rich_help_panel=SHAPE),
+]
+ValueColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="With --attribute: its value from 0 to 1; else 1.", rich_help_panel=SHAPE),
+]
+ListColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="A list of attributes a row: that column.", rich_help_panel=SHAPE)
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="C1,C2,...",
+        help="One attribute a column: these columns. Text becomes column=value, if the plan's unit is column.",
+        rich_help_panel=SHAPE,
+        parser=names_between_commas,
+    ),
+]
+AllColumns = Annotated[
+    bool, typer.Option("--all-columns", help="One attribute a column: all but the user's.", rich_help_panel=SHAPE)
+]
+Table = Annotated[
+    str | None, typer.Option(metavar="TABLE", help="The table of a database file.", rich_help_panel=READING)
+]
+Query = Annotated[str | None, typer.Option(metavar="SQL", help="A query of a database file.", rich_help_panel=READING)]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHAR",
+        help="CSV: what separates fields; by default what separates the names in the first line.",
+        rich_help_panel=READING,
+        parser=_character,
+    ),
+]
+Quote = Annotated[
+    str | None, typer.Option(metavar="CHAR", help='CSV: what quotes a field; " by default.', rich_help_panel=READING)
+]
+Escape = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHAR",
+        help="CSV: what escapes a quote within a field, such as a backslash; by default the quote, doubled.",
+        rich_help_panel=READING,
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="CSV: the encoding; UTF-8 by default, or what a byte-order mark says.",
+        rich_help_panel=READING,
+    ),
+]
+Nulls = Annotated[
+    Literal["refuse", "drop"],
+    typer.Option(help="Rows without a user, an attribute or a value.", rich_help_panel=READING),
+]
+Values = Annotated[Literal["refuse", "clamp"], typer.Option(help="Values below 0 or above 1.", rich_help_panel=READING)]
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Most memory to use, such as 800MiB or 1.5GiB; the rest is sorted on disk. 2GiB by default.",
+        rich_help_panel=ENGINE,
+        parser=size_in_bytes,
+    ),
+]
+Threads = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Threads; all cores by default.", rich_help_panel=ENGINE)
+]
+Temp = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Where private data is spilled, not encrypted, while it is sorted; the system's by default.",
+        rich_help_panel=ENGINE,
+    ),
+]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Charge this ledger, made by dimly ledger init.", rich_help_panel=LEDGER),
+]
+Dataset = Annotated[str | None, typer.Option(metavar="NAME", help="The dataset in the ledger.", rich_help_panel=LEDGER)]
+Recipient = Annotated[
+    str | None,
+    typer.Option(metavar="WHO", help="Noted in the ledger; all recipients count together.", rich_help_panel=LEDGER),
+]
+Roster = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The public list of people: each gets a row, nobody else does. Without it: those in the data.",
+        rich_help_panel=PUBLIC,
+    ),
+]
+Vocabulary = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The public list of attributes that the plan was made with; others are left out.",
+        rich_help_panel=PUBLIC,
+    ),
+]
+
+
+def chosen_columns(columns: Any, *, all_columns: bool) -> list[str] | Literal["all"] | None:
+    """Return the columns that --columns or --all-columns choose; each --columns was parsed into a list already.
+
+    Raises
+    ------
+    ParameterError
+        If both are given.
+    """
+    if columns and all_columns:
+        raise ParameterError("columns must be given by --columns or by --all-columns, got both. Use one.")
+    return "all" if all_columns else [name for names in columns for name in names] if columns else None
+
+
+def one_or_all(data: list[str]) -> str | list[str]:
+    """Return the source that a command was given: one file, glob or folder is told from a list of them."""
+    return data[0] if len(data) == 1 else data
+
+
 def numbers_between(name: str, text: str, separator: str) -> tuple[float, ...]:
     """Return numbers that are written with a sign between them.
 
@@ -79,3 +226,145 @@ def numbers_between(name: str, text: str, separator: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(separator))
     except ValueError:
         raise ParameterError(f"{name} must be numbers with {separator!r} between them, got {text!r}.") from None
+
+
+_DISTANCES = (100, 400, 1600)
+"""Squared distances that people with dozens to hundreds of attributes have."""
+
+
+def plan_facts(plan: "Plan") -> dict[str, Any]:
+    """Return what a plan means, ready for JSON."""
+    return {
+        "mechanism": plan.mechanism,
+        "k": plan.k,
+        "epsilon": plan.cost.epsilon,
+        "delta": plan.cost.delta,
+        "unit": plan.unit,
+        "bytes_per_user": plan.bytes_per_user,
+        "stderr_at": _standard_errors(plan),
+    } | measure_facts(plan)
+
+
+def plan_fields(plan: "Plan") -> dict[str, str]:
+    """Return the same for people: what, and how large."""
+    facts = plan_facts(plan)
+    fields = {"mechanism": facts["mechanism"] + (f", k = {facts['k']:,}" if facts["k"] else "")}
+    if plan.resolution > 1:
+        fields["values"] = f"in [0, 1], in steps of 1/{plan.resolution}"
+    if plan.directions is None:
+        fields["attributes"] = "any" if plan.n_attributes is None else f"a closed list of {plan.n_attributes:,}"
+    else:
+        fields["directions"] = f"{plan.directions.kind}, sha256 {plan.directions.sha256}"
+        size = f"{plan.directions.size:,}"
+        fields["attributes"] = f"any, in {size} buckets" if plan.directions.buckets else f"{size} that have a row"
+    fields["size"] = f"{size_text(facts['bytes_per_user'])} a person"
+    fields["standard error"] = errors_text(facts["stderr_at"], plan.measured)
+    return {name: text for name, text in fields.items() if text}
+
+
+def errors_text(errors: Mapping[str, float], measure: str = "squared distance") -> str:
+    """Return how far off estimated squared distances will be, in words."""
+    words = measure.removeprefix("squared distance")
+    return "; ".join(f"{error:,.3g} at squared distance {distance}" for distance, error in errors.items()) + words
+
+
+def promise(plan: "Plan") -> list[str]:
+    """Return what a release by ``plan`` will promise, one sentence each, as far as it does not depend on its size."""
+    from dimly.release.manifest import guarantee
+
+    lines = guarantee(plan, 1).splitlines()
+    if plan.cost.delta:
+        lines[1] = (
+            f"Beyond that factor the probability of any set of outcomes may change by delta = {plan.cost.delta:g}, "
+            "which must be well below 1/n for n people."
+        )
+    return lines
+
+
+def _standard_errors(plan: "Plan") -> dict[str, float]:
+    """Return standard errors of squared distances that can occur; of people who share nothing, where that matters."""
+    farthest = plan.n_attributes or max(_DISTANCES)
+    variance = plan.error.distance()
+    return {str(distance): float(variance(distance)) ** 0.5 for distance in _DISTANCES if distance <= farthest}
+
+
+ReleaseFolder = Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)]
+PARTS = ("value", "stderr", "low", "high")
+"""Of an estimate, in the order that it is told in."""
+
+
+class Opened(NamedTuple):
+    """A release to be asked, whether its people have names or numbers, and its id."""
+
+    release: "Release"
+    textual: bool
+    release_id: str = ""
+
+    def user(self, text: str, *, name: str) -> int | str:
+        """Return an id from the command line, of the release's own type.
+
+        Parameters
+        ----------
+        text : str
+        name : str
+            What the command calls it, to be told apart in a refusal: ids themselves are not repeated.
+
+        Raises
+        ------
+        ParameterError
+            If the release's ids are integers and this is none, or nobody has it.
+        """
+        if not self.textual and not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+            raise ParameterError(f"{name} must be an integer, as all users of this release are.")
+        user = text if self.textual else int(text)
+        if user not in self.release:
+            raise ParameterError(f"{name} must be a user of this release, but it is not.")
+        return user
+
+
+def open_to_ask(path: Path) -> Opened:
+    """Open a release for questions; a warning on stderr if it was made for tests."""
+    from dimly.analyst import Release
+    from dimly.release.reader import open_folder
+
+    sketches = open_folder(path)
+    if not sketches.private:
+        warn("this release was made for tests only and is NOT PRIVATE; it must not be given to anyone.")
+    return Opened(Release(sketches, vocabulary=sketches.vocabulary), sketches.textual, sketches.manifest.release)
+
+
+def estimate_facts(estimate: "Estimate[float]") -> dict[str, float | None]:
+    """Return an estimate ready for JSON, which has neither NaN nor infinity: null is unknown, or without limit."""
+    facts = {name: float(getattr(estimate, name)) for name in PARTS}
+    return {name: number if math.isfinite(number) else None for name, number in facts.items()}
+
+
+def measure_facts(plan: "Plan", metric: str = "euclidean") -> dict[str, str]:
+    """Return what distances or similarities are, ready for JSON, where they are not in all attributes."""
+    return {} if plan.directions is None else {"measure": measure_text(plan, metric)}
+
+
+def measure_text(plan: "Plan", metric: str = "euclidean") -> str:
+    """Return what a metric tells of the people of a release, in words."""
+    if metric == "euclidean":
+        return plan.measured
+    return metric if plan.directions is None else f"{metric} along the directions"
+
+
+def number_text(number: float) -> str:
+    """Return a number for people, with four digits and no more.
+
+    Examples
+    --------
+    >>> number_text(1234.5), number_text(0.51234), number_text(float("nan"))
+    ('1,234', '0.5123', 'unknown')
+    """
+    if not math.isfinite(number):
+        return "unknown"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
+def interval_text(estimate: "Estimate[Any]") -> str:
+    """Return an interval for people."""
+    high = "any" if not math.isfinite(estimate.high) else number_text(estimate.high)
+    return f"{number_text(estimate.low)} to {high}"

@@ -15,8 +15,11 @@ Made from the commands by `python -m dimly.cli.reference > docs/cli.md`; a test 
 
 - **stdout** has the answer: text for people, or with `--json` exactly one JSON object. After an error it is empty.
 - **stderr** has the rest: progress, if it is a terminal; lines `warning: …`; one line `error: …`.
-- No line quotes data, not even with `--debug`. So `internal error: …`, which is a fault of Dimly's, names a line of
-  code and no message. Only `--private-diagnostics` prints what the promise does not cover, on stderr.
+- No line quotes cells of a private table, not even with `--debug`. So `internal error: …`, which is a fault of
+  Dimly's, names a line of code and no message. Errors do name files and columns; of a CSV file without a header, its
+  first row is taken for the names of columns.
+- That a run stopped, and why, depends on the table, and no promise covers it. Exact private figures are told only on
+  request: `--private-diagnostics` prints them on stderr, `--diagnose FILE` writes them to a new file.
 - **Exit codes**: 0 done; 2 a bad call; 1 a job that failed; 130 and 143 stopped by Ctrl-C or SIGTERM, after
   cleaning up; 141 the reader of stdout has left.
 

@@ -16,16 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dimly.curator import kernels
-from dimly.curator.coding import CodedRows
+from dimly.curator.options import Progress, Resources
 from dimly.curator.people import People
-from dimly.curator.perturbing import Perturber
-from dimly.curator.progress import Progress
+from dimly.curator.perturb import Perturber, Texts
 from dimly.curator.randomness import Keystream, WordSource, is_secret
-from dimly.curator.resources import Resources
-from dimly.curator.row_cache import RowCache, Texts
-from dimly.mechanisms.attributes import Vocabulary
+from dimly.curator.tables.numbered import CodedRows
+from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
-from dimly.release.layout import Layout, layout_of
+from dimly.release.format import Layout, layout_of
 from dimly.release.sketches import published_layout
 
 _MOST_ROWS = 1 << 21
@@ -73,7 +71,6 @@ class LocalEngine:
     """Publishes a table on this machine, within its limits."""
 
     plan: Plan
-    vocabulary: Vocabulary | None
     resources: Resources
     progress: Progress
     words: Callable[[], WordSource] = Keystream
@@ -98,12 +95,10 @@ class LocalEngine:
 
     def _perturber(self, table: NamedTable) -> Callable[[], Perturber]:
         plan, memory = self.plan, self.resources.rows_memory
-        if plan.projection is not None:
-            texts = table.texts()  # now, and not while the rows are streamed
-            return lambda: Perturber(plan, RowCache(plan, texts, memory=memory))
-        assert self.vocabulary is not None  # noqa: S101 - these plans have one
-        vocabulary = self.vocabulary
-        return lambda: Perturber(plan, vocabulary)
+        if plan.by_position:
+            return lambda: Perturber(plan)
+        texts = table.texts()  # now, and not while the rows are streamed
+        return lambda: Perturber.numbered(plan, texts, memory=memory)
 
 
 def publish_rows(
@@ -138,7 +133,7 @@ def publish_rows(
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="dimly") as pool:
         making = pool.submit(perturber)
         try:
-            if plan.projection is None and plan.n_users is not None:
+            if not plan.places_people:
                 _publish_pairs(table, making.result(), parts, words=words, progress=progress, before_noise=before_noise)
             else:
                 _Run(table, parts, plan=plan, making=making, words=words).over(pool, threads, progress, before_noise)
@@ -193,6 +188,7 @@ class _Run:
 
         batches = cut(self._table.rows(), n_users=n_users, step=self._layout.users_per_group)
         first = next(batches)  # after sorting
+        self._making.result()  # if it failed, nothing was drawn
         before_noise()
         progress.start(n_users)
         for batch in _with(first, batches):
@@ -256,7 +252,9 @@ def pair_parts(values: NDArray[Any], *, n_users: int, layout: Layout) -> Iterato
         at += size
 
 
-def cut(chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int | None = _MOST_ROWS) -> Iterator[Batch]:
+def cut(
+    chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int | None = _MOST_ROWS, together: int = 1
+) -> Iterator[Batch]:
     """Cut sorted rows into batches of whole people that cover everybody, in order.
 
     Parameters
@@ -268,6 +266,8 @@ def cut(chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int 
         No batch crosses a multiple of it.
     most_rows : int, optional
         A batch with more rows is split between two people if it can be.
+    together : int, default=1
+        Of ``step`` a divisor: no batch is split but at a multiple of it, so that pairs of people stay together.
     """
     first = 0
     pending: list[CodedRows] = []
@@ -283,6 +283,7 @@ def cut(chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int 
                 first, pending = boundary, []
         if most_rows is not None and sum(map(len, pending)) > most_rows:
             last = int(pending[-1].keys[-1] >> 32)  # whose rows may go on
+            last -= last % together
             if last > first:
                 yield Batch(first, last, [piece.slice(0, piece.rows_before(last)) for piece in pending])
                 later = [piece.slice(piece.rows_before(last), len(piece)) for piece in pending]
@@ -294,18 +295,30 @@ def cut(chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int 
 
 
 def people_of_sorted(batch: Batch, *, resolution: int) -> People:
-    """Return the people of a batch: repeats once, of several values of one attribute the largest."""
-    keys, values = _joined(batch.pieces)
+    """Return the people of a batch: repeats once, of several values of one attribute the largest.
+
+    Values become integers in 0…resolution here, where they are published: what an earlier pass over the table found is
+    no promise about this one.
+
+    Raises
+    ------
+    DataError
+        If the rows are not in order, or are not of these people.
+    """
+    keys, values, in_steps = _joined(batch.pieces)
     indptr = np.empty(batch.stop - batch.first + 1, np.int64)
     indices = np.empty(len(keys), np.int32)
-    largest = np.empty(0 if values is None else len(keys), np.float64)
-    kernels.rows_of_sorted(keys, values, batch.first, indptr, indices, largest)
+    steps = np.empty(0 if values is None else len(keys), np.int64)
+    found = None if in_steps else values
+    right = kernels.rows_of_sorted(keys, found, batch.first, resolution, indptr, indices, steps)
     size = int(indptr[-1])
+    if not right or (in_steps and size < len(keys)):
+        raise DataError("the table's rows must be in the order of people and attributes, but they are not.")
     if resolution == 1:
         return People(indptr, indices[:size], None)
     if values is None:
         return People(indptr, indices[:size], np.full(size, resolution, np.int64))
-    return People(indptr, indices[:size], np.rint(largest[:size] * resolution).astype(np.int64))
+    return People(indptr, indices[:size], np.clip(values, 0, resolution) if in_steps else steps[:size])
 
 
 def _joined(pieces: list[CodedRows]) -> CodedRows:
@@ -314,7 +327,7 @@ def _joined(pieces: list[CodedRows]) -> CodedRows:
     if not pieces:
         return CodedRows(np.empty(0, np.int64), None)
     values = None if pieces[0].values is None else np.concatenate([piece.values for piece in pieces])
-    return CodedRows(np.concatenate([piece.keys for piece in pieces]), values)
+    return CodedRows(np.concatenate([piece.keys for piece in pieces]), values, pieces[0].in_steps)
 
 
 def _with(first: Batch, rest: Iterator[Batch]) -> Iterator[Batch]:

@@ -157,29 +157,43 @@ def toggle_bits(rows: NDArray[np.uint8], indptr: NDArray[np.int64], indices: NDA
 
 
 @njit(nogil=True, cache=True)
+def step_of(value: float, resolution: int) -> int:
+    """Return a value as an integer in 0…resolution, whatever it is: NaN and what is below 0 count as nothing."""
+    if not value > 0.0:
+        return 0
+    return resolution if value >= 1.0 else int(np.rint(value * resolution))
+
+
+@njit(nogil=True, cache=True)
 def rows_of_sorted(
     keys: NDArray[np.int64],
     values: NDArray[np.float64] | None,
     first_user: int,
+    resolution: int,
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
-    largest: NDArray[np.float64],
-) -> None:
+    steps: NDArray[np.int64],
+) -> bool:
     """Write rows, whose keys (user << 32 | attribute) rise, as compressed sparse rows without repeats.
 
-    Of several values of one attribute the largest is kept. ``indices`` and ``largest`` are as long as the keys; what
-    lies beyond ``indptr[-1]`` is not written.
+    Of several values of one attribute the largest is kept. ``indices`` and ``steps`` are as long as the keys; what
+    lies beyond ``indptr[-1]`` is not written. False if the keys do not rise, or are of people who are not here.
     """
     count = 0
     row = 0
     indptr[0] = 0
-    last = np.int64(-1)
+    last = (np.int64(first_user) << 32) - 1
+    beyond = np.int64(first_user + indptr.size - 1) << 32
     for i in range(keys.size):
         key = keys[i]
-        if key == last:
+        if key <= last:
+            if key < last or count == 0:
+                return False
             if values is not None:
-                largest[count - 1] = max(largest[count - 1], values[i])
+                steps[count - 1] = max(steps[count - 1], step_of(values[i], resolution))
             continue
+        if key >= beyond:
+            return False
         last = key
         user = (key >> 32) - first_user
         while row < user:
@@ -187,8 +201,64 @@ def rows_of_sorted(
             indptr[row] = count
         indices[count] = key & 0xFFFFFFFF
         if values is not None:
-            largest[count] = values[i]
+            steps[count] = step_of(values[i], resolution)
         count += 1
     while row < indptr.size - 1:
         row += 1
         indptr[row] = count
+    return True
+
+
+@njit(nogil=True, cache=True)
+def pair_distances(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.integer],
+    values: NDArray[np.int64],
+    out: NDArray[np.int64],
+) -> None:
+    """Write the squared distance of people 0 and 1, 2 and 3, …, whose attributes rise, in steps of the resolution.
+
+    ``values`` is empty for bits.
+    """
+    bits = values.size == 0
+    for pair in range(out.size):
+        one, end_of_one = indptr[2 * pair], indptr[2 * pair + 1]
+        other, end_of_other = end_of_one, indptr[2 * pair + 2]
+        total = 0
+        while one < end_of_one or other < end_of_other:
+            difference = 1
+            if other == end_of_other or (one < end_of_one and indices[one] < indices[other]):
+                if not bits:
+                    difference = values[one]
+                one += 1
+            elif one == end_of_one or indices[other] < indices[one]:
+                if not bits:
+                    difference = values[other]
+                other += 1
+            else:
+                difference = 0 if bits else values[one] - values[other]
+                one += 1
+                other += 1
+            total += difference * difference
+        out[pair] = total
+
+
+@njit(nogil=True, cache=True)
+def count_pairs(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.integer],
+    column: NDArray[np.int32],
+    members: int,
+    counts: NDArray[np.int64],
+) -> None:
+    """Count, above the diagonal of ``counts``, in how many people two columns meet.
+
+    ``column`` is the column of each attribute in the public order, −1 for those that do not count. Of each person the
+    first ``members`` columns count.
+    """
+    for person in range(indptr.size - 1):
+        found = column[indices[indptr[person] : indptr[person + 1]]]
+        found = np.sort(found[found >= 0])[:members]
+        for i in range(found.size):
+            for j in range(i + 1, found.size):
+                counts[found[i], found[j]] += 1

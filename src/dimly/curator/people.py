@@ -3,17 +3,104 @@
 Errors here say what is wrong and never quote a value, a user or a count that depends on the data.
 """
 
+import hmac
+import os
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.curator import kernels
-from dimly.errors import DataError
-from dimly.mechanisms.attributes import Vocabulary, attribute_texts
+from dimly.errors import DataError, ParameterError
+from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
+
+# Pseudonyms: user ids replaced by a keyed hash, so that who lacks the key cannot look anybody up by id.
+#
+# They hide ids, not people: whoever holds the key can undo them by trying all ids, the same key gives the same person
+# the same pseudonym in every release, and sketches of people whose attributes are known can be matched. They are no
+# part of what a plan promises.
+
+
+MIN_KEY_BYTES: Final = 32
+_MAX_KEY_BYTES: Final = 1 << 16
+_DIGITS: Final = 32  # 128 bits: among a billion people two alike in one of 10^20 releases
+
+
+class Pseudonyms:
+    """The pseudonyms of one key: HMAC-SHA256 of the id's canonical text, its first 32 hexadecimal digits.
+
+    Parameters
+    ----------
+    key : bytes
+        At least 32 bytes, random and secret.
+
+    Raises
+    ------
+    ParameterError
+        If the key is shorter.
+
+    Examples
+    --------
+    >>> Pseudonyms(bytes(32)).of(["42"])
+    ['96ce0a5a8208370ab4abd635460c4c9a']
+    """
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) < MIN_KEY_BYTES:
+            raise ParameterError(
+                f"the key of pseudonyms must be at least {MIN_KEY_BYTES} random bytes, got {len(key)}. "
+                "Make one: head -c 32 /dev/urandom > key"
+            )
+        self._key = key
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> "Pseudonyms":
+        """Read a key: all bytes of a file, line ends included.
+
+        Raises
+        ------
+        ParameterError
+            If the file cannot be read, is too short or too long, or can be read or changed by everybody.
+        """
+        name = os.fspath(path)
+        try:
+            with Path(path).open("rb") as opened:
+                mode = os.fstat(opened.fileno()).st_mode
+                key = opened.read(_MAX_KEY_BYTES + 1)
+        except OSError:
+            mode, key = 0, None
+        if key is None:
+            raise ParameterError(f"pseudonyms must be a file that can be read, got {name}.")
+        if os.name == "posix" and mode & (stat.S_IROTH | stat.S_IWOTH):
+            raise ParameterError(
+                f"{name} must be closed to others: it is the key to who is who. Run chmod o-rwx on it."
+            )
+        if len(key) > _MAX_KEY_BYTES:
+            raise ParameterError(f"{name} must be a key of at most {_MAX_KEY_BYTES} bytes. Is it another file?")
+        return cls(key)
+
+    def of(self, texts: Iterable[str]) -> list[str]:
+        """Return the pseudonym of each id, given as canonical text."""
+        key = self._key
+        return [hmac.digest(key, text.encode(), "sha256").hex()[:_DIGITS] for text in texts]
+
+    def hand_over(self) -> bytes:
+        """Return the key, for the workers of the curator's own cluster."""
+        return self._key
+
+    def __repr__(self) -> str:
+        return "<Pseudonyms>"  # the key stays out of tracebacks and logs
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Pseudonyms cannot be pickled or copied: their key stays in this process.")
+
 
 _NO_IDS = (bool, np.timedelta64)  # Python and NumPy call them integers
 
@@ -36,6 +123,36 @@ class People:
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
+
+    def bounded(self, *, width: int, resolution: int) -> "People":
+        """Return the same people with each attribute once, in order, and every value in 0…resolution.
+
+        Sensitivity rests on both. They were seen to in an earlier pass already, over a table that may have changed
+        since: so that this is asked again where noise is added, and costs one look at sound rows.
+
+        Parameters
+        ----------
+        width : int
+            How many attributes there are.
+        resolution : int
+
+        Raises
+        ------
+        DataError
+            If an attribute is none of them.
+        """
+        state = kernels.inspect_rows(self.indptr, self.indices, width)
+        if state == kernels.INVALID_ROWS:
+            raise DataError("people must have attributes of the list that they are published by, but some have others.")
+        values = self.values
+        if values is not None and len(values) and not 0 <= values.min() <= values.max() <= resolution:
+            values = np.clip(values, 0, resolution)
+        if state == kernels.RISING_ROWS:
+            return self if values is self.values else People(self.indptr, self.indices, values)
+        indptr, indices, largest = _largest_of_repeats(
+            self.indptr, self.indices, np.zeros(len(self.indices), np.bool_) if values is None else values
+        )
+        return People(indptr, indices, None if values is None else largest)
 
     def take(self, order: NDArray[np.int64]) -> "People":
         """Return the people at these positions, in this order."""
@@ -138,10 +255,12 @@ def _as_rows(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64],
             return coo.data[order], coo.coords[1][order], np.concatenate([[0], np.cumsum(counts)]), coo.shape[1]
     else:
         matrix = scipy.sparse.csr_array(_as_dense(table))
-    indptr = matrix.indptr.astype(np.int64)
-    if len(matrix.data) != len(matrix.indices) or len(indptr) != matrix.shape[0] + 1:
+    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices
+    if matrix is table:
+        indices = indices.copy()  # the caller's own may change between the check and the noise
+    if len(matrix.data) != len(indices) or len(indptr) != matrix.shape[0] + 1:
         raise DataError("the table must be a valid sparse matrix: its parts differ in length.")
-    return matrix.data, matrix.indices, indptr, matrix.shape[1]
+    return matrix.data, indices, indptr, matrix.shape[1]
 
 
 def _as_dense(table: Any) -> NDArray[Any]:

@@ -1,25 +1,47 @@
-"""Integer noise by inverse CDF on a plan's table: sixteen random bits at first, more only where they are ambiguous."""
-
-import threading
+"""Integer noise by inverse CDF on a plan's table, and coin flips of a dyadic probability: exact, and in bulk."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimly.curator import kernels
 from dimly.curator.randomness import WordSource
-from dimly.mechanisms.discrete_laplace import DiscreteLaplace
-from dimly.mechanisms.tables import Cells, NoiseTable
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
+from dimly.mechanisms.noise.tables import FLIP_BITS, BitFlip, Cells, NoiseTable
+
+_FLIPS_AT_ONCE = 1 << 13  # words at once: with the random words for them they stay in the second cache
+_REST = FLIP_BITS - kernels.LANE_ROUNDS
+
+
+def flip_lanes(flip: BitFlip, words: WordSource, out: NDArray[np.uint64]) -> None:
+    """Set each bit of ``out``, which is flat, with the probability of ``flip``, exactly and independently.
+
+    All lanes draw the leading bits of a uniform number; the few that are still equal to the threshold's draw the rest.
+    """
+    threshold = flip.numerator
+    leading = [(threshold >> (FLIP_BITS - 1 - r)) & 1 for r in range(kernels.LANE_ROUNDS)]
+    masks = np.array([(1 << 64) - 1 if bit else 0 for bit in leading], np.uint64)
+    random = np.empty(kernels.LANE_ROUNDS * min(_FLIPS_AT_ONCE, len(out)), np.uint64)
+    equal = np.empty(min(_FLIPS_AT_ONCE, len(out)), np.uint64)
+    for start in range(0, len(out), _FLIPS_AT_ONCE):
+        below = out[start : start + _FLIPS_AT_ONCE]
+        size = len(below)
+        drawn = random[: kernels.LANE_ROUNDS * size]
+        words.fill(drawn)
+        kernels.compare_lanes(drawn.reshape(kernels.LANE_ROUNDS, size), masks, below, equal[:size])
+        own = np.empty(int(np.bitwise_count(equal[:size]).sum()), np.uint64)
+        words.fill(own)
+        kernels.settle_lanes(own, threshold & ((1 << _REST) - 1), _REST, below, equal[:size])
+
 
 # If sixteen bits settled fewer samples than this, a second look would be the rule: then 64 bits are drawn at once.
 _LEAST_SETTLED = 0.4
 _PREFIXES = 1 << 16
-
-
 _PIECE = 1 << 17
+_MOST_ROOMS = 64
 
 
-class _Room(threading.local):
-    """Scratch memory of one thread: fresh pages for each piece would cost a tenth of its time."""
+class _Room:
+    """Scratch memory of one call: fresh pages for each piece would cost a tenth of its time."""
 
     def __init__(self) -> None:
         self.prefixes = np.empty(_PIECE, np.uint16)
@@ -27,7 +49,10 @@ class _Room(threading.local):
         self.undecided = np.empty(_PIECE + 1, np.int64)
 
 
-_room = _Room()
+# Rooms that nobody uses. A call takes one out and gives it back, so that no other call can have the same, not even one
+# inside of it: a signal handler or a finalizer that sketches runs in the thread that it interrupts. To take and to give
+# back are single steps of the interpreter, which nothing interrupts.
+_rooms: list[_Room] = []
 
 
 class NoiseSampler:
@@ -48,10 +73,18 @@ class NoiseSampler:
 
     def add(self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger]) -> None:
         """Write ``sketch`` plus fresh noise to ``out``, saturated to its type. Both are flat and contiguous."""
-        for start in range(0, sketch.size, _PIECE):
-            piece = slice(start, start + _PIECE)
-            self._add_piece(sketch[piece], words, out[piece])
-        _room.prefixes[: sketch.size].fill(0)  # whoever knew them could take the noise off again
+        try:
+            room = _rooms.pop()
+        except IndexError:
+            room = _Room()
+        try:
+            for start in range(0, sketch.size, _PIECE):
+                piece = slice(start, start + _PIECE)
+                self._add_piece(sketch[piece], words, out[piece], room)
+        finally:
+            room.prefixes[: sketch.size].fill(0)  # whoever knew them could take the noise off again
+            if len(_rooms) < _MOST_ROOMS:
+                _rooms.append(room)
 
     def draw(self, count: int, words: WordSource) -> NDArray[np.int64]:
         """Return ``count`` samples."""
@@ -59,21 +92,23 @@ class NoiseSampler:
         self.add(np.zeros(count, np.int64), words, out)
         return out
 
-    def _add_piece(self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger]) -> None:
+    def _add_piece(
+        self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
+    ) -> None:
         limits = np.iinfo(out.dtype)
         if self._guide is None:
             places = np.arange(sketch.size)
             high = np.empty(sketch.size, np.uint64)
             words.fill(high)
         else:
-            prefixes = _room.prefixes[: sketch.size]
+            prefixes = room.prefixes[: sketch.size]
             words.fill(prefixes)
             count = kernels.add_guided(
-                sketch, prefixes, self._guide, self._no_guide, limits.min, limits.max, out, _room.unsettled
+                sketch, prefixes, self._guide, self._no_guide, limits.min, limits.max, out, room.unsettled
             )
             if not count:  # as it mostly is for one person: the next look would cost as much as all before
                 return
-            places = _room.unsettled[:count]
+            places = room.unsettled[:count]
             high = np.empty(count, np.uint64)
             words.fill(high)
             high &= np.uint64((1 << 48) - 1)
@@ -89,9 +124,9 @@ class NoiseSampler:
             limits.min,
             limits.max,
             out,
-            _room.undecided,
+            room.undecided,
         )
-        for j in _room.undecided[:count].tolist():
+        for j in room.undecided[:count].tolist():
             noise = self._value(int(high[j]), words)
             out[places[j]] = min(max(int(sketch[places[j]]) + noise, limits.min), limits.max)
 

@@ -2,23 +2,25 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimly.curator.people import People
-from dimly.curator.perturbing import Perturber
+from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream, WordSource
 from dimly.errors import DataError, ParameterError, PrivacyWarning
-from dimly.mechanisms.attributes import Vocabulary, attribute_text
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.rows import Rows
+from dimly.mechanisms.plan_kinds import DirectionsPlan
+from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.projection.rows import Rows
+from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 
 if TYPE_CHECKING:
-    from dimly.curator.publishing_tables import Published
+    from dimly.curator.run import Published
+
 
 PathLike = str | os.PathLike[str]
 Attributes = Iterable[object] | Mapping[Any, Any]
@@ -36,7 +38,7 @@ class Sketcher:
     spends ``plan.cost``: keep the integers, not the attributes, and hand out the same integers if they are asked for
     again. How long a call takes depends on how many attributes there are.
 
-    May be used by several threads, and pickled.
+    May be used by several threads, called by a signal handler while it is at work, and pickled.
 
     Parameters
     ----------
@@ -45,11 +47,13 @@ class Sketcher:
     vocabulary : iterable, optional
         Public list of attributes; others are left out. Needed if the plan was made with a list. Rows of a list are
         derived beforehand, which makes a sketch of a hundred attributes some three times as fast.
+    directions : Directions, optional
+        The public directions that the plan was made with; needed if the plan was read from JSON and names some.
 
     Raises
     ------
     ParameterError
-        If the plan is for several people at once, or the vocabulary is not the plan's.
+        If the plan is for several people at once, or vocabulary or directions are not the plan's.
 
     Examples
     --------
@@ -60,35 +64,31 @@ class Sketcher:
     ((8,), 'int16')
     """
 
-    def __init__(self, plan: Plan, *, vocabulary: Iterable[object] | None = None) -> None:
+    def __init__(
+        self, plan: Plan, *, vocabulary: Iterable[object] | None = None, directions: Directions | None = None
+    ) -> None:
         if not isinstance(plan, Plan):
             raise ParameterError(f"plan must be a Plan, got {type(plan).__name__}. Call Sketcher(plan).")
-        if plan.n_users is not None:
+        if not plan.places_people:
             raise ParameterError(
                 "mechanism must be other than noisy-distances: one person alone has no distances. Plan sketches."
             )
+        plan = plan.along(directions)
         listed = vocabulary
         if listed is not None and not isinstance(listed, Vocabulary):
             listed = Vocabulary.listed(listed)
         self.plan = plan
-        self._vocabulary = listed if plan.vocabulary is None else plan.vocabulary.resolve(listed)
+        self._vocabulary = listed if plan.vocabulary is None else plan.vocabulary_of(listed)
         self._positions: dict[str, int] | None = None
         self._rows: Rows | None = None
-        self._derive: Callable[[Sequence[str]], Rows] | None = None
         self._resolution = plan.resolution
-        if self._vocabulary is not None and not self._vocabulary.is_numbered:
-            self._positions = {text: position for position, text in enumerate(self._vocabulary)}
-        if plan.projection is None:
-            self._perturber = Perturber(plan, self._vocabulary or ())
-            return
-        self._perturber = Perturber(plan, ())  # of which the noise is wanted, and each person's rows are given
-        matrix = plan.projection.matrix
-        # Rows of an open family all have the norms that the plan states; of the others that is checked each time.
-        self._derive = matrix.rows if matrix.record.open_vocabulary else plan.rows
-        entries = matrix.record.entries(matrix.k, blocks=matrix.blocks)
-        if self._vocabulary is not None and len(self._vocabulary) * entries <= _MOST_ENTRIES:
-            self._rows = plan.rows(self._vocabulary)
-            self._positions = {text: position for position, text in enumerate(self._vocabulary)}
+        self._perturber = Perturber(plan)  # of sketches the noise is wanted, and each person's rows are given
+        known = self._vocabulary
+        derived = not plan.by_position and not isinstance(plan, DirectionsPlan)
+        if known is not None and derived and len(known) * plan.entries <= _MOST_ENTRIES:
+            self._rows = plan.rows(known)
+        if known is not None and (self._rows is not None or not known.is_numbered):
+            self._positions = {text: position for position, text in enumerate(known)}
 
     def sketch(self, attributes: Attributes) -> NDArray[Any]:
         """Return what may be published of one person, with fresh secret noise.
@@ -147,9 +147,10 @@ class Sketcher:
             Folder of a new release for the full cost, in which those who are in ``release`` already are replaced, and
             the others stay as they were.
         roster : iterable, optional
-            Public list of those who were asked. Whoever sent nothing is published as a person without attributes, so
-            that the release does not say who took part; others are refused. Without it, being in the release says that
-            a person took part.
+            Public list of those who were asked; sketches of others are refused. Whoever sent nothing is published as a
+            person without attributes, so that being in the release alone does not say who took part. Their numbers may:
+            the promise is about single attributes, and with m of them the odds of having taken part change by up to
+            e^(m·ε). Without a roster, being in the release says that a person took part.
         pseudonyms : path, optional
             File with the secret key, if the release has pseudonyms.
 
@@ -168,27 +169,29 @@ class Sketcher:
         ReleaseError
             If the release is damaged.
         """
+        if isinstance(roster, str | bytes):
+            raise ParameterError("roster must be a list of ids, got text. Read the file first.")
         if create and out is not None:
             raise ParameterError("out must be left out with create, which makes the release itself.")
         if not isinstance(sketches, Iterable):
             raise ParameterError(
                 f"sketches must be a mapping from ids to integers, or pairs of both, got {type(sketches).__name__}."
             )
-        from dimly.curator.collected import merge  # noqa: PLC0415 - devices need no databases
+        from dimly.curator.options import Options  # noqa: PLC0415 - devices need none of this
+        from dimly.curator.streamed import merge  # noqa: PLC0415
 
         pairs = sketches.items() if isinstance(sketches, Mapping) else sketches
-        published = merge(
-            pairs,
-            self.plan,
-            release=Path(release),
-            out=None if out is None else Path(out),
-            create=create,
-            charging=(Path(ledger), dataset, recipient),
-            vocabulary=self._vocabulary,
+        options = Options(
+            out=release if create else out,
+            append=None if create or out is not None else release,
+            update=None if create or out is None else release,
+            ledger=ledger,
+            dataset=dataset,
+            recipient=recipient,
             roster=roster,
-            nothing=lambda: self.sketch(()),
             pseudonyms=pseudonyms,
         )
+        published = merge(pairs, self.plan, options, vocabulary=self._vocabulary, nothing=lambda: self.sketch(()))
         for text in published.warnings:
             warnings.warn(text, PrivacyWarning, stacklevel=2)
         return published
@@ -196,25 +199,25 @@ class Sketcher:
     def _sketch(self, attributes: Attributes, words: WordSource) -> NDArray[Any]:
         """Return a sketch with noise from ``words``: for tests alone anything but a fresh keystream."""
         held = _steps(attributes, self._resolution)
-        positions: NDArray[np.int64] | None = None
+        positions = np.empty(0, np.int64)
         if self._vocabulary is not None:
-            places = {text: place for text in held if (place := self._position(text)) >= 0}
+            places = {text: place for text in held if (place := self._position(self._vocabulary, text)) >= 0}
             held = {text: held[text] for text in places} if len(places) < len(held) else held
             positions = np.array(list(places.values()), np.int64)
         values = None if self._resolution == 1 else np.array(list(held.values()), np.int64)
-        if self._derive is None:
-            assert positions is not None  # noqa: S101 - such a plan has a vocabulary
+        if self.plan.by_position:
             person = People(np.array([0, len(positions)]), positions, None)
             row: NDArray[Any] = self._perturber.perturb(person, words)[0]
             return row
-        rows = self._derive(list(held)) if self._rows is None or positions is None else self._rows.take(positions)
+        if isinstance(self.plan, DirectionsPlan):  # whose categories are told by all of a person's attributes together
+            person = People(np.array([0, len(held)]), np.arange(len(held)), values)
+            sums: NDArray[Any] = self._perturber.with_attributes(list(held)).perturb(person, words)[0]
+            return sums
+        rows = self.plan.rows(list(held)) if self._rows is None else self._rows.take(positions)
         return self._perturber.perturb_one(rows, values, words)
 
-    def _position(self, text: str) -> int:
-        if self._positions is not None:
-            return self._positions.get(text, -1)
-        assert self._vocabulary is not None  # noqa: S101
-        return self._vocabulary.index_of(text)
+    def _position(self, vocabulary: Vocabulary, text: str) -> int:
+        return vocabulary.index_of(text) if self._positions is None else self._positions.get(text, -1)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made, (self.plan, self._vocabulary)

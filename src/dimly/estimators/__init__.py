@@ -4,8 +4,6 @@ Every ``transform`` of :class:`PrivateProjection` and :class:`RandomizedResponse
 works on what was released, and costs nothing.
 """
 
-from dimly.estimators.denoiser import SketchDenoiser
-from dimly.estimators.private_projection import PrivateProjection
-from dimly.estimators.randomized_response import RandomizedResponse
+from dimly.estimators.transformers import PrivateProjection, RandomizedResponse, SketchDenoiser
 
 __all__ = ["PrivateProjection", "RandomizedResponse", "SketchDenoiser"]

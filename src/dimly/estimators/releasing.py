@@ -2,9 +2,13 @@
 
 import inspect
 import multiprocessing
+import re
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -13,16 +17,165 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dimly.analyst.coordinates import Coordinates
+from dimly.analyst.structure.points import Coordinates
 from dimly.curator.people import user_ids
-from dimly.curator.perturbing import Perturber
-from dimly.curator.publishing import matrix_people
+from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream
-from dimly.curator.repeats import REGISTER, Account, Tags
+from dimly.curator.tables.matrix import matrix_people
 from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning
-from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
-from dimly.privacy import Composition
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.privacy import Composition, Cost, compose
+
+# Rows that were released by this process before, recognized without keeping them.
+#
+# For tools that make releases from bare matrices, where no ledger knows the people: a tag of eight bytes for each row,
+# by content or by id, under a key that is drawn with the process and never leaves it. Limits: a person whose row
+# changed is not recognized by content, two people with equal rows are taken for one, and another process knows nothing
+# of this one. Different rows share a tag by chance at a rate of n·m/2⁶⁴ for n rows beside m; the second is then taken
+# for a repeat.
+
+
+Tags = NDArray[np.uint64]
+
+_lock = threading.Lock()
+
+
+class _TagSet:
+    """Tags in sorted arrays, each more than twice as long as the next: to add and to look up takes log n of them."""
+
+    def __init__(self) -> None:
+        self._arrays: list[Tags] = []
+
+    def add(self, tags: Tags) -> None:
+        self._arrays.append(np.unique(tags))
+        while len(self._arrays) > 1 and len(self._arrays[-2]) <= 2 * len(self._arrays[-1]):
+            last = self._arrays.pop()
+            self._arrays[-1] = np.union1d(self._arrays[-1], last)
+
+    def meets(self, tags: Tags) -> bool:
+        """Return whether any of ``tags`` is in the set."""
+        for known in self._arrays:
+            if len(known):
+                place = np.minimum(np.searchsorted(known, tags), len(known) - 1)
+                if (known[place] == tags).any():
+                    return True
+        return False
+
+
+class Register:
+    """Which rows were released. One serves the process: :data:`REGISTER`.
+
+    Rows that came with ids are told apart by these; rows without are told apart by content, from all others.
+    """
+
+    def __init__(self) -> None:
+        key = np.empty(4, np.uint64)
+        Keystream().fill(key)
+        self._key = key.tobytes()
+        self._users = _TagSet()
+        self._identified = _TagSet()  # contents of rows that came with an id
+        self._anonymous = _TagSet()  # contents of the others
+
+    def contents(self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], *, width: int) -> Tags:
+        """Return a tag for the content of each compressed sparse row, whose indices rise and values are not zero.
+
+        Values are compared in single precision, so that a table is the same in whatever type it comes.
+        """
+        columns, numbers = indices.astype("<i8").tobytes(), values.astype("<f4").tobytes()
+        start = blake2b(digest_size=8, key=self._key, person=b"row")
+        start.update(width.to_bytes(8, "little"))
+
+        def tag(first: int, stop: int) -> bytes:
+            state = start.copy()
+            state.update(columns[8 * first : 8 * stop])
+            state.update(numbers[4 * first : 4 * stop])
+            return state.digest()
+
+        bounds = indptr.tolist()
+        return np.frombuffer(b"".join(map(tag, bounds[:-1], bounds[1:])), np.uint64)
+
+    def users(self, ids: Iterable[object]) -> Tags:
+        """Return a tag for each id; 42 and "42" are one person."""
+        start = blake2b(digest_size=8, key=self._key, person=b"user")
+
+        def tag(user: object) -> bytes:
+            state = start.copy()
+            state.update(str(user).encode())
+            return state.digest()
+
+        return np.frombuffer(b"".join(map(tag, ids)), np.uint64)
+
+    def enter(self, contents: Tags, users: Tags | None, *, repeats: bool) -> bool:
+        """Enter rows that are about to be released, and return True; or return False if some were before.
+
+        Check and entry are one step, so that of two threads with the same rows one is refused.
+
+        Parameters
+        ----------
+        contents : ndarray
+            Of :meth:`contents`.
+        users : ndarray, optional
+            Of :meth:`users`.
+        repeats : bool
+            Enter them in any case.
+        """
+        with _lock:
+            if users is None:
+                known = self._anonymous.meets(contents) or self._identified.meets(contents)
+            else:
+                known = self._users.meets(users) or self._anonymous.meets(contents)
+            if known and not repeats:
+                return False
+            if users is None:
+                self._anonymous.add(contents)
+            else:
+                self._users.add(users)
+                self._identified.add(contents)
+            return True
+
+
+REGISTER = Register()
+"""Of this process."""
+
+
+class Account:
+    """What the releases of one tool cost any one person together, at most.
+
+    Releases of people without ids all add up: that two tables share nobody cannot be seen from their rows. Of people
+    with ids, the releases that share somebody do.
+    """
+
+    def __init__(self) -> None:
+        self._anonymous: Counter[Cost] = Counter()
+        self._users: dict[Cost, list[Tags]] = {}
+
+    def charge(self, cost: Cost, users: Tags | None) -> None:
+        """Count a release."""
+        with _lock:
+            if users is None:
+                self._anonymous[cost] += 1
+            else:
+                self._users.setdefault(cost, []).append(users)
+
+    @property
+    def spent(self) -> Composition:
+        """The sum, which holds however the releases were chosen."""
+        costs = list(self._counts().elements())
+        return compose(costs, delta=min(sum(cost.delta for cost in costs) * (1 + 1e-12), 1 - 1e-12), method="sum")
+
+    def _counts(self) -> Counter[Cost]:
+        with _lock:
+            counts = Counter(self._anonymous)
+            for cost, tags in self._users.items():
+                if sum(map(len, tags)):
+                    counts[cost] += int(np.unique(np.concatenate(tags), return_counts=True)[1].max())
+        return counts
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Whoever holds tags and key could test who was released: numbers alone are stored.
+        return {"_anonymous": self._counts(), "_users": {}}
+
 
 Output = Literal["points", "integers"]
 
@@ -113,7 +266,7 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
         if self.plan.n_attributes not in (None, self.n_features_in_):
             raise ParameterError(f"X must have {self.plan.n_attributes} columns, as the plan says.")
         self._check_columns(self.plan, names)
-        return self.plan
+        return self.plan.along(None)  # which refuses one that was read without its directions
 
     _PLANNED: tuple[str, ...]
 
@@ -131,11 +284,12 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
             )
         listed = Vocabulary.listed(names)
         try:
-            plan.vocabulary.resolve(listed)
+            plan.vocabulary.matching(listed)
         except ParameterError:
             numbered = plan.vocabulary.sha256 is None
             kind = "are numbered from 0. Pass an array" if numbered else "have an order. Reorder them"
             raise ParameterError(f"the columns of X must be the plan's attributes, which {kind}.") from None
+        plan.vocabulary_of(listed)
 
     def _plan_by_parameters(self, names: Sequence[str] | None) -> Plan:
         raise NotImplementedError
@@ -153,11 +307,10 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
     def _validated(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
         try:
             return validate_data(self, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, dtype="numeric")
-        except ValueError:
-            if _is_numeric(X):
-                raise
-        # Without the original text, which quotes the value.
-        raise DataError("X must hold booleans or numbers. Encode what is text by a public list of categories.")
+        except (ValueError, TypeError, OverflowError) as error:
+            failure = _quiet(error)
+        # Outside of the handler, so that not even the context of our error holds the original text.
+        raise failure
 
     def _refuse_repeats(self, X: Any, users: Tags | None) -> None:  # noqa: N803
         name, again = type(self).__name__, f"spend epsilon {self.plan_.cost.epsilon:g} again"
@@ -184,7 +337,7 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
         contents = REGISTER.contents(*_rising_rows(X), width=X.shape[1])
         if not REGISTER.enter(contents, users, repeats=self.allow_repeats):
             raise BudgetError(
-                f"{name} must see each person once, and some of these rows were transformed before: that would "
+                f"{name} must see each person once, but some of these rows were transformed before: that would "
                 f"{again}. Keep the first result; pass users if equal rows are of different people; or set "
                 "allow_repeats=True."
             )
@@ -228,13 +381,24 @@ def _rising_rows(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:  # 
     return table.indptr, table.indices, table.data
 
 
-def _is_numeric(X: Any) -> bool:  # noqa: N803
-    if scipy.sparse.issparse(X):
-        return True
-    try:
-        table = np.asarray(X)
-        if table.dtype.kind not in "biufc":
-            table.astype(np.float64)
-    except ValueError:
-        return False
-    return True
+# What scikit-learn says of columns, of dimensions and of numbers that are none; nothing else of its texts is passed on,
+# because many of them show the table.
+_OF_COLUMNS: Final = ("X has ", "X does not have ", "The feature names ", "Feature names ")
+_OF_SHAPE: Final = ("Found array with ", "Input X contains ")
+
+
+def _quiet(error: Exception) -> Exception:
+    """Return an error that says what scikit-learn's does, and nothing of the values."""
+    text, kind = str(error), type(error)
+    if text.startswith(_OF_COLUMNS):
+        return kind(text)
+    if text.startswith(_OF_SHAPE):
+        # Without the number of rows, which is the number of people.
+        return ParameterError(re.sub(r"shape=\(\d+, ", "shape=(, ", text.splitlines()[0]))
+    if text.startswith("Expected 2D array"):
+        return ParameterError("X must be a table with rows and columns. Reshape your data: one row for each person.")
+    if text.startswith("Complex data not supported"):
+        return ParameterError("X must hold real numbers. Complex data not supported.")
+    if text.startswith("float() argument must be"):
+        return kind("X must hold numbers: the argument must be a string or a real number, but some cells are neither.")
+    return DataError("X must hold booleans or numbers. Encode what is text by a public list of categories.")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.path import Path as PlottedPath
     from numpy.typing import NDArray
 
+
 FORMATS = (".png", ".svg", ".pdf")
 _GRAY = "#666666"
 _MOST_INSIDE = 6  # names in a legend that leave room for lines
@@ -206,7 +207,53 @@ class Winners:
         return _signed(figure, self.note)
 
 
-Drawn = Chart | Winners
+class Panel(NamedTuple):
+    """One table of shares from 0 to 1, and what it is of."""
+
+    title: str
+    shares: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Tables of shares side by side, the larger the darker."""
+
+    title: str
+    x: str
+    y: str
+    panels: Sequence[Panel]
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is shown, ready for JSON."""
+        panels = [{"title": one.title, "shares": [list(row) for row in one.shares]} for one in self.panels]
+        return {"title": self.title, "x": self.x, "y": self.y, "panels": panels}
+
+    def draw(self, *, size: tuple[float, float] | None = None) -> "Figure":
+        """Return it drawn; every cell says its share in percent."""
+        from matplotlib.figure import Figure  # noqa: PLC0415  (slow to import)
+
+        n = len(self.panels)
+        figure = Figure(figsize=size or (max(3.1 * n, 5.0), 4.0), layout="constrained")
+        axes = figure.subplots(1, n, squeeze=False)[0]
+        for i, (axis, panel) in enumerate(zip(axes, self.panels, strict=True)):
+            axis.imshow(panel.shares, cmap="Blues", vmin=0.0, vmax=1.0)
+            for y, row in enumerate(panel.shares):
+                for x, share in enumerate(row):
+                    ink = "white" if share > 0.55 else "#333333"
+                    axis.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=8, color=ink)
+            axis.set_title(panel.title, fontsize=9)
+            axis.set_xlabel(self.x, fontsize=9)
+            if not i:
+                axis.set_ylabel(self.y, fontsize=9)
+            axis.set_xticks(range(len(panel.shares[0])))
+            axis.set_yticks(range(len(panel.shares)))
+            axis.tick_params(labelsize=8, length=0)
+        figure.suptitle(self.title, fontsize=10, x=0.01, ha="left")
+        return _signed(figure, self.note)
+
+
+Drawn = Chart | Winners | Shares
 
 
 def save(drawn: Drawn, path: Path) -> None:

@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass
 
-from dimly.lab.comparison import PAPER
+from dimly.lab.compare import PAPER
 
-EPSILON = 2.0
+EPSILON = 0.2
 N_USERS, N_ATTRIBUTES, N_GROUPS, TASTE = 20_000, 5_000, 6, 60.0
+N_VOLUNTEERS = 300
 BYTES = 512
-"""A person's sketch."""
+"""A person's sketch, where there are no directions."""
 NEAR, FAR = 60, 200
 """Public knowledge, decided before looking at anybody: about what people with a hundred places differ in."""
 HARDLY, HALF = 0.2, 0.5
@@ -27,38 +28,53 @@ class Step:
 
 STEPS = (
     Step(
-        "People who do not exist: what they visited, and (kept aside) the group whose taste each has.",
-        f"{_PEOPLE} --out visits.parquet --roster people.parquet --truth groups.parquet",
+        "People who do not exist: what they visited, and (kept aside) the group whose taste each has. 300 others "
+        "agreed to the publication of their visits: the volunteers.",
+        f"{_PEOPLE} --out visits.parquet --roster people.parquet --truth groups.parquet "
+        f"--volunteers volunteers.parquet --n-volunteers {N_VOLUNTEERS}",
     ),
     Step(
-        "The curator plans, before touching the data: which mechanism, how many numbers, how good will it be?",
-        f"plan --epsilon {EPSILON:g} --purpose segments --n-attributes {N_ATTRIBUTES} --n-users {N_USERS} "
-        f"--distance {NEAR}:{FAR} --weight 100 --max-bytes-per-user {BYTES} -o plan.json",
+        "The curator learns from the volunteers alone along which directions people differ.",
+        f"directions learn volunteers.parquet --user person --attribute place --epsilon {EPSILON:g} "
+        f"--groups {N_GROUPS} -o directions.parquet",
     ),
     Step(
-        "She keeps a budget for everything that will ever be published of these people.",
+        "A plan along these directions: every person becomes a few numbers, with noise that hides any one visit.",
+        f"plan --epsilon {EPSILON:g} --directions directions.parquet -o plan.json",
+    ),
+    Step(
+        "A ledger keeps the budget for everything that will be published of these people.",
         f"ledger init ledger.db --dataset visits --epsilon {2 * EPSILON:g}",
     ),
     Step(
-        "She publishes: one small noisy sketch for each person. This folder may be given away.",
-        "publish visits.parquet --plan plan.json --user person --attribute place --roster people.parquet "
-        "--out release --ledger ledger.db --dataset visits",
+        "The curator publishes everybody on the roster, none of whom is a volunteer. This folder may be given away.",
+        "publish visits.parquet --plan plan.json --directions directions.parquet --volunteers volunteers.parquet "
+        "--user person --attribute place --roster people.parquet --out release --ledger ledger.db --dataset visits",
     ),
     Step("Whoever gets it checks it.", "verify release"),
-    Step("The analyst asks: how far apart are two people?", "distance release 3 14"),
+    Step("The analyst asks: how far apart are two people, along the directions?", "distance release 3 14"),
     Step("Who is like somebody?", "neighbors release --user 3 -n 5"),
-    Step("Which groups are there?", f"segments release --count {N_GROUPS} --out segments.parquet"),
+    Step(
+        "Which groups are there, and what tells them apart?",
+        f"segments release --count {N_GROUPS} --out segments.parquet",
+    ),
     Step(
         "One page for the privacy officer and the analyst.",
         f"report release -o report.html --count {N_GROUPS}",
     ),
     Step(
-        "What was recovered? These people do not exist, so that the truth can stand beside it; and so does the paper's "
-        "mechanism, at the same epsilon.",
-        f"{_PEOPLE} --release release --mechanism {PAPER} --epsilon {EPSILON:g} --figure recovered.png",
+        "Without volunteers no plan is good enough at this epsilon. --force makes the best one all the same.",
+        f"plan --epsilon {EPSILON:g} --purpose segments --n-attributes {N_ATTRIBUTES} --n-users {N_USERS} "
+        f"--distance {NEAR}:{FAR} --weight 100 --max-bytes-per-user {BYTES} --force -o without.json",
+    ),
+    Step(
+        "What was recovered? These people do not exist, so that the truth can stand beside it; and so do the plan "
+        "without volunteers and the paper's mechanism, at the same epsilon.",
+        f"{_PEOPLE} --release release --plan without.json --mechanism {PAPER} --epsilon {EPSILON:g} "
+        "--found recovered.png",
     ),
 )
-"""The last one is the ending: it measures the release itself, and the paper's mechanism anew."""
+"""The last one is the ending: it measures the release itself, and the other two anew."""
 
 
 def seen_in_words(agreement: float | None, recall: float | None) -> str:

@@ -4,11 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from scipy.special import erfcx
+
 from dimly.errors import ParameterError
 from dimly.lab.charts import NOBODY, Axis, Chart, Drawn, Line, Look, Winners, label_of, looks_of
-from dimly.lab.comparison import DELTA, MENU, PAPER, Prediction, blocks_of, predict
-from dimly.mechanisms.dimension import nominal_noise
-from dimly.mechanisms.mechanism import default_blend, sketch_error, sketching
+from dimly.lab.compare import DELTA, MENU, PAPER, Prediction, blocks_of, predict
+from dimly.mechanisms.error.dimension import nominal_noise
+from dimly.mechanisms.make import Sketching, default_blend, sketch_error, sketching
 from dimly.planner.paper import PAPER as PAPERS_MECHANISM
 from dimly.privacy import Budget, Rule, delta_of
 
@@ -176,11 +178,53 @@ def who_wins(about: Circumstances) -> Winners:
     )
 
 
+_TELLING = 200  # attributes that each of two groups likes more than the other does
+_LIKED, _OTHER = 0.15, 0.05  # how likely a person has one of their own group's, and of the other's
+
+
+def along_directions(about: Circumstances) -> Chart:
+    """Return what one published number tells of two groups, along a direction that tells them apart and at random.
+
+    Both sum up 400 attributes with weights of ±1, and have the same noise. Along the direction the weights say whose
+    favorite an attribute is, and small differences add up; at random signs they mostly cancel: 2·200·0.1 = 40 against
+    about √400·0.1 = 2.
+    """
+    spread = math.sqrt(_TELLING * (_LIKED * (1 - _LIKED) + _OTHER * (1 - _OTHER)))
+    noise = 1 / about.epsilon
+    reach = 6 * max(spread, noise) + _TELLING * (_LIKED - _OTHER)
+    at = [reach * (i / 100 - 1) for i in range(201)]
+    lines = []
+    for name, gap, dashes in (
+        ("along a direction", 2 * _TELLING * (_LIKED - _OTHER), "-"),
+        ("at random signs", math.sqrt(2 * _TELLING) * (_LIKED - _OTHER), ":"),
+    ):
+        for side, whose, look in ((-1, "one group", _SIGMA_LOOKS[0]), (1, "the other", _SIGMA_LOOKS[1])):
+            y = [_blurred(x - side * gap / 2, spread, noise) for x in at]
+            lines.append(Line(f"{name}: {whose}", at, y, look._replace(dashes=dashes), every_point=False))
+    return Chart(
+        f"What one published number tells of two groups, ε = {about.epsilon:g}",
+        Axis("published number, noise included"),
+        Axis("density over people", limits=(0.0, 1.45 * max(max(line.y) for line in lines))),
+        lines,
+        f"Theory. Each group has {_TELLING} favorites, which its people have with probability {_LIKED:g} and others "
+        f"with {_OTHER:g}; one attribute moves the number by 1 in either case, and the Laplace noise is the same.",
+    )
+
+
+def _blurred(x: float, spread: float, scale: float) -> float:
+    """Return the density of a Gaussian with this deviation plus Laplace noise of this scale."""
+    # e^(s²/2b²)/(4b)·(e^(−x/b)·erfc(s/b√2 − x/s√2) + e^(x/b)·erfc(s/b√2 + x/s√2)), by scaled functions.
+    ratio, along = spread / (scale * math.sqrt(2)), x / (spread * math.sqrt(2))
+    bell = math.exp(-(along**2))
+    return bell / (4 * scale) * float(erfcx(ratio - along) + erfcx(ratio + along))
+
+
 FIGURES: dict[str, Callable[[Circumstances], Drawn]] = {
     "privacy-curves": privacy_curves,
     "error-by-k": error_by_k,
     "winners": who_wins,
     "error-by-epsilon": error_by_epsilon,
+    "directions": along_directions,
 }
 """By name. The first one is Figure 1 of the paper."""
 
@@ -213,8 +257,7 @@ def _budgets(drawn: Sequence[str], delta: float) -> str:
 def _error_at(name: str, budget: Budget, k: int, about: Circumstances) -> float:
     mechanism = PAPERS_MECHANISM if name == PAPER else name
     rule: Rule = "theorem1" if name == PAPER else "exact"
-    kind = sketching(mechanism)
-    assert kind is not None  # noqa: S101
+    kind = Sketching.of(mechanism)
     blocks = blocks_of(name)
     noise = nominal_noise(kind, budget, k=k, blocks=blocks, rule=rule, n_attributes=about.n_attributes)
     model = sketch_error(

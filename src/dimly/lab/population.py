@@ -27,12 +27,15 @@ class Population:
         shared: NDArray[np.int64] = np.asarray(self.table[a].multiply(self.table[b]).sum(axis=1), np.int64)
         return weights[a] + weights[b] - 2 * shared
 
-    def write(self, path: Path) -> None:
-        """Write a long table of persons and places that they visited, as CSV or Parquet by the ending of the name."""
+    def write(self, path: Path, *, first: int = 0) -> None:
+        """Write a long table of persons and places that they visited, as CSV or Parquet by the ending of the name.
+
+        Persons are numbered from ``first`` on.
+        """
         if path.suffix == ".csv":
-            self._write_csv(path)
+            self._write_csv(path, first)
         elif path.suffix == ".parquet":
-            self._write_parquet(path)
+            self._write_parquet(path, first)
         else:
             raise ParameterError(f"out must end in .csv or .parquet, got {path.name!r}.")
 
@@ -50,18 +53,19 @@ class Population:
 
         pq.write_table(pa.table({"person": np.arange(len(self.groups)), "group": self.groups}), path)
 
-    def _write_parquet(self, path: Path) -> None:
+    def _write_parquet(self, path: Path, first: int) -> None:
         import pyarrow as pa  # noqa: PLC0415  (slow to import)
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         rows, columns = self.table.nonzero()
         names = pa.array([f"place {place}" for place in range(self.table.shape[1])])
         places = pa.DictionaryArray.from_arrays(pa.array(columns.astype(np.int32)), names).cast(pa.string())
-        pq.write_table(pa.table({"person": rows.astype(np.int64), "place": places}), path)
+        pq.write_table(pa.table({"person": rows.astype(np.int64) + first, "place": places}), path)
 
-    def _write_csv(self, path: Path) -> None:
+    def _write_csv(self, path: Path, first: int) -> None:
         rows, columns = self.table.nonzero()
-        lines = (f"{person},place {place}\n" for person, place in zip(rows.tolist(), columns.tolist(), strict=True))
+        people = (rows + first).tolist()
+        lines = (f"{person},place {place}\n" for person, place in zip(people, columns.tolist(), strict=True))
         with path.open("w", encoding="utf-8") as file:
             file.write("person,place\n")
             file.writelines(lines)
@@ -82,6 +86,7 @@ def make_population(
     taste: float = 8.0,
     overlap: float = 0.0,
     seed: int = 0,
+    volunteers: bool = False,
 ) -> Population:
     """Return people whose attributes follow popularity and the taste of their group.
 
@@ -97,6 +102,8 @@ def make_population(
         Part of a group's favorites that are everybody's, from 0 to 1; 1: groups do not differ.
     seed : int
         The same seed makes the same people. Not secret: these people do not exist.
+    volunteers : bool, default=False
+        Whether to make other people of the same groups, such as might publish their data.
 
     Examples
     --------
@@ -127,6 +134,8 @@ def make_population(
         draws[:, common] = draws[0, common]
     favorites = draws < 0.05
     rates = (popularity * np.where(favorites, taste, 1.0)).astype(np.float32)
+    # Of volunteers groups have the same favorites, and people are drawn anew.
+    generator = np.random.default_rng([seed, 2]) if volunteers else generator
     groups = generator.integers(n_groups, size=n_users)
     spread = 0.6
     drawn = generator.lognormal(np.log(mean_weight) - spread**2 / 2, spread, n_users)

@@ -3,26 +3,32 @@
 Public mathematics: no data, no secrets, no input or output.
 """
 
-from dimly.mechanisms.attributes import Vocabulary, attribute_text
-from dimly.mechanisms.dimension import best_k
-from dimly.mechanisms.error_models import ErrorModel, Polynomial
-from dimly.mechanisms.families import FAMILIES, Family
-from dimly.mechanisms.intervals import invert_interval
-from dimly.mechanisms.mechanism import MECHANISMS
+from dimly.mechanisms.error.bounds import invert_interval
+from dimly.mechanisms.error.dimension import best_k
+from dimly.mechanisms.error.models import ErrorModel, Polynomial
+from dimly.mechanisms.make import MECHANISMS
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.projection import Projection, Sensitivity
-from dimly.mechanisms.rows import Rows
+from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
+from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.projection.families import FAMILIES, Projection, Sensitivity
+from dimly.mechanisms.projection.rows import Family, Rows
+from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 
 __all__ = [
     "FAMILIES",
     "MECHANISMS",
+    "Directions",
+    "DirectionsPlan",
+    "DistancePlan",
     "ErrorModel",
     "Family",
     "Plan",
     "Polynomial",
     "Projection",
+    "ResponsePlan",
     "Rows",
     "Sensitivity",
+    "SketchPlan",
     "Vocabulary",
     "attribute_text",
     "best_k",

@@ -1,43 +1,73 @@
-"""The plan: everything that is decided before any data is touched; public, frozen, with a digest to sign."""
+"""The plan: everything that is decided without the private table; public, frozen, with a digest to sign.
+
+What all plans share: fields, JSON, digest, and that none exists whose noise was not proven. A plan is of one of the
+kinds in :mod:`dimly.mechanisms.plan_kinds`, which its mechanism names; what differs is answered by the kind.
+"""
 
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from dimly.errors import ParameterError
-from dimly.mechanisms import drafts
-from dimly.mechanisms.deviations import DENSE_FAMILIES, Chebyshev, DeviationBound, Hoeffding, NormalTail, TheoremTwo
-from dimly.mechanisms.error_models import ErrorModel, FlippedBitsError, Noise, NoisyDistanceError
-from dimly.mechanisms.mechanism import NOISY_DISTANCES, RANDOMIZED_RESPONSE, sketch_error, sketching
+from dimly.mechanisms import make
+from dimly.mechanisms.error.bounds import Chebyshev, DeviationBound
+from dimly.mechanisms.error.models import (
+    ErrorModel,
+    Noise,
+)
+from dimly.mechanisms.make import (
+    MAX_RESOLUTION,
+    MAX_USERS,
+    SKETCHING,
+    Request,
+    check_mechanism,
+)
+from dimly.mechanisms.noise.tables import NoiseTable
 from dimly.mechanisms.plan_parts import (
     STRICT,
-    FlipNoise,
+    AmbiguousJSONError,
+    DirectionsPart,
     GaussianNoise,
-    LaplaceNoise,
     NoiseSpec,
     ProjectionPart,
     VocabularyPart,
+    read_json,
 )
-from dimly.mechanisms.projection import Sensitivity
-from dimly.mechanisms.request import MAX_RESOLUTION, MAX_USERS, Request
-from dimly.mechanisms.rows import Rows
-from dimly.mechanisms.tables import NoiseTable
-from dimly.privacy import VALUES_MOVED, Budget, Cost, Rule, Unit
+from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.projection.families import Sensitivity
+from dimly.mechanisms.projection.rows import IntArray, Rows
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.privacy import Budget, Cost, Rule, Unit
 
 
-@final
-class Plan(BaseModel):
-    """A release as it will be made, before any data is touched. Make one with :meth:`of`.
+def _is_one(value: object) -> object:
+    """Refuse true and 1.0, which Python takes for 1 and other readers do not."""
+    if type(value) is not int:
+        raise ParameterError("format must be the integer 1.")
+    return value
+
+
+class Plan(BaseModel, ABC):
+    """What will be published and what it promises, decided without the private table. Make one with :meth:`of`.
 
     Public and frozen; :attr:`digest` is what gets signed. A plan whose noise cannot be proven to keep its budget, for
     the sensitivity that it states, cannot exist: that proof runs whenever a plan is made or read. Where rows differ
-    in norm (dasgupta, ternary, gaussian), :meth:`rows` proves the stated sensitivity too, before it gives any away.
+    in norm (dasgupta, ternary, gaussian), the stated sensitivity is proven over the whole vocabulary: when the plan is
+    read if its attributes are numbers and few, else by :meth:`vocabulary_of`, before any noise is drawn.
 
     Examples
     --------
@@ -50,13 +80,15 @@ class Plan(BaseModel):
 
     model_config = STRICT
 
-    format: Literal[1] = 1
+    format: Annotated[Literal[1], BeforeValidator(_is_one)] = 1
     mechanism: str
     budget: Budget
     unit: Unit = "attribute"
     rule: Rule | None = None
     """Which rule chose sigma; None unless the noise is Gaussian."""
     projection: ProjectionPart | None = None
+    directions: DirectionsPart | None = None
+    """Which public directions people are published along, by their digest; :attr:`DirectionsPlan.matrix` is they."""
     noise: NoiseSpec
     resolution: int = Field(default=1, ge=1, le=MAX_RESOLUTION)
     """Values in [0, 1] are published in steps of 1/resolution; 1 means bits."""
@@ -83,17 +115,18 @@ class Plan(BaseModel):
         resolution: int = 1,
         unit: Unit = "attribute",
         rule: Rule = "exact",
-        dtype: Literal["int16", "int32"] = "int16",
+        dtype: Literal["int16", "int32"] | None = None,
         seed: bytes | str | None = None,
         blend: float | None = None,
-    ) -> Self:
+        directions: Directions | None = None,
+    ) -> "Plan":
         """Return a plan that keeps ``budget``, with its noise calibrated and proven.
 
         Parameters
         ----------
         mechanism : str
-            ``family+noise``, ``randomized-response`` or ``noisy-distances``; see
-            :data:`~dimly.mechanisms.MECHANISMS`.
+            ``family+noise``, ``randomized-response`` or ``noisy-distances``, see
+            :data:`~dimly.mechanisms.MECHANISMS`; or ``directions+laplace`` or ``directions+gaussian``.
         budget : Budget
             What one unit of one person may cost. δ > 0 is needed by Gaussian noise, and not used by the others.
         k : int
@@ -112,14 +145,17 @@ class Plan(BaseModel):
             "column" where a categorical column is spread over bits ``column=value``.
         rule : {"exact", "lemma1", "theorem1", "lemma2"}, default="exact"
             How Gaussian noise is calibrated.
-        dtype : {"int16", "int32"}, default="int16"
-            Published type of sketches and distances; randomized response publishes bits.
+        dtype : {"int16", "int32"}, optional
+            Published type of sketches and distances; randomized response publishes bits. By default "int16", and along
+            directions "int32" unless 4,096 of the longest rows fit beside the noise: from the plan, never the data.
         seed : 32 bytes or 64 hexadecimal digits, optional
             Public seed of the projection; fresh by default.
         blend : float, optional
             Counting on bits only, in [0, 1]: how far the analyst trusts sums against squared norms; 0.75 by default.
-            Near pairs of heavy people want less: :meth:`~dimly.mechanisms.error_models.CountingError.best_blend`
+            Near pairs of heavy people want less: :meth:`~dimly.mechanisms.error.models.CountingError.best_blend`
             tells how much for public planning values.
+        directions : Directions
+            From public knowledge; required by ``directions+…`` only.
 
         Raises
         ------
@@ -140,8 +176,15 @@ class Plan(BaseModel):
             dtype=dtype,
             seed=seed,
             blend=blend,
+            directions=directions,
         )
-        return cls._validated(drafts.draft_fields(request))
+        plan: Plan = _validated(make.public_fields(request) | KINDS[mechanism]._draft(request))
+        return plan if directions is None else plan.along(directions)
+
+    @classmethod
+    @abstractmethod
+    def _draft(cls, request: Request) -> dict[str, object]:
+        """Return the fields that only this kind has, its noise calibrated."""
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -150,10 +193,12 @@ class Plan(BaseModel):
         Raises
         ------
         ParameterError
-            Naming the field that is missing, unknown or does not fit the others.
+            Naming the field that is missing, unknown, there twice or does not fit the others.
         """
         try:
-            return cls.model_validate_json(text)
+            return cls.model_validate_json(json.dumps(read_json(text)))
+        except AmbiguousJSONError as error:
+            raise ParameterError(f"plan {error}. It was changed or copied badly: make it again.") from None
         except ValidationError as error:
             raise _as_parameter_error(error) from None
 
@@ -177,37 +222,118 @@ class Plan(BaseModel):
         return None if self.vocabulary is None else self.vocabulary.size
 
     @property
-    def sensitivity(self) -> Sensitivity:
-        """Farthest that one unit of privacy can move the published integers before noise."""
-        moved = VALUES_MOVED[self.unit]
-        if self.projection is not None:
-            row = Sensitivity(self.projection.l1, self.projection.l2_squared)
-            return drafts.unit_sensitivity(row, moved * self.resolution)
-        if self.n_users is not None:
-            return drafts.distance_sensitivity(self.n_users, resolution=self.resolution, unit=self.unit)
-        return Sensitivity(moved, moved)
+    def open_vocabulary(self) -> bool:
+        """Whether the sensitivity is known without a list of attributes."""
+        return False
 
     @property
+    @abstractmethod
+    def sensitivity(self) -> Sensitivity:
+        """Farthest that one unit of privacy can move the published integers before noise."""
+
+    @property
+    def is_realized(self) -> bool:
+        """Whether the sensitivity is a maximum over the rows of the vocabulary, which has to be looked at."""
+        return False
+
+    @property
+    @abstractmethod
     def touched(self) -> int:
         """How many published numbers one unit of privacy can move."""
-        if self.projection is not None:
-            part = self.projection
-            return drafts.touched(part.family, k=part.k, blocks=part.blocks, unit=self.unit)
-        return VALUES_MOVED[self.unit] if self.n_users is None else self.n_users - 1
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """What one published integer step is in the data's units (of squared distance for noisy distances)."""
+
+    @property
+    @abstractmethod
+    def error(self) -> ErrorModel:
+        """Variances of what an analyst estimates, with the moments of the table that is sampled."""
+
+    @property
+    def k(self) -> int | None:
+        """Dimension of a sketch; None where none is published."""
+        return None
+
+    @property
+    def by_position(self) -> bool:
+        """Whether an attribute is known by its position in the vocabulary, and not by its text."""
+        return True
+
+    @property
+    def entries(self) -> int:
+        """How many numbers of a person one attribute can move, if each person is published apart."""
+        return 1
+
+    @property
+    def padding(self) -> np.uint8:
+        """The bits of a person's last number that stand for nothing: they are zero."""
+        return np.uint8(0)
+
+    @property
+    def longest_row(self) -> Sensitivity:
+        """Norms that no row of P exceeds; nothing where there is no P."""
+        return Sensitivity(0, 0)
+
+    @property
+    def drawn_from(self) -> tuple[object, ...]:
+        """What P is derived from; nothing where there is no random P."""
+        return ()
+
+    @property
+    def row_bytes(self) -> int:
+        """What a row of P takes in memory, at most."""
+        return 1
+
+    @property
+    def ships_rows(self) -> bool:
+        """Whether a release holds P, because readers might not derive the same."""
+        return False
+
+    @property
+    def published_dtype(self) -> np.dtype[Any]:
+        """NumPy's type of the published numbers."""
+        return np.dtype(self.dtype)
+
+    @abstractmethod
+    def published_shape(self, n_users: int) -> tuple[int, ...]:
+        """Return the shape of what is published of ``n_users`` people."""
+
+    @property
+    @abstractmethod
+    def per_person(self) -> str:
+        """What is published of one person, in words."""
+
+    def admits(self, n_users: int) -> bool:
+        """Return whether so many people may be published."""
+        del n_users
+        return True
+
+    @property
+    def places_people(self) -> bool:
+        """Whether each person is published apart, as a point that others may be compared with."""
+        return True
 
     @property
     def table(self) -> NoiseTable:
         """The table that the noise is drawn from."""
-        if isinstance(self.noise, FlipNoise):
-            raise ParameterError("randomized response flips bits and has no noise table. Use plan.noise.flip.")
         return self.noise.table(self.budget)
 
     @property
-    def scale(self) -> float:
-        """What one published integer step is in the data's units (of squared distance for noisy distances)."""
-        if self.projection is not None:
-            return self.projection.matrix.scale / self.resolution
-        return 1.0 / self.resolution**2
+    def _noise(self) -> Noise:
+        """Moments of the noise of one published number, in the data's units."""
+        return Noise(self.table.variance * self.scale**2, self.table.fourth_moment * self.scale**4)
+
+    @property
+    def protected(self) -> str:
+        """What one unit of the promise is, in a word."""
+        return self.unit
+
+    @property
+    def measured(self) -> str:
+        """What distances in a release are, in words."""
+        return "squared distance"
 
     @property
     def cost(self) -> Cost:
@@ -227,24 +353,7 @@ class Plan(BaseModel):
     @property
     def bytes_per_user(self) -> float:
         """Published bytes for one person, before compression; for noisy distances on average at n_users."""
-        if self.dtype == "bit":
-            return math.ceil((self.n_attributes or 0) / 8)
-        width = np.dtype(self.dtype).itemsize
-        if self.projection is not None:
-            return self.projection.k * width
-        return ((self.n_users or 1) - 1) / 2 * width
-
-    @cached_property
-    def error(self) -> ErrorModel:
-        """Variances of what an analyst estimates, with the moments of the table that is sampled."""
-        bits = self.resolution == 1
-        if isinstance(self.noise, FlipNoise):
-            return FlippedBitsError(self.n_attributes or 0, self.noise.probability)
-        noise = Noise(self.table.variance * self.scale**2, self.table.fourth_moment * self.scale**4)
-        if self.projection is None:
-            return NoisyDistanceError(noise)
-        part = self.projection
-        return sketch_error(part.family, k=part.k, blocks=part.blocks, noise=noise, bits=bits, blend=self.blend)
+        return math.prod(self.published_shape(1)) * self.published_dtype.itemsize
 
     @property
     def bounds(self) -> tuple[DeviationBound, ...]:
@@ -259,21 +368,53 @@ class Plan(BaseModel):
         bounds: list[DeviationBound] = []
         if not self.blend or weights is not None:
             bounds.append(Chebyshev(self.error, weights))
-        if isinstance(self.noise, FlipNoise):
-            bounds.append(Hoeffding(self.n_attributes or 0, self.noise.probability))
-        elif isinstance(self.noise, GaussianNoise) and self.projection is None:
-            bounds.append(NormalTail(self.noise.sigma * self.scale, self.scale))
-        elif isinstance(self.noise, GaussianNoise) and self.projection and self.projection.family in DENSE_FAMILIES:
-            theorem = TheoremTwo(
-                self.projection.k,
-                self.noise.sigma * self.scale,
-                self.table.variance * self.scale**2,
-                self.scale,
-                grid_bits=self.projection.grid_bits,
-                n_attributes=None if self.resolution == 1 else self.n_attributes,
-            )
-            bounds.append(theorem)
-        return tuple(bounds)
+        return (*bounds, *self._theorems())
+
+    def _theorems(self) -> tuple[DeviationBound, ...]:
+        """Return the bounds that were proven for this kind of plan."""
+        return ()
+
+    def vocabulary_of(self, attributes: Iterable[object] | None) -> Vocabulary:
+        """Return the closed vocabulary itself, and prove that none of its attributes moves a sketch too far.
+
+        The only way from a list of attributes to the plan's vocabulary, so that nothing is published by a plan whose
+        sensitivity was lowered, whichever attributes the data holds.
+
+        Parameters
+        ----------
+        attributes : iterable or None
+            The list that the plan was made with; None if it was made with a number of attributes.
+
+        Raises
+        ------
+        ParameterError
+            If it is another list, or the plan states less sensitivity than its rows have.
+        """
+        if self.vocabulary is None:
+            raise ParameterError("vocabulary must be closed by the plan to be listed: this plan takes any attribute.")
+        vocabulary = self.vocabulary.matching(attributes)
+        self._check_sensitivity(vocabulary)
+        return vocabulary
+
+    def along(self, directions: Directions | None) -> Self:
+        """Return the plan with the directions that it names, and prove that none of their rows moves a sketch too far.
+
+        The only way from directions to the plan's rows, so that nothing is published by a plan whose sensitivity was
+        lowered, or along other directions than those that it was signed with.
+
+        Parameters
+        ----------
+        directions : Directions or None
+            Those that the plan was made with; None if it was made without any, or has them already.
+
+        Raises
+        ------
+        ParameterError
+            If they have another digest or other norms than the plan says, are missing, or the plan takes none.
+        """
+        if directions is not None:
+            raise ParameterError(f"directions must be left out: the plan is by {self.mechanism}, which takes none.")
+        return self
 
     def rows(self, attributes: Sequence[str]) -> Rows:
         """Return rows of the projection, none of which moves a sketch farther than the plan says.
@@ -283,101 +424,134 @@ class Plan(BaseModel):
         ParameterError
             If one does: the attribute is not of the plan's vocabulary, or the plan was edited.
         """
-        if self.projection is None:
-            raise ParameterError(f"mechanism must be one that sketches to have rows, got {self.mechanism!r}.")
-        rows = self.projection.matrix.rows(attributes)
-        if not self.projection.matrix.record.open_vocabulary and (
-            rows.l1 > self.projection.l1 or rows.l2_squared > self.projection.l2_squared
-        ):
-            raise ParameterError("attributes must be of the plan's vocabulary: a row exceeds its sensitivity.")
-        return rows
+        del attributes
+        raise ParameterError(f"mechanism must be one that sketches to have rows, got {self.mechanism!r}.")
 
-    @classmethod
-    def _validated(cls, fields: dict[str, object]) -> Self:
-        try:
-            return cls.model_validate(fields)
-        except ValidationError as error:
-            raise _as_parameter_error(error) from None
+    def exact(self, attributes: Sequence[str], steps: IntArray) -> IntArray:
+        """Return the sketch of somebody with these attributes, in steps of resolution, without noise.
+
+        For what is public: a vector of the analyst's own.
+        """
+        return self.rows(attributes).total(steps)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy, proven again if anything changed: a plan that was not checked cannot exist."""
         del deep  # everything in a plan is frozen
-        return (
-            self
-            if not update
-            else self._validated({name: getattr(self, name) for name in self.__class__.model_fields} | dict(update))
-        )
+        changed: Self = self
+        if update:
+            changed = _validated({name: getattr(self, name) for name in self.__class__.model_fields} | dict(update))
+        return changed
+
+    def copy(self, **changes: Any) -> Self:  # pydantic's own proves nothing
+        """Return :meth:`model_copy`."""
+        return self.model_copy(update=changes.get("update"))
 
     @classmethod
     def model_construct(cls, *_: Any, **__: Any) -> Self:  # type: ignore[override]  # it refuses whatever it is given
         """Refuse: a plan that was not checked cannot exist."""
         raise ParameterError("a plan must be checked. Use Plan.of or Plan.from_json.")
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        raise TypeError("Plan cannot be subclassed: its proof rests on its own properties.")
+    def __init_subclass__(cls, *, mechanisms: Iterable[str] = (), **kwargs: Any) -> None:
+        if cls.__module__ != f"{__name__}_kinds":
+            raise TypeError("Plan cannot be subclassed: its proof rests on its own properties.")
+        super().__init_subclass__(**kwargs)
+        KINDS.update(dict.fromkeys(mechanisms, cls))
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        """Refuse parts that do not fit each other, then prove the noise."""
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, fields: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        """Read a plan as the kind that its mechanism names; refuse parts that do not fit, then prove the noise."""
+        if cls is not Plan or isinstance(fields, Plan):
+            plan = handler(fields)
+            plan.prove()
+            return plan
+        named = fields.get("mechanism") if isinstance(fields, dict) else None
+        sketches = KINDS[SKETCHING[0]]  # which refuse the names of no mechanism
+        kind: Any = KINDS.get(named, sketches) if isinstance(named, str) else sketches
+        read: Self = (
+            kind.model_validate_json(json.dumps(fields)) if info.mode == "json" else kind.model_validate(fields)
+        )
+        return read
+
+    def prove(self) -> None:
+        """Refuse a plan whose parts do not fit, or whose noise does not keep its budget.
+
+        Every plan that is made or read has passed; whoever draws noise asks again, because Python has ways around that.
+
+        Raises
+        ------
+        ParameterError
+            If it does.
+        """
         self._check_parts()
-        if isinstance(self.noise, FlipNoise):
-            self.noise.check(self.budget, bits_moved=VALUES_MOVED[self.unit])
-            return self
-        if isinstance(self.noise, LaplaceNoise):
-            self.noise.check(self.budget, self.sensitivity)
-        else:
-            self.noise.check(self.budget, self.sensitivity, touched=self.touched)
-            self._check_rule(self.noise)
-        farthest = 0 if self.projection is not None else (self.n_attributes or 0) * self.resolution**2
-        drafts.check_room(math.sqrt(self.table.variance), self.dtype, data=farthest)
-        return self
+        self._prove()
 
     def _check_parts(self) -> None:
-        kind = sketching(self.mechanism)
-        law = "bit-flip" if self.mechanism == RANDOMIZED_RESPONSE else "rounded-gaussian"
-        if kind is not None and kind.law == "laplace":
-            law = "discrete-laplace"
-        expected: dict[str, tuple[object, object]] = {
-            "projection.family": (self.projection and self.projection.family, kind and kind.family),
-            "noise.law": (self.noise.law, law),
-            "rule": (self.rule is not None, law == "rounded-gaussian"),
-            "n_users": (self.n_users is not None, self.mechanism == NOISY_DISTANCES),
-            "dtype": (self.dtype == "bit", self.mechanism == RANDOMIZED_RESPONSE),
-            "blend": (self.blend is not None, bool(kind and kind.family == "counting")),
+        check_mechanism(self.mechanism)
+        if KINDS.get(self.mechanism) is not type(self):
+            raise ParameterError(f"mechanism must be one of a {type(self).__name__}, got {self.mechanism!r}.")
+        wanted = {
+            "projection.family": None,
+            "directions": False,
+            "n_users": False,
+            "dtype": False,
+            "blend": False,
+        } | self._expected()
+        actual = {
+            "projection.family": self.projection and self.projection.family,
+            "directions": self.directions is not None,
+            "noise.law": self.noise.law,
+            "rule": self.rule is not None,
+            "n_users": self.n_users is not None,
+            "dtype": self.dtype == "bit",
+            "blend": self.blend is not None,
         }
-        for name, (actual, wanted) in expected.items():
-            if actual != wanted:
-                raise ParameterError(f"{name} must fit mechanism {self.mechanism!r}, and does not.")
-        open_vocabulary = self.projection is not None and self.projection.matrix.record.open_vocabulary
-        if self.vocabulary is None and not open_vocabulary:
+        wanted["rule"] = wanted["noise.law"] == "rounded-gaussian"
+        for name, value in actual.items():
+            if value != wanted[name]:
+                raise ParameterError(f"{name} must fit mechanism {self.mechanism!r}, but it does not.")
+        if self.vocabulary is None and not self.open_vocabulary:
             raise ParameterError(f"vocabulary must be given for mechanism {self.mechanism!r}, got none.")
-        if self.resolution != 1 and (self.mechanism == RANDOMIZED_RESPONSE or self.blend):
-            what = "randomized-response" if self.mechanism == RANDOMIZED_RESPONSE else "a blend above 0"
-            raise ParameterError(f"resolution must be 1 for {what}, which is about bits, got {self.resolution}.")
 
-    def _check_rule(self, noise: GaussianNoise) -> None:
+    @abstractmethod
+    def _expected(self) -> dict[str, object]:
+        """Return what the fields that not all kinds have must be here."""
+
+    def _prove(self) -> None:
+        """Refuse noise that does not keep the budget."""
+        self.noise.check(self.budget, self.sensitivity, touched=self.touched)
+
+    def _check_sensitivity(self, vocabulary: Vocabulary) -> None:
+        """Refuse a plan that states less sensitivity than its vocabulary has."""
+
+    def _check_rule(self, **lemma2: Any) -> None:
         """Refuse the name of a rule under which there would be more noise; the exact one has been proven already."""
-        if self.rule is None or self.rule == "exact":
+        if self.rule is None or self.rule == "exact" or not isinstance(self.noise, GaussianNoise):
             return
         if self.rule == "lemma2" and self.mechanism != "gaussian+gaussian":
-            raise ParameterError(f"rule must fit mechanism {self.mechanism!r}, and does not.")
-        part = self.projection
-        least = drafts.calibrated_sigma(
-            self.budget,
-            l2_sensitivity=self.sensitivity.l2,
-            touched=self.touched,
-            rule=self.rule,
-            k=None if part is None else part.k,
-            n_attributes=self.n_attributes,
-            row_norm=1.0 if part is None else Sensitivity(part.l1, part.l2_squared).l2 * part.matrix.scale,
+            raise ParameterError(f"rule must fit mechanism {self.mechanism!r}, but it does not.")
+        least = make.calibrated_sigma(
+            self.budget, l2_sensitivity=self.sensitivity.l2, touched=self.touched, rule=self.rule, **lemma2
         )
-        if noise.sigma < least * (1 - 1e-12):
+        if self.noise.sigma < least * (1 - 1e-12):
             raise ParameterError(
-                f"noise.sigma must be at least {least:.6g} by rule {self.rule!r}, got {noise.sigma:.6g}."
+                f"noise.sigma must be at least {least:.6g} by rule {self.rule!r}, got {self.noise.sigma:.6g}."
             )
 
     def _fields(self) -> dict[str, object]:
         return self.model_dump(mode="json", exclude_none=True)
+
+
+KINDS: Final[dict[str, type[Plan]]] = {}
+"""The kind of plan that each mechanism has; each kind enters its own."""
+
+
+def _validated(fields: dict[str, object]) -> Any:
+    """Return the plan that has these fields, of the kind that its mechanism names."""
+    try:
+        return Plan.model_validate(fields)
+    except ValidationError as error:
+        raise _as_parameter_error(error) from None
 
 
 def _as_parameter_error(error: ValidationError) -> ParameterError:

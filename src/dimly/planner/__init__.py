@@ -2,7 +2,7 @@
 
 from dimly.planner.advice import Advice, advise, plan
 from dimly.planner.candidates import Candidate, LeftOut
-from dimly.planner.crossovers import (
+from dimly.planner.paper import (
     crossover_attributes,
     crossover_distance,
     crossover_users,

@@ -8,29 +8,45 @@ from types import MappingProxyType
 from typing import Final
 
 from dimly.errors import ParameterError, PrivacyWarning
+from dimly.mechanisms.make import NOISY_DISTANCES, public_seed
 from dimly.mechanisms.plan import Plan
 from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
-from dimly.planner.meaning import doubts, meaning
+from dimly.planner.judge import (
+    EPSILONS,
+    VERDICTS,
+    Needed,
+    Verdict,
+    clarity,
+    doubts,
+    figure,
+    meaning,
+    needed,
+    unstated,
+    verdict_on,
+)
+from dimly.planner.measured import Known
 from dimly.planner.paper import PaperRule, paper_rules
-from dimly.planner.purposes import share_found
-from dimly.planner.question import DEFAULT_DISTANCE, Purpose, Question, Values
-from dimly.planner.verdicts import EPSILONS, VERDICTS, Needed, Verdict, clarity, needed, verdict_on
+from dimly.planner.question import DEFAULT_GROUPS, Purpose, Question, Values, share_found
 from dimly.privacy import Budget, Unit
+from dimly.release.survey import Survey
 
 PAIRS: Final[Mapping[Verdict, str]] = MappingProxyType(
     {
         "good": "single pairs can be told apart",
         "coarse": "groups can be told apart, single pairs cannot",
+        "unknown": "too little was stated for a verdict",
         "not feasible": "not even groups can be told apart",
     }
 )
 _WHAT: dict[tuple[Purpose, Verdict], str] = {
     **{("distances", verdict): text for verdict, text in PAIRS.items()},
-    ("neighbors", "good"): "a near person ranks before a far one nine times out of ten",
-    ("neighbors", "coarse"): "whoever is found is of the right kind at best, and seldom the nearest",
-    ("neighbors", "not feasible"): "whoever is found might as well be anybody",
+    ("neighbors", "good"): "the people found are nearly as near as the true nearest",
+    ("neighbors", "coarse"): "the people found are nearer than most, but seldom the nearest",
+    ("neighbors", "unknown"): "too little was stated for a verdict",
+    ("neighbors", "not feasible"): "the people found are hardly nearer than people picked at random",
     ("segments", "good"): "groups this far apart will be found",
-    ("segments", "coarse"): "groups this far apart will be found in part, and only among thousands of people",
+    ("segments", "coarse"): "groups this far apart will be found in part",
+    ("segments", "unknown"): "too little was stated for a verdict",
     ("segments", "not feasible"): "groups this far apart will not be found",
 }
 
@@ -68,13 +84,39 @@ class Advice:
 
     @property
     def clarity(self) -> float:
-        """The probability that a near pair ranks before a far one, as the purpose sees it: the verdict goes by it."""
+        """The probability that a near pair ranks before a far one, as the purpose sees it."""
         return clarity(self.question, self.chosen.blur)
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the plan is worth it: ``good``, ``coarse`` or ``not feasible``; thresholds in docs/planning.md."""
+        """Whether the plan is worth it: ``good``, ``coarse`` or ``not feasible``; ``unknown`` if too little was stated.
+
+        docs/planning.md has the thresholds, and how often such verdicts were right.
+        """
         return verdict_on(self.question, self.chosen)
+
+    @property
+    def figure(self) -> float:
+        """What the verdict goes by.
+
+        For distances :attr:`clarity`, for neighbors ``chosen.closeness``, for segments ``chosen.agreement``.
+        """
+        return figure(self.question, self.chosen)
+
+    @property
+    def unstated(self) -> tuple[str, ...]:
+        """What would have to be stated for a verdict; empty if all is there."""
+        return unstated(self.question)
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed because it was not stated, or cannot be as it was."""
+        return _assumed(self.question)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """What a survey measured, where it would have been assumed."""
+        return self.question.measured
 
     @property
     def share_found(self) -> float | None:
@@ -93,10 +135,18 @@ class Advice:
     def words(self) -> str:
         """The verdict and the smallest ε that would do, in a sentence or two."""
         what = _WHAT[self.question.purpose, self.verdict]
+        if self.verdict == "unknown":
+            return f"Unknown: {what}. State {' and '.join(self.unstated)}."
         share = self.share_found
         if self.question.purpose == "neighbors" and share is not None:
-            what += f"; if ten of {self.question.n_users:,} people are near, about {share:.0%} of ten found are they"
-        return f"{self.verdict.capitalize()}: {what}. {_needed_words(self.needed)}"
+            what += (
+                f"; if ten of {self.question.n_users:,} people are near, about {share:.0%} of the ten found are right"
+            )
+        verdict = f"{self.verdict.capitalize()}: {what}."
+        denoised = self.question.purpose == "neighbors" and self.chosen.mechanism != NOISY_DISTANCES
+        if denoised and self.verdict != "good":
+            verdict += " Denoising is not counted here: where people share tastes, it finds more."
+        return verdict if self.unstated else f"{verdict} {_needed_words(self.needed)}"
 
     @property
     def reason(self) -> str:
@@ -126,15 +176,18 @@ def advise(
     purpose: Purpose = "distances",
     n_attributes: int | None = None,
     n_users: int | None = None,
-    distance: float | tuple[float, float] = DEFAULT_DISTANCE,
+    distance: float | tuple[float, float] | None = None,
     weight: float | None = None,
     values: Values = "bits",
     mechanisms: Sequence[str] | None = None,
     max_bytes_per_user: int | None = None,
     vocabulary: Iterable[object] | None = None,
+    numbered: bool = False,
+    n_groups: int | None = None,
     resolution: int | None = None,
     unit: Unit = "attribute",
     seed: bytes | str | None = None,
+    survey: Survey | None = None,
 ) -> Advice:
     """Return the best plan for a purpose, with everything that was weighed. Looks at no data.
 
@@ -150,10 +203,12 @@ def advise(
     n_attributes : int, optional
         How many attributes there are; needed by randomized response, noisy-distances and families whose rows differ.
     n_users : int, optional
-        How many people there will be, about.
-    distance : float or (low, high), default=400
-        Squared distances of near and of far pairs (of bits: attributes in which they differ); for segments, of people
-        of one group and of two. One number is that of far pairs, and near ones differ in half as much.
+        How many people there will be, about. Without it there is no verdict on neighbors and segments.
+    distance : float or (low, high), optional
+        Squared distances of near and of far pairs (of bits: attributes in which they differ); for neighbors, to the
+        nearest people and to anybody; for segments, of people of one group and of two. One number is that of far pairs,
+        and near ones differ in half as much. Without it, what people of ``weight`` differ in who share nothing but by
+        chance; or, without either, 400, and the verdict is unknown.
     weight : float, optional
         Attributes of a person, about. Without it far pairs are taken to share nothing.
     values : {"bits", "unit"}, default="bits"
@@ -163,14 +218,23 @@ def advise(
     max_bytes_per_user : int, optional
         Largest size of one person's published numbers.
     vocabulary : iterable of attributes, optional
-        Public list of the attributes, to which the plan is then closed. Without it, a plan that needs a closed list
-        takes the attributes to be "0", "1", …
+        Public list of the attributes, to which the plan is then closed. Mechanisms that need a closed list are left out
+        without it, unless ``numbered``, or they are named by ``mechanisms``.
+    numbered : bool, default=False
+        Whether attributes are the numbers "0", "1", … below ``n_attributes``: then a closed list may be these.
+        Everything else would be left out of what is published.
+    n_groups : int, optional
+        How many groups segments are to find, about; the verdict takes 6 of equal size by default.
     resolution : int, optional
         Steps of a value in [0, 1]; 16 by default.
     unit : {"attribute", "column"}, default="attribute"
         What is protected.
     seed : 32 bytes or 64 hexadecimal digits, optional
-        Public seed of the projection; fresh by default.
+        Public seed of the projection; fresh by default. Not used by mechanisms that have none.
+    survey : Survey, optional
+        Made by :func:`dimly.survey`: distances, weight and numbers of people and attributes are taken from it where
+        they are not stated. Near pairs are then the nearest tenth of random ones, far ones the middle of them, or for
+        distances the farthest tenth.
 
     Returns
     -------
@@ -188,25 +252,33 @@ def advise(
     >>> found.plan.mechanism, found.verdict
     ('counting+laplace', 'good')
     """
+    known = Known(n_attributes=n_attributes, n_users=n_users, distance=distance, weight=weight).by(
+        survey, purpose=purpose, resolution=1 if values == "bits" else 2
+    )
     question = Question.of(
         budget,
         purpose=purpose,
-        n_attributes=n_attributes,
+        n_attributes=known.n_attributes if vocabulary is None else n_attributes,
         vocabulary=vocabulary,
-        n_users=n_users,
-        distance=distance,
-        weight=weight,
+        n_users=known.n_users,
+        distance=known.distance,
+        weight=known.weight,
+        measured=known.measured,
         values=values,
         resolution=resolution,
         unit=unit,
         mechanisms=mechanisms,
         max_bytes_per_user=max_bytes_per_user,
+        numbered=numbered,
+        n_groups=n_groups,
     )
     return answer(question, seed=seed)
 
 
 def answer(question: Question, *, seed: bytes | str | None = None) -> Advice:
     """Return the advice on a question that was checked."""
+    if seed is not None:
+        public_seed(seed)  # which refuses what is none, also where the mechanism that is chosen has no use for it
     able, unable = candidates(question)
     # Segments need two things: the best blur alone may leave people between groups.
     able.sort(key=lambda one: (VERDICTS.index(verdict_on(question, one)), one.blur))
@@ -214,8 +286,6 @@ def answer(question: Question, *, seed: bytes | str | None = None) -> Advice:
         try:
             made = one.plan(question, seed=seed)
         except ParameterError as error:
-            if seed is not None and str(error).startswith("seed"):
-                raise
             unable.append(LeftOut(one.mechanism, str(error)))
             continue
         exact = realized(one, made.error, question)
@@ -237,15 +307,18 @@ def plan(
     purpose: Purpose = "distances",
     n_attributes: int | None = None,
     n_users: int | None = None,
-    distance: float | tuple[float, float] = DEFAULT_DISTANCE,
+    distance: float | tuple[float, float] | None = None,
     weight: float | None = None,
     values: Values = "bits",
     mechanisms: Sequence[str] | None = None,
     max_bytes_per_user: int | None = None,
     vocabulary: Iterable[object] | None = None,
+    numbered: bool = False,
+    n_groups: int | None = None,
     resolution: int | None = None,
     unit: Unit = "attribute",
     seed: bytes | str | None = None,
+    survey: Survey | None = None,
 ) -> Plan:
     """Return the best plan for a purpose. :func:`advise` takes the same arguments, and tells the rest.
 
@@ -253,7 +326,7 @@ def plan(
 
     Examples
     --------
-    >>> plan(Budget(4.0), n_attributes=700).mechanism
+    >>> plan(Budget(4.0), n_attributes=700, numbered=True).mechanism
     'randomized-response'
     >>> chosen = plan(Budget(4.0), n_attributes=100_000)
     >>> chosen.mechanism, chosen.projection.k
@@ -270,9 +343,12 @@ def plan(
         mechanisms=mechanisms,
         max_bytes_per_user=max_bytes_per_user,
         vocabulary=vocabulary,
+        numbered=numbered,
+        n_groups=n_groups,
         resolution=resolution,
         unit=unit,
         seed=seed,
+        survey=survey,
     )
     for text in found.doubts:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
@@ -281,12 +357,39 @@ def plan(
     return found.plan
 
 
+def _assumed(asked: Question) -> tuple[str, ...]:
+    found = []
+    far = f"{asked.high:g}"
+    if asked.stated == "nothing":
+        found.append(f"far pairs differ in {far} attributes, and near ones in half of them (--distance)")
+    elif asked.stated == "weight":
+        chance = "" if asked.n_attributes is None else " but by chance"
+        found.append(
+            f"far pairs share nothing{chance}, and differ in {far} attributes; near ones in half of them (--distance)"
+        )
+    elif asked.stated == "far":
+        found.append(f"near pairs differ in {asked.low:g} attributes, half as many as far ones (--distance LOW:HIGH)")
+    if asked.weight is None:
+        found.append(f"people have {asked.high / 2:g} attributes, so that far pairs share nothing (--weight)")
+    elif asked.weight < asked.high / 2:
+        found.append(
+            f"pairs at squared distance {far} have {asked.high / 2:g} attributes each: those of {asked.weight:g} "
+            f"cannot differ in more than {2 * asked.weight:g}"
+        )
+    if asked.purpose == "segments":
+        number = DEFAULT_GROUPS if asked.n_groups is None else asked.n_groups
+        found.append(
+            f"{number} groups of equal size, equally far apart" + (" (--n-groups)" if not asked.n_groups else "")
+        )
+    return tuple(found)
+
+
 def _needed_words(least: Needed) -> str:
     if least.coarse is None:
         return "No epsilon up to 32 would do."
     coarse = f"The smallest epsilon that would do is {_epsilon(least.coarse)} for a coarse picture"
     if least.good is None:
-        return f"{coarse}; for a good one none up to 32 would."
+        return f"{coarse}; no epsilon up to 32 gives a good one."
     return f"{coarse}, and {_epsilon(least.good)} for a good one."
 
 

@@ -1,15 +1,14 @@
 """Every mechanism that could serve, at its best k, with what it would be good for; and why the others could not."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.dimension import nominal_noise
-from dimly.mechanisms.drafts import distance_sensitivity
-from dimly.mechanisms.error_models import (
+from dimly.mechanisms.error.dimension import nominal_noise
+from dimly.mechanisms.error.models import (
     CountingError,
     ErrorModel,
     FlippedBitsError,
@@ -17,20 +16,33 @@ from dimly.mechanisms.error_models import (
     NoisyDistanceError,
     SignedSketchError,
 )
-from dimly.mechanisms.families import family_named
-from dimly.mechanisms.mechanism import (
+from dimly.mechanisms.make import (
     DEFAULT_BLEND,
     NOISY_DISTANCES,
     RANDOMIZED_RESPONSE,
     Sketching,
+    distance_sensitivity,
+    is_open,
+    needs_delta,
     sketch_error,
-    sketching,
 )
-from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.randomized_response import BitFlip
-from dimly.mechanisms.rounded_gaussian import gaussian_moments
-from dimly.planner.purposes import FAR, RESPONSE, WIDER, probability_of_own_group, ranking_probability
-from dimly.planner.question import Question
+from dimly.mechanisms.noise.gaussian import gaussian_moments
+from dimly.mechanisms.noise.tables import BitFlip
+from dimly.mechanisms.plan import KINDS, Plan
+from dimly.mechanisms.plan_kinds import DistancePlan, ResponsePlan, SketchPlan
+from dimly.mechanisms.projection.families import family_named
+from dimly.planner.question import (
+    DEFAULT_GROUPS,
+    FAR,
+    N_FOUND,
+    RESPONSE,
+    WIDER,
+    Question,
+    expected_agreement,
+    expected_closeness,
+    probability_of_own_group,
+    ranking_probability,
+)
 from dimly.privacy import VALUES_MOVED, Budget, gaussian_scale
 
 Dtype = Literal["int16", "int32"]
@@ -68,8 +80,14 @@ class Candidate:
         smallest, for neighbors with half the weight on far pairs; less for randomized response where that shows a
         purpose better than its errors tell. See docs/planning.md.
     own_group : float
-        Probability that a person is nearer to the middle of his own group than to that of another, if groups are as
+        Probability that a person is nearer to the middle of their own group than to that of another, if groups are as
         far apart as near and far pairs are.
+    closeness : float
+        How much nearer found neighbors will be than random people, as a share of what the true ones are, if these are
+        as near as near pairs; among twenty people, at most, where ``n_users`` was not stated.
+    agreement : float
+        Adjusted Rand index of segments with groups that are as far apart as near and far pairs are, as expected; among
+        any number of people, at most, where ``n_users`` was not stated.
     """
 
     mechanism: str
@@ -81,6 +99,8 @@ class Candidate:
     pure: bool
     blur: float
     own_group: float = 1.0
+    closeness: float = math.nan
+    agreement: float = math.nan
     blocks: int = 1
     blend: float | None = None
     dtype: Dtype = "int16"
@@ -94,8 +114,7 @@ class Candidate:
             If it cannot be: a table would be too large, or δ is too small for one.
         """
         # Numbered attributes would refuse the people's own: the list is closed where it is given, or must be.
-        needed = self.k is None or not family_named(self.mechanism.partition("+")[0]).open_vocabulary
-        closed: dict[str, Any] = {"n_attributes": question.n_attributes} if needed else {}
+        closed: dict[str, Any] = {} if is_open(self.mechanism) else {"n_attributes": question.n_attributes}
         if question.vocabulary is not None:
             closed = {"vocabulary": question.vocabulary}
         return Plan.of(
@@ -107,7 +126,7 @@ class Candidate:
             resolution=question.resolution,
             unit=question.unit,
             dtype=self.dtype,
-            seed=seed,
+            seed=None if self.k is None else seed,  # without a projection there is nothing to seed
             blend=self.blend,
             **closed,
         )
@@ -138,14 +157,7 @@ def candidate(mechanism: str, question: Question) -> Candidate | str:
     if reason:
         return reason
     try:
-        if mechanism == RANDOMIZED_RESPONSE:
-            found = _flipped(question)
-        elif mechanism == NOISY_DISTANCES:
-            found = _noisy(question)
-        else:
-            kind = sketching(mechanism)
-            assert kind is not None  # noqa: S101
-            found = _sketched(mechanism, kind, question)
+        found = _JUDGES[KINDS[mechanism]](mechanism, question)
     except ParameterError as error:  # calibration fails at extreme budgets
         return str(error)
     most = question.max_bytes_per_user
@@ -156,19 +168,23 @@ def candidate(mechanism: str, question: Question) -> Candidate | str:
 
 def obstacle(mechanism: str, question: Question) -> str:
     """Return what a mechanism needs that is not there; nothing if it can serve."""
-    kind = sketching(mechanism)
-    gaussian = mechanism == NOISY_DISTANCES or (kind is not None and kind.law == "gaussian")
-    if gaussian and question.budget.is_pure:
+    if needs_delta(mechanism) and question.budget.is_pure:
         return "it needs a delta above 0"
     if mechanism == RANDOMIZED_RESPONSE and not question.bits:
-        return "it is about bits"
+        return "it takes bits only"
     if mechanism == NOISY_DISTANCES and question.n_users is None:
         return "it needs n_users"
     if mechanism == NOISY_DISTANCES and question.purpose == "segments":
-        return "distances alone place nobody anywhere"
-    open_vocabulary = kind is not None and family_named(kind.family).open_vocabulary
-    if not open_vocabulary and question.n_attributes is None:
+        return "distances alone do not give people positions, which segments need"
+    return "" if is_open(mechanism) else _unlisted(question)
+
+
+def _unlisted(question: Question) -> str:
+    """Return what a closed list needs that is not there: nobody's attributes are numbers unless it was said so."""
+    if question.n_attributes is None:
         return "it needs n_attributes"
+    if question.vocabulary is None and not question.numbered:
+        return "it needs the public list of attributes (vocabulary), or that they are numbers (numbered)"
     return ""
 
 
@@ -181,12 +197,17 @@ def realized(found: Candidate, model: ErrorModel, question: Question) -> Candida
 def judged(found: Candidate, model: ErrorModel, question: Question, blurred: float) -> Candidate:
     """Return a candidate with its predicted errors filled in."""
     low, high = variances(model, question)
+    gap = question.high - question.low
     return replace(
         found,
         stderr_low=math.sqrt(low),
         stderr_high=math.sqrt(high),
-        probability=ranking_probability(question.high - question.low, math.sqrt((low + high) / 2)),
-        own_group=probability_of_own_group(question.high - question.low, question.low, model),
+        probability=ranking_probability(gap, math.sqrt((low + high) / 2)),
+        own_group=probability_of_own_group(gap, question.low, model),
+        closeness=expected_closeness(gap, blurred, n_users=question.n_users or 2 * N_FOUND),
+        agreement=expected_agreement(
+            gap, question.low, model, n_users=question.n_users, n_groups=question.n_groups or DEFAULT_GROUPS
+        ),
         blur=blurred,
     )
 
@@ -203,30 +224,30 @@ def _blank(mechanism: str, **fields: Any) -> Candidate:
     )
 
 
-def _flipped(question: Question) -> Candidate:
-    assert question.n_attributes is not None  # noqa: S101
+def _flipped(mechanism: str, question: Question) -> Candidate:
+    d = question.n_attributes or 0  # which an obstacle was, were it unknown
     flip = BitFlip.of(question.budget, bits_moved=VALUES_MOVED[question.unit])
-    model = FlippedBitsError(question.n_attributes, flip.probability)
-    found = _blank(RANDOMIZED_RESPONSE, k=None, bytes_per_user=math.ceil(question.n_attributes / 8), pure=True)
+    model = FlippedBitsError(d, flip.probability)
+    found = _blank(mechanism, k=None, bytes_per_user=math.ceil(d / 8), pure=True)
     return judged(found, model, question, RESPONSE[question.purpose] * _typical(model, question))
 
 
-def _noisy(question: Question) -> Candidate:
-    assert question.n_users is not None  # noqa: S101
-    assert question.n_attributes is not None  # noqa: S101
-    moved = distance_sensitivity(question.n_users, resolution=question.resolution, unit=question.unit)
+def _noisy(mechanism: str, question: Question) -> Candidate:
+    n, d = question.n_users or 0, question.n_attributes or 0  # which obstacles were, were they unknown
+    moved = distance_sensitivity(n, resolution=question.resolution, unit=question.unit)
     sigma = moved.l2 * _unit_sigma(question.budget)
     if sigma > LARGEST_SIGMA:
         raise ParameterError(f"its noise of {sigma:,.0f} steps would take minutes to prove")
-    dtype = fitting(sigma, data=question.n_attributes * question.resolution**2)
+    dtype = fitting(sigma, data=d * question.resolution**2)
     v, m4 = gaussian_moments(sigma)
     model = NoisyDistanceError(Noise(v / question.resolution**4, m4 / question.resolution**8))
-    size = (question.n_users - 1) / 2 * _width(dtype)
-    found = replace(_blank(NOISY_DISTANCES, k=None, bytes_per_user=size, pure=False), dtype=dtype)
+    size = (n - 1) / 2 * _width(dtype)
+    found = replace(_blank(mechanism, k=None, bytes_per_user=size, pure=False), dtype=dtype)
     return judged(found, model, question, _typical(model, question))
 
 
-def _sketched(mechanism: str, kind: Sketching, question: Question) -> Candidate:
+def _sketched(mechanism: str, question: Question) -> Candidate:
+    kind = Sketching.of(mechanism)
     family = family_named(kind.family)
     step = BLOCKS if family.has_blocks else 1
 
@@ -247,7 +268,7 @@ def _sketched(mechanism: str, kind: Sketching, question: Question) -> Candidate:
         unit = 0.0 if kind.family == "gaussian" else question.resolution / family.scale(k, blocks=step)
         dtype = fitting(math.sqrt(noise.variance) * unit)
         found = _blank(mechanism, k=k, bytes_per_user=float(k * _width(dtype)), pure=kind.law == "laplace")
-        blend = model.blend if isinstance(model, CountingError) else None
+        blend = model.blend if model.centered else None
         return judged(replace(found, blocks=step, blend=blend, dtype=dtype), model, question, error(steps))
 
     most = question.max_bytes_per_user
@@ -256,6 +277,13 @@ def _sketched(mechanism: str, kind: Sketching, question: Question) -> Candidate:
     found = best(most // (step * _width("int16")))
     # Whether noise needs the wider type is known only at a k.
     return found if found.bytes_per_user <= most else best(most // (step * _width("int32")))
+
+
+_JUDGES: Final[Mapping[type[Plan], Callable[[str, Question], Candidate]]] = {
+    SketchPlan: _sketched,
+    ResponsePlan: _flipped,
+    DistancePlan: _noisy,
+}
 
 
 def _typical(model: ErrorModel, question: Question) -> float:

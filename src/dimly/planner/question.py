@@ -1,16 +1,20 @@
-"""What a curator tells the planner, checked: all of it public knowledge, none of it measured on the private data."""
+"""What a curator tells the planner, checked, and what each purpose asks of a plan. All of it is public knowledge."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Literal, Self, get_args
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self, get_args
+
+import numpy as np
+from scipy.special import ndtr, ndtri
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.attributes import Vocabulary
-from dimly.mechanisms.dimension import LARGEST_DISTANCE
-from dimly.mechanisms.mechanism import MECHANISMS, sketching
-from dimly.mechanisms.request import MAX_ATTRIBUTES, MAX_RESOLUTION, MAX_USERS, as_integer
+from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
+from dimly.mechanisms.error.models import ErrorModel, FlippedBitsError, SketchError
+from dimly.mechanisms.make import MAX_ATTRIBUTES, MAX_RESOLUTION, MAX_USERS, MECHANISMS, as_integer, check_undirected
+from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import UNITS, Budget, Unit
 
 Purpose = Literal["distances", "neighbors", "segments"]
@@ -23,6 +27,13 @@ DEFAULT_RESOLUTION = 16
 """Steps of a value in [0, 1], where none are stated: rounding moves a value by at most 1/32, far less than noise."""
 NEAR = 0.5
 """Where one distance is stated, near pairs are those that differ in this part of it."""
+DEFAULT_GROUPS = 6
+"""Groups that segments are to find, where their number is not stated."""
+MOST_GROUPS = 1_000
+
+Stated = Literal["both", "far", "weight", "nothing"]
+"""Where the distances of a question are from: near and far pairs were stated, only far ones, only how many attributes
+people have, or nothing at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +53,12 @@ class Question:
     unit: Unit
     mechanisms: tuple[str, ...]
     max_bytes_per_user: int | None
+    stated: Stated = "both"
+    numbered: bool = False
+    """Whether a closed list may be the numbers below ``n_attributes``: it was said so, or its mechanism was named."""
+    n_groups: int | None = None
+    measured: tuple[str, ...] = ()
+    """What a survey told, in words."""
 
     @classmethod
     def of(
@@ -52,13 +69,16 @@ class Question:
         n_attributes: int | None,
         vocabulary: Iterable[object] | None,
         n_users: int | None,
-        distance: float | tuple[float, float],
+        distance: float | tuple[float, float] | None,
         weight: float | None,
         values: Values,
         resolution: int | None,
         unit: Unit,
         mechanisms: Sequence[str] | None,
         max_bytes_per_user: int | None,
+        numbered: bool = False,
+        n_groups: int | None = None,
+        measured: tuple[str, ...] = (),
     ) -> Self:
         """Return the question, or refuse it with what to do instead."""
         if not isinstance(budget, Budget):
@@ -66,7 +86,6 @@ class Question:
         check_choice("purpose", purpose, PURPOSES)
         check_choice("values", values, VALUES)
         check_choice("unit", unit, UNITS)
-        low, high = as_range(distance)
         listed = (
             vocabulary if vocabulary is None or isinstance(vocabulary, Vocabulary) else Vocabulary.listed(vocabulary)
         )
@@ -76,14 +95,21 @@ class Question:
                 f"n_attributes must be the length of vocabulary, {len(listed)}, got {size}. Leave it out."
             )
         size = size if listed is None else len(listed)
-        if size is not None and high > size:
+        if numbered and (listed is not None or size is None):
+            got = "a vocabulary" if listed is not None else "no number of them"
             raise ParameterError(
-                f"distance must be at most n_attributes = {size}, got {high:g}"
-                + (", the default" if high == DEFAULT_DISTANCE else "")
-                + ". State squared distances of near and of far pairs."
+                f"numbered must be given with n_attributes and without vocabulary, got {got}: it says that attributes "
+                "are the numbers below n_attributes."
             )
         if weight is not None:
             weight = as_number("weight", weight, size or LARGEST_DISTANCE)
+        low, high, stated = _distances(distance, weight, size)
+        if size is not None and high > size:
+            raise ParameterError(
+                f"distance must be at most n_attributes = {size}, got {high:g}"
+                + (", the default" if stated == "nothing" else "")
+                + ". State squared distances of near and of far pairs."
+            )
         return cls(
             budget=budget,
             purpose=purpose,
@@ -99,6 +125,10 @@ class Question:
             max_bytes_per_user=None
             if max_bytes_per_user is None
             else as_integer("max_bytes_per_user", max_bytes_per_user, 1, 2**62),
+            stated=stated,
+            numbered=numbered or mechanisms is not None,
+            n_groups=None if n_groups is None else as_integer("n_groups", n_groups, 2, MOST_GROUPS),
+            measured=measured,
         )
 
     @property
@@ -122,6 +152,22 @@ class Question:
     def over(self, low: float, high: float) -> Self:
         """Return the same question about other distances."""
         return replace(self, low=low, high=high)
+
+
+def _distances(
+    distance: float | tuple[float, float] | None, weight: float | None, n_attributes: int | None
+) -> tuple[float, float, Stated]:
+    """Return squared distances of near and of far pairs, and where they are from.
+
+    Two people of weight w differ in at most 2w; those who have their attributes independently of each other, and all
+    attributes alike, in 2w(1 − w/d) of d.
+    """
+    if distance is not None:
+        return *as_range(distance), "both" if isinstance(distance, tuple | list) else "far"
+    if weight is None:
+        return *as_range(DEFAULT_DISTANCE), "nothing"
+    chance = 0.0 if n_attributes is None else min(weight / n_attributes, NEAR)
+    return *as_range(2 * weight * (1 - chance)), "weight"
 
 
 def as_range(distance: Any) -> tuple[float, float]:
@@ -175,5 +221,155 @@ def _menu(mechanisms: Sequence[str] | None) -> tuple[str, ...]:
     if not names:
         raise ParameterError("mechanisms must name at least one, got none. Leave it out for all of them.")
     for name in names:
-        sketching(name)  # refuses names that are on no menu
+        check_undirected(name)
     return tuple(dict.fromkeys(names))
+
+
+WIDER: Final[Mapping[Purpose, int]] = MappingProxyType({"distances": 1, "neighbors": 1, "segments": 4})
+"""The best k, in multiples of the one with the smallest error of near and far pairs.
+
+Groups are found in averages over many people: noise averages out, and collisions do not. A neighbor is one person."""
+
+FAR: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 1.0, "neighbors": 0.5, "segments": 1.0})
+"""What the variance of far pairs counts for beside that of near ones.
+
+Neighbors are near pairs; but whoever is far and seems near pushes one out, and most people are far."""
+
+RESPONSE: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 1.0, "neighbors": 0.85, "segments": 0.5})
+"""What an error of randomized response counts for beside one of a sketch: there are no collisions in it, and those stay
+when noise is denoised away."""
+
+
+N_FOUND: Final = 10
+"""Neighbors that are looked for."""
+SEARCHED: Final = 4096
+"""Numbers of a person beyond which denoising searches for directions in a random subspace."""
+SUBSPACE: Final = 120
+PASSES: Final = 3
+"""Its dimension, and how often it is multiplied by the covariance."""
+_NORMAL: Final = np.linspace(-8.0, 8.0, 801)
+_DENSITY: Final = np.exp(-(_NORMAL**2) / 2) / np.exp(-(_NORMAL**2) / 2).sum()
+
+
+def ranking_probability(gap: float, error: float) -> float:
+    """Return the probability that two estimated distances ``gap`` apart are in the right order.
+
+    By the normal approximation, for standard errors whose root mean square is ``error``, of pairs of other people.
+
+    Examples
+    --------
+    >>> round(ranking_probability(200.0, 72.0), 2)
+    0.98
+    """
+    return float(ndtr(gap / (math.sqrt(2) * error))) if error > 0 else 1.0
+
+
+def probability_of_own_group(gap: float, within: float, model: ErrorModel) -> float:
+    """Return the probability that a person is nearer to the middle of their own group than to that of another.
+
+    For middles that are known, ``gap`` apart (squared: what far pairs differ in more than near ones), of people who
+    are ``within`` from each other. Averages say where groups are; this says whether anybody can be put into one. Along
+    the line between two middles a person is off by noise, and by their own share of what people of a group differ in.
+    """
+    if isinstance(model, FlippedBitsError):
+        variance = model.bit_variance
+    elif isinstance(model, SketchError):
+        variance = model.noise.variance + within / (2 * model.k)
+    else:  # distances alone place nobody anywhere
+        return 0.5
+    return float(ndtr(math.sqrt(gap) / (2 * math.sqrt(variance)))) if variance > 0 else 1.0
+
+
+def expected_closeness(gap: float, error: float, *, n_users: int, n_found: int = N_FOUND) -> float:
+    """Return how much nearer found neighbors are than random people, as a share of what the nearest ones are.
+
+    For nearest people who are ``gap`` nearer (squared) than random ones. If distances from a person are about normal,
+    of standard deviation S, the nearest m of n are i·S nearer than the average, where i = φ(z)/(m/n) with z =
+    Φ⁻¹(1 − m/n) is the selection intensity. Those who only seem so, by estimates of standard error e, are i·ρ·S nearer,
+    where ρ = S/√(S² + e²) is the correlation of distances and estimates. So it is ρ, with S = ``gap``/i.
+
+    Examples
+    --------
+    >>> round(expected_closeness(60.0, 40.0, n_users=2_000), 2)
+    0.46
+    """
+    share = n_found / max(n_users, 2 * n_found)
+    at = float(ndtri(1 - share))
+    intensity = math.exp(-at * at / 2) / math.sqrt(2 * math.pi) / share
+    return gap / math.hypot(gap, intensity * error)
+
+
+def expected_agreement(
+    gap: float, within: float, model: ErrorModel, *, n_users: int | None, n_groups: int = DEFAULT_GROUPS
+) -> float:
+    """Return the adjusted Rand index of segments and groups that may be expected, from 0 to 1.
+
+    For ``n_groups`` groups of equal size whose middles are all ``gap`` apart (squared: what people of two groups differ
+    in more than those of one), of people who are ``within`` from each other. Of the m numbers of a person each has
+    variance s²: noise, and a person's own share of what people of a group differ in. The groups are g − 1 directions of
+    variance λ = gap/2g in it. Among n people they show only above λ/s² = √(m/n) (Baik, Ben Arous and Péché 2005), and
+    the directions found are then off by cos² = (1 − γ/ℓ²)/(1 + γ/ℓ), with ℓ = λ/s² and γ = m/n (Paul 2007). Along them
+    middles are √(gap·cos²) apart, which says how often a person is put into the right one of g groups. With a share p
+    of people right and all others anywhere, the index is ((gp − 1)/(g − 1))².
+
+    Of more than 4,096 numbers no covariance is held, and only part of each direction is found: :func:`searched_share`.
+
+    ``n_users=None``: among any number of people, at most.
+    """
+    noise = _one_number(model)
+    if noise is None:  # distances alone place nobody anywhere
+        return 0.0
+    size, variance = noise
+    spread = variance + within / (2 * size)
+    if spread <= 0:
+        return 1.0
+    seen = 1.0
+    if n_users is not None:
+        aspect, spike = size / n_users, gap / (2 * n_groups) / spread
+        seen = (1 - aspect / spike**2) / (1 + aspect / spike) if spike > math.sqrt(aspect) else 0.0
+        if seen and size > SEARCHED:
+            seen *= searched_share(spike, aspect, size)
+    # Equally far middles are the tips of g axes: whoever's own coordinate is largest is put there.
+    own = math.sqrt(gap * seen / (2 * spread))
+    right = float(np.sum(_DENSITY * ndtr(_NORMAL + own) ** (n_groups - 1)))
+    return max(0.0, (n_groups * right - 1) / (n_groups - 1)) ** 2
+
+
+def searched_share(spike: float, aspect: float, size: int) -> float:
+    """Return how much (cos²) of a principal direction is found in a random subspace of w dimensions after q passes.
+
+    The direction has variance λ = (1 + ℓ)(1 + γ/ℓ), in units of the noise's, and all others follow the law of Marchenko
+    and Pastur, of moments M. The subspace Λ^q Ω, for Gaussian Ω, holds a/(1 + a) of it, a = w λ^2q/(m M_2q), and what
+    is seen of its variance is (a λ + M_{2q+1}/M_2q)/(1 + a). Below (1 + √γ)², the largest that noise alone has,
+    nothing is kept of it.
+    """
+    largest = (1 + spike) * (1 + aspect / spike)
+    even, odd = _moment(2 * PASSES, aspect), _moment(2 * PASSES + 1, aspect)
+    ratio = SUBSPACE / size * largest ** (2 * PASSES) / even
+    variance = (ratio * largest + odd / even) / (1 + ratio)
+    return ratio / (1 + ratio) if variance > (1 + math.sqrt(aspect)) ** 2 else 0.0
+
+
+def _moment(order: int, aspect: float) -> float:
+    """Return a moment of the law of Marchenko and Pastur, by Narayana's numbers."""
+    counts = (math.comb(order, i) * math.comb(order, i + 1) / order for i in range(order))
+    return sum(count * aspect**i for i, count in enumerate(counts))
+
+
+def _one_number(model: ErrorModel) -> tuple[int, float] | None:
+    """Return how many numbers a person has, and the variance of the noise in each; None if there are none."""
+    if isinstance(model, FlippedBitsError):
+        return model.n_attributes, model.bit_variance
+    if isinstance(model, SketchError):
+        return model.k, model.noise.variance
+    return None
+
+
+def share_found(gap: float, low: float, high: float, *, n_users: int, n_found: int = N_FOUND) -> float:
+    """Return about which share of ``n_found`` neighbors is right, if as many are near and all others far.
+
+    Whoever is near must seem nearer than all but ``n_found`` of those who are far, the luckiest of many. By the normal
+    approximation, for standard errors ``low`` and ``high`` of near and of far pairs.
+    """
+    luck = float(ndtri(1 - n_found / n_users)) if n_users > 2 * n_found else 0.0
+    return float(ndtr((gap - luck * high) / low)) if low > 0 else 1.0

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.dimension import LARGEST_DISTANCE
+from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
 from dimly.mechanisms.plan import Plan
 from dimly.planner.advice import PAIRS, Advice, answer
-from dimly.planner.meaning import doubts, meaning
-from dimly.planner.purposes import ranking_probability
-from dimly.planner.question import NEAR, Question, as_number
-from dimly.planner.verdicts import Verdict, verdict
+from dimly.planner.judge import Verdict, doubts, meaning, verdict
+from dimly.planner.question import NEAR, Question, as_number, ranking_probability
 from dimly.privacy import Budget
 
 _MOST_SCALES = 16
@@ -133,6 +131,7 @@ def plan_scales(budget: Budget, scales: Sequence[float], **arguments: Any) -> Sc
         ("n_attributes", "n_users", "weight", "mechanisms", "max_bytes_per_user", "vocabulary", "resolution")
     )
     shared = defaults | {"values": "bits", "unit": "attribute"} | arguments
+    shared.setdefault("numbered", False)
     question = Question.of(budget, purpose="distances", distance=(at[0], at[-1]), **shared)
     share = Budget(budget.epsilon / len(at), budget.delta / len(at))
     parts = [answer(Question.of(share, purpose="distances", distance=(NEAR * scale, scale), **shared)) for scale in at]

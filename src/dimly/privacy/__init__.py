@@ -2,8 +2,7 @@
 
 from dimly.privacy.budget import UNITS, VALUES_MOVED, Budget, Unit
 from dimly.privacy.calibration import RULES, Rule, delta_of, epsilon_of, gaussian_scale, laplace_scale
-from dimly.privacy.composition import Composition, compose
-from dimly.privacy.cost import Cost
+from dimly.privacy.composition import Composition, Cost, compose
 
 __all__ = [
     "RULES",

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from numbers import Real
 from typing import Literal, get_args
 
@@ -20,8 +21,22 @@ VALUES_MOVED: dict[Unit, int] = {"attribute": 1, "column": 2}
 """How many attribute values one step of a unit moves."""
 
 
+SMALLEST_EPSILON = 1e-20
 LARGEST_EPSILON = 700.0
-"""e^ε is still a float; beyond any use by far."""
+"""Between these every scale, variance and fourth moment is still a float; both are beyond any use by far."""
+
+
+def stated(value: float) -> Fraction:
+    """Return the decimal that a float was written as: the shortest that reads back as this float.
+
+    In binary, 0.1 is a little more than a tenth. What people sign is the tenth.
+
+    Examples
+    --------
+    >>> stated(0.1)
+    Fraction(1, 10)
+    """
+    return Fraction(repr(float(value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +49,7 @@ class Budget:
     Parameters
     ----------
     epsilon : float
-        In (0, 700]. The odds of any one attribute change by at most e^ε.
+        In [1e-20, 700]. The odds of any one attribute change by at most e^ε.
     delta : float, default=0.0
         In [0, 1). Probability mass on which the factor may fail; 0 is a pure guarantee.
 
@@ -64,9 +79,10 @@ class Budget:
             except OverflowError:
                 number = math.inf
             object.__setattr__(self, name, number + 0.0)  # −0.0 becomes 0.0, so that equal budgets print alike
-        if not 0 < self.epsilon <= LARGEST_EPSILON:
+        if not SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON:
+            at_least = "> 0" if not 0 < self.epsilon < SMALLEST_EPSILON else f"at least {SMALLEST_EPSILON:g}"
             raise ParameterError(
-                f"epsilon must be > 0 and at most {LARGEST_EPSILON:g}, got {self.epsilon!r}. "
+                f"epsilon must be {at_least} and at most {LARGEST_EPSILON:g}, got {self.epsilon!r}. "
                 "Common choices lie between 0.1 and 8."
             )
         if not 0 <= self.delta < 1:
@@ -79,12 +95,25 @@ class Budget:
         """Whether δ is zero: the factor e^ε holds without exception."""
         return self.delta == 0.0
 
+    @property
+    def rounded_down(self) -> "Budget":
+        """The budget in floats that do not exceed the decimals it was written in, for calibrations and proofs.
+
+        Ledgers add up decimals. So what is proven must hold for the decimal, and not for a float above it.
+        """
+        return Budget(_at_most_stated(self.epsilon), _at_most_stated(self.delta))
+
     def posterior(self, prior: float) -> float:
         """Return the largest belief in one attribute that a release can lead to, from ``prior``.
 
         Bayes' rule with the worst odds factor of a pure budget, e^ε. With δ > 0 the promise speaks
-        of sets of outputs, and rare single outputs may lead further.
+        of sets of outputs, and rare single outputs may lead further. For somebody who knows everything else: what is
+        known of attributes that go together may lead further, too.
         """
         if not 0 < prior < 1:
             raise ParameterError(f"prior must be in (0, 1), got {prior!r}.")
         return 1.0 / (1.0 + (1.0 - prior) / prior * math.exp(-self.epsilon))
+
+
+def _at_most_stated(value: float) -> float:
+    return value if Fraction(value) <= stated(value) else math.nextafter(value, 0.0)

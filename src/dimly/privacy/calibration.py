@@ -70,6 +70,7 @@ def gaussian_scale(
     """
     _check_rule(rule)
     l2_sensitivity = _positive("l2_sensitivity", l2_sensitivity)
+    budget = budget.rounded_down
     if budget.delta == 0:
         raise ParameterError(
             "delta must be > 0 for Gaussian noise, got 0. Give the budget a delta well below 1/n_users, "
@@ -81,9 +82,9 @@ def gaussian_scale(
     with precision(_BITS):
         epsilon, log_term, w = ball(budget.epsilon), _log_term(budget.delta), ball(l2_sensitivity)
         if rule == "theorem1":
-            return _finite(float_above(w * (2 * (log_term + epsilon)).sqrt() / epsilon))
+            return float_above(w * (2 * (log_term + epsilon)).sqrt() / epsilon)
         if rule == "lemma1":
-            return _finite(float_above(_lemma1_scale(epsilon, log_term, w)))
+            return float_above(_lemma1_scale(epsilon, log_term, w))
         dimension, attributes = _check_lemma2(k, n_attributes)
         if l2_sensitivity > 2:
             raise ParameterError(
@@ -102,7 +103,7 @@ def gaussian_scale(
                 f"k must be above 2(ln(n_attributes) + ln(2/delta)) = {float(needed):.4g} under lemma2, got {k}. "
                 "Use a larger k, or rule='exact'."
             )
-        return _finite(float_above(4 * log_inverse.sqrt() / epsilon))
+        return float_above(4 * log_inverse.sqrt() / epsilon)
 
 
 def laplace_scale(budget: Budget, *, l1_sensitivity: float) -> float:
@@ -115,7 +116,7 @@ def laplace_scale(budget: Budget, *, l1_sensitivity: float) -> float:
     """
     l1_sensitivity = _positive("l1_sensitivity", l1_sensitivity)
     with precision(_BITS):
-        return _finite(float_above(ball(l1_sensitivity) / ball(budget.epsilon)))
+        return float_above(ball(l1_sensitivity) / ball(budget.epsilon))
 
 
 def delta_of(
@@ -231,7 +232,7 @@ def _exact_scale(budget: Budget, w: float) -> float:
     # δ just below 1/2 is enough.
     with precision(_BITS):
         log_term = _log_term(min(budget.delta, 0.499))
-        high = _finite(float_above(_lemma1_scale(ball(budget.epsilon), log_term, ball(w))))
+        high = float_above(_lemma1_scale(ball(budget.epsilon), log_term, ball(w)))
     low = high
     while holds(low):  # at a tiny ε the exact answer lies far below Lemma 1's
         high, low = low, low / 2
@@ -295,12 +296,6 @@ def _positive(name: str, value: float) -> float:
     if not 1e-150 < number < 1e150:  # squares of it must be floats
         raise ParameterError(f"{name} must be between 1e-150 and 1e150, got {number!r}. Use other units.")
     return number
-
-
-def _finite(scale: float) -> float:
-    if math.isinf(scale):
-        raise ParameterError("epsilon must be larger: the noise that it asks for is not a finite number.")
-    return scale
 
 
 def _check_paper_delta(delta: float, rule: str) -> None:

@@ -1,10 +1,9 @@
 """The artifact: what is published, and what it promises in words."""
 
-from dimly.release.guarantee import Roster, guarantee
-from dimly.release.layout import Layout, UserType, layout_of
-from dimly.release.manifest import Manifest, read_manifest
+from dimly.release.format import Layout, UserType, layout_of
+from dimly.release.manifest import Manifest, Roster, guarantee, read_manifest
+from dimly.release.reader import StoredSketches, open_folder
 from dimly.release.sketches import Sketches
-from dimly.release.stored import StoredSketches, open_folder
 from dimly.release.verify import Verification, verify
 from dimly.release.writer import ReleaseWriter
 

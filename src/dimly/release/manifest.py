@@ -3,34 +3,213 @@
 import builtins
 import hashlib
 import json
-from collections.abc import Iterable
+import math
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_parts import STRICT
-from dimly.privacy import Unit
-from dimly.release.guarantee import Roster, guarantee
-from dimly.release.layout import (
-    ATTRIBUTES,
+from dimly.mechanisms.plan_kinds import DirectionsPlan
+from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, GaussianNoise, read_json
+from dimly.privacy import Budget, Unit
+from dimly.release.directions import LONGEST_FACTS
+from dimly.release.format import (
+    DIRECTIONS,
+    DIRECTIONS_PER_GROUP,
     MANIFEST,
-    PROJECTION,
     Layout,
     UserType,
-    attributes_schema,
+    column_of,
     described_schema,
+    format_of,
     layout_of,
+    needed_files,
+    part_index,
     part_path,
     part_schema,
-    projection_schema,
+    public_files,
 )
+from dimly.release.pages import SLACK, Claim
 from dimly.release.parts import FileRecord, check_footer
 
-FORMAT: Final = 1
+Roster = Literal["given", "found"]
+
+_UNIT = {
+    "attribute": "any one attribute value of any one person",
+    "column": "any one categorical column, of one category per person, of any one person",
+    "category": "any one category of any one person, by whichever of its attributes the person has it,",
+}
+_SEVERAL = {"attribute": "attributes", "column": "columns", "category": "categories"}
+
+
+_ALONG = (
+    "People are published along directions that are in the release and that by the publisher's word were made without "
+    "the private table."
+)
+_SURVEYED = (
+    "People are published along directions that are in the release and that were learned from the private table by a "
+    "survey: their origin states its epsilon and delta, which come on top of those of this release."
+)
+_VOLUNTEERS = (
+    "Excepted are people whom the directions were learned from and who are in the release: their data is public, and "
+    "nothing of the above is promised to them."
+)
+_UNLISTED = "Attributes that the directions do not list count nothing."
+_CATEGORIES = "Attributes stand for their categories, and each category of a person counts once."
+_GIVEN = (
+    "The people are a list that by the publisher's word was made without the private table: who is on it and who is "
+    "not must be public knowledge."
+)
+_GIVEN_BEFORE = (
+    "The people are a list that the publisher gave beforehand: who is on it and who is not must be public knowledge."
+)
+_FOUND = (
+    "The people are those found in the private table: that somebody is in the release tells that the table has "
+    "something about them, and that somebody is missing tells that it has nothing."
+)
+_FOUND_PROMISE = (
+    "So the promise is weaker than with a list of people given beforehand: it is about the attributes of people given "
+    "that they are in the release, and not about being in it."
+)
+_FOUND_PAIRS = (
+    "Whoever is found adds one distance to every other person's: a person more or less is seen in the whole release."
+)
+_PSEUDONYMS = (
+    "User ids are keyed hashes of the true ones, and no part of the promise: whoever holds the key, or can guess it, "
+    "undoes them by trying ids."
+)
+
+
+def guarantee(
+    plan: Plan,
+    n_users: int,
+    *,
+    private: bool = True,
+    roster: Roster | None = None,
+    pseudonyms: bool = False,
+    volunteers: bool = False,
+) -> str:
+    """Return the promise of a release, its limits, and what it rests on, one sentence a line.
+
+    These words are part of release format 1: a manifest holds them, and verifying compares them. For another wording
+    see :func:`is_guarantee`, which knows the earlier ones.
+
+    Parameters
+    ----------
+    plan : Plan
+    n_users : int
+        People in the release.
+    private : bool, default=True
+        Whether the noise came from a fresh secret keystream.
+    roster : {"given", "found"}, optional
+        Where the list of people came from; None says nothing of it.
+    pseudonyms : bool, default=False
+        Whether user ids are keyed hashes.
+    volunteers : bool, default=False
+        Whether people may be in it whom the directions were learned from.
+
+    Examples
+    --------
+    >>> from dimly.privacy import Budget
+    >>> plan = Plan.of("counting+laplace", Budget(1.0), k=8, seed=bytes(32))
+    >>> print(guarantee(plan, 100).splitlines()[1])
+    A guess that was right with probability 50 % can become at most 73.2 % sure.
+    """
+    if not private:
+        return (
+            "NOT PRIVATE: the noise did not come from a fresh secret keystream. This release is for tests only and "
+            "must not be given to anyone."
+        )
+    cost = plan.cost
+    epsilon, delta = (repr(value).removesuffix(".0") for value in (cost.epsilon, cost.delta))
+    claim = f"epsilon = {epsilon}, delta = {delta}"
+    factor = f"e^{epsilon} = {_rounded_up(math.exp(cost.epsilon))}"
+    lines = [f"Publishing changes the odds of {_UNIT[plan.protected]} by at most {factor} ({claim})."]
+    if cost.delta:
+        small = cost.delta * n_users <= 0.1
+        lines.append(
+            f"Beyond that factor the probability of any set of outcomes may change by delta = {delta}, which is "
+            + ("" if small else "NOT ")
+            + f"well below 1/n = {1 / max(n_users, 1):.2g}"
+            + ("." if small else ": this much would allow some people to be exposed altogether.")
+        )
+    else:
+        posterior = _rounded_up(100 * Budget(cost.epsilon).posterior(0.5))
+        lines.append(f"A guess that was right with probability 50 % can become at most {posterior} % sure.")
+    sampling = ", and counts the sampling error of its tables" if isinstance(plan.noise, GaussianNoise) else ""
+    not_protected = (
+        "who is in the release",
+        "what follows from attributes that go together, or from a trend over many",
+        "that two people are near each other",
+    )
+    lines += [
+        f"Several at once: the odds of m {_SEVERAL[plan.protected]} of one person change by up to e^(m·epsilon)"
+        + (", with a delta above m·delta." if cost.delta else "."),
+        f"Not protected: {'; '.join(not_protected)}.",
+        *_about_directions(plan),
+        *([_VOLUNTEERS] if volunteers else []),
+        *_about_people(plan, roster, pseudonyms=pseudonyms),
+        "Every further release of the same people costs as much again; all recipients count together.",
+        f"Noise is drawn from an AES-256 keystream: the promise is as strong as that cipher{sampling}.",
+        "Nothing in the published numbers can prove that noise was added as stated; that is the publisher's word.",
+    ]
+    return "\n".join(lines)
+
+
+def _about_directions(plan: Plan) -> list[str]:
+    if not isinstance(plan, DirectionsPlan):
+        return []
+    part = plan.directions
+    lines = [_SURVEYED if part.kind == "surveyed" else _ALONG]
+    if not part.buckets:
+        lines.append(_UNLISTED)
+    if part.kind == "categories":
+        lines.append(_CATEGORIES)
+    return lines
+
+
+def _about_people(plan: Plan, roster: Roster | None, *, pseudonyms: bool) -> list[str]:
+    lines = []
+    if roster == "given":
+        lines.append(_GIVEN)
+    elif roster == "found":
+        lines += [_FOUND, _FOUND_PROMISE]
+        if not plan.places_people:
+            lines.append(_FOUND_PAIRS)
+    if pseudonyms:
+        lines.append(_PSEUDONYMS)
+    return lines
+
+
+def _rounded_up(number: float) -> str:
+    """Return three significant digits that are not below the number: a promise may not be better than the truth."""
+    digits = 2 - math.floor(math.log10(number))
+    raised = math.ceil(number * 10.0**digits) / 10.0**digits
+    return f"{raised:.{max(digits, 0)}f}"
+
+
+def is_guarantee(words: Sequence[str], promise: str) -> bool:
+    """Return whether the lines of a manifest are a promise, in today's wording or an earlier one.
+
+    Parameters
+    ----------
+    words : sequence of str
+        What the manifest says.
+    promise : str
+        What :func:`guarantee` says.
+    """
+    return list(words) in ([*promise.splitlines()], [*promise.replace(_GIVEN, _GIVEN_BEFORE).splitlines()])
+
+
+FORMATS: Final = (1, 2)
+"""Those that this version reads; see :func:`~dimly.release.format.format_of`."""
+_MOST_BYTES = 1 << 28  # the million files that a release may have take as much
 
 
 class Users(BaseModel):
@@ -42,6 +221,13 @@ class Users(BaseModel):
     roster: Roster
     """Whether the list of people was given, which is public, or found in the private table."""
     pseudonyms: bool
+    volunteers: bool = False
+    """Whether people may be in it whom its directions were learned from: the promise excepts them. Format 2."""
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return fields if self.volunteers else {name: value for name, value in fields.items() if name != "volunteers"}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -66,7 +252,7 @@ class Manifest(BaseModel):
 
     model_config = STRICT
 
-    format: Literal[1] = FORMAT
+    format: Literal[1, 2]
     release: str = Field(pattern="^[0-9a-f]{64}$")
     """SHA-256 of the manifest's canonical JSON without this field: the files' digests included."""
     plan: Plan
@@ -95,9 +281,16 @@ class Manifest(BaseModel):
         private: bool = True,
     ) -> "Manifest":
         """Return the manifest of a release by ``plan``, with its promise in words and its id."""
-        promise = guarantee(plan, n_users, private=private, roster=users.roster, pseudonyms=users.pseudonyms)
+        promise = guarantee(
+            plan,
+            n_users,
+            private=private,
+            roster=users.roster,
+            pseudonyms=users.pseudonyms,
+            volunteers=users.volunteers,
+        )
         fields: dict[str, Any] = {
-            "format": FORMAT,
+            "format": format_of(plan),
             "plan": json.loads(plan.to_json()),
             "plan_digest": plan.digest,
             "epsilon": plan.cost.epsilon,
@@ -125,7 +318,12 @@ class Manifest(BaseModel):
         """What this version of the software says that such a release promises, one sentence a line."""
         users = self.users
         return guarantee(
-            self.plan, self.n_users, private=self.private, roster=users.roster, pseudonyms=users.pseudonyms
+            self.plan,
+            self.n_users,
+            private=self.private,
+            roster=users.roster,
+            pseudonyms=users.pseudonyms,
+            volunteers=users.volunteers,
         )
 
     def record(self, path: str) -> FileRecord | None:
@@ -149,13 +347,19 @@ class Manifest(BaseModel):
         ReleaseError
             Naming the file and what is wrong.
         """
-        if record.path == ATTRIBUTES:
-            check_footer(file, record, attributes_schema(), groups=None)
-        elif record.path == PROJECTION:
-            check_footer(file, record, projection_schema(self.plan), groups=None)
-        else:
-            schema = part_schema(self.plan, self.users.type)
-            check_footer(file, record, schema, groups=self.layout.groups_in(record.rows))
+        public = public_files(self.plan)
+        if record.path in public:
+            schema, k = public[record.path]
+            check_footer(file, record, schema, groups=None, entries=lambda _, rows: rows * k)
+            return
+        column, first = column_of(self.plan), part_index(record.path) * self.layout.users_per_part
+        check_footer(
+            file,
+            record,
+            part_schema(self.plan, self.users.type),
+            groups=self.layout.groups_in(record.rows),
+            entries=lambda start, rows: column.entries(first + start, rows, self.n_users),
+        )
 
     def to_json(self) -> str:
         """Return the manifest as indented JSON."""
@@ -180,22 +384,19 @@ class Manifest(BaseModel):
             Naming the field that is missing, unknown or does not fit the others.
         """
         try:
-            fields = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, _AmbiguousError) else "must be JSON in UTF-8"
-            raise ReleaseError(f"{MANIFEST} {reason}. It was changed or copied badly.") from None
-        if not isinstance(fields, dict):
-            raise ReleaseError(f"{MANIFEST} must be a JSON object. It was changed or copied badly.")
-        if fields.get("format") != FORMAT or isinstance(fields.get("format"), bool):
+            fields = read_json(text)
+        except AmbiguousJSONError as error:
+            raise ReleaseError(f"{MANIFEST} {error}. It was changed or copied badly.") from None
+        if fields.get("format") not in FORMATS or isinstance(fields.get("format"), bool):
             raise ReleaseError(
-                f"{MANIFEST} field 'format' must be {FORMAT}, got {fields.get('format')!r}. "
+                f"{MANIFEST} field 'format' must be {' or '.join(map(str, FORMATS))}, got {fields.get('format')!r}. "
                 "Read it with the version of Dimly that wrote it."
             )
         manifest = _validated(fields)
         stated = fields.pop("release")
         if release_id(fields) != stated:
             raise ReleaseError(
-                f"{MANIFEST} field 'release' must be the digest of the rest, and is not. The manifest was changed."
+                f"{MANIFEST} field 'release' must be the digest of the rest, but it is not. The manifest was changed."
             )
         return manifest
 
@@ -203,34 +404,53 @@ class Manifest(BaseModel):
     def _check(self) -> Self:
         plan, cost = self.plan, self.plan.cost
         expected: dict[str, tuple[object, object]] = {
+            "format": (self.format, format_of(plan)),
             "plan_digest": (self.plan_digest, plan.digest),
             "epsilon": (self.epsilon, cost.epsilon),
             "delta": (self.delta, cost.delta),
             "unit": (self.unit, plan.unit),
             "layout": (self.layout, layout_of(plan)),
             "schema": (self.columns, described_schema(plan, self.users.type)),
-            "n_users": (plan.n_users is None or self.n_users <= plan.n_users, True),
+            "n_users": (plan.admits(self.n_users), True),
         }
         for name, (actual, wanted) in expected.items():
             if actual != wanted:
-                raise ParameterError(f"{name} must be what the plan says, and is not")
+                raise ParameterError(f"{name} must be what the plan says, but it is not")
         self._check_files()
         return self
 
     def _check_files(self) -> None:
         n_parts = self.layout.n_parts(self.n_users)
         if n_parts > len(self.files):
-            raise ParameterError(f"files must hold the {n_parts} parts of {self.n_users} users, and does not")
+            raise ParameterError(f"files must hold the {n_parts} parts of {self.n_users} users, but it does not")
         rows = {part_path(index): self.layout.users_in(index, self.n_users) for index in range(n_parts)}
-        listed = {ATTRIBUTES, PROJECTION} if self.plan.vocabulary is not None else set()
-        if self.plan.projection is None:
-            listed.discard(PROJECTION)
+        rows |= needed_files(self.plan)
+        listed = set(public_files(self.plan))
         paths = [record.path for record in self.files]
         if paths != sorted(set(paths)) or not set(rows) <= set(paths) <= set(rows) | listed:
             raise ParameterError("files must be the parts of the release, and what goes with its vocabulary, in order")
         for record in self.files:
             if record.rows != rows.get(record.path, self.plan.n_attributes):
-                raise ParameterError(f"files must hold as many rows as the layout says, and {record.path} does not")
+                raise ParameterError(f"files must hold as many rows as the layout says, but {record.path} does not")
+            if record.bytes > self._most_bytes(record):
+                raise ParameterError(f"files must take no more bytes than their rows need, but {record.path} does")
+
+    def _most_bytes(self, record: FileRecord) -> int:
+        """Return what a file of ours may take: see docs/release-format.md."""
+        plan, public, groups, facts = self.plan, public_files(self.plan), 1, 0
+        if record.path in public:
+            schema, k = public[record.path]
+            entries = record.rows * k
+            if record.path == DIRECTIONS:
+                groups, facts = -(-record.rows // DIRECTIONS_PER_GROUP), LONGEST_FACTS
+        else:
+            schema, groups = part_schema(plan, self.users.type), len(self.layout.groups_in(record.rows))
+            first = part_index(record.path) * self.layout.users_per_part
+            entries = column_of(plan).entries(first, record.rows, self.n_users)
+        claims = [
+            Claim.of(kind, record.rows, entries if pa.types.is_list(kind) else record.rows) for kind in schema.types
+        ]
+        return sum(claim.most_bytes for claim in claims) + (groups * len(claims) + 1) * SLACK + facts
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -243,13 +463,17 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     if not folder.is_dir():
-        raise ReleaseError(f"{folder} must be a release folder, and is no folder.")
+        raise ReleaseError(f"{folder} must be a release folder, but it is not a folder.")
     if path.is_symlink() or not path.is_file():
-        raise ReleaseError(f"{folder} must be a release folder, and holds no {MANIFEST}.")
+        raise ReleaseError(f"{folder} must be a release folder, but it has no {MANIFEST}.")
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(_MOST_BYTES) if size <= _MOST_BYTES else None
     except OSError as error:
         raise ReleaseError(f"{path} cannot be read: {error.strerror}.") from None
+    if content is None:
+        raise ReleaseError(f"{MANIFEST} must hold at most {_MOST_BYTES} bytes, got {size}. It was changed.")
     return Manifest.from_json(content)
 
 
@@ -257,21 +481,6 @@ def release_id(fields: dict[str, Any]) -> str:
     """Return the id of a release: SHA-256 of its manifest's JSON with sorted keys and no spaces, without the id."""
     canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-class _AmbiguousError(ValueError):
-    """JSON that two readers may understand differently."""
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise _AmbiguousError("must name each field once")
-    return fields
-
-
-def _no_constant(name: str) -> None:
-    raise _AmbiguousError(f"must not hold {name}")
 
 
 def _validated(fields: dict[str, Any]) -> Manifest:

@@ -7,11 +7,12 @@ that nothing in a file is for one library only.
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,24 +21,26 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from dimly.errors import ReleaseError
+from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import STRICT
-from dimly.release.layout import (
+from dimly.release.format import (
     ATTRIBUTES,
     PROJECTION,
     UserType,
     attributes_schema,
-    bytes_of_bits,
+    column_of,
     layout_of,
-    list_of,
     part_path,
     part_schema,
     projection_schema,
 )
-from dimly.release.sketches import published_layout
+from dimly.release.pages import BYTES_PER_TEXT, SLACK, Claim, check_claims
 
-WRONG_DIGEST = "{} must have the SHA-256 of the manifest, and has not. Copy the release again."
+WRONG_DIGEST = "{} must have the SHA-256 that the manifest states, but it has another. Copy the release again."
+UNREADABLE = "{} must be a Parquet file, but it cannot be read. Copy the release again."
+ATTRIBUTES_PER_GROUP: Final = 1 << 20
+"""Rows of each row group of the list of attributes, but the last."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -97,7 +100,7 @@ def as_user_column(users: Any, user_type: UserType) -> pa.Array:
     if column is None:
         raise ReleaseError(f"users must be {user_type}, none missing, as this release says.")
     if not _rising(column):
-        raise ReleaseError("users must be in rising order, each once.")
+        raise ReleaseError("users must be in ascending order, without repeats.")
     return column
 
 
@@ -142,16 +145,17 @@ def encode_part(index: int, users: pa.Array, values: NDArray[Any], plan: Plan) -
     ReleaseError
         If the values do not fit the plan.
     """
-    sketches = _as_sketch_column(values, plan, len(users))
+    check_ids(users, plan)
+    column = column_of(plan)
+    sketches = column.to_arrow(values, len(users))
     user_type: UserType = "int64" if pa.types.is_integer(users.type) else "text"
     fields = part_schema(plan, user_type)
     # Lists of one length are written straight from their numbers; in the file they are plain lists.
     schema = pa.schema([fields.field("user"), pa.field("sketch", sketches.type, nullable=False)])
     table = pa.Table.from_arrays([users, sketches], schema=schema)
-    encoding = {"sketch": "PLAIN"} if plan.dtype == "bit" else {"sketch.list.element": "DELTA_BINARY_PACKED"}
-    encoding["user"] = "DELTA_BINARY_PACKED" if user_type == "int64" else "PLAIN"
-    compression = {next(iter(encoding)): "none", "user": "none" if user_type == "int64" else "zstd"}
-    buffer = _encoded(
+    encoding = {column.leaf: column.encoding, "user": "DELTA_BINARY_PACKED" if user_type == "int64" else "PLAIN"}
+    compression = {column.leaf: "none", "user": "none" if user_type == "int64" else "zstd"}
+    buffer = encoded(
         schema, [table], encoding, compression, rows_per_group=layout_of(plan).users_per_group, statistics=["user"]
     )
     return _record(part_path(index), buffer, len(users)), buffer
@@ -161,8 +165,10 @@ def write_attributes(folder: Path, attributes: Iterable[str]) -> FileRecord:
     """Write a public list of attributes, in its order, and have it on the disk."""
     schema = attributes_schema()
     table = pa.Table.from_arrays([pa.array(attributes, pa.string())], schema=schema)
-    buffer = _encoded(schema, [table], {"attribute": "PLAIN"}, {"attribute": "zstd"})
-    return _write_file(folder, ATTRIBUTES, buffer, table.num_rows)
+    buffer = encoded(
+        schema, [table], {"attribute": "PLAIN"}, {"attribute": "zstd"}, rows_per_group=ATTRIBUTES_PER_GROUP
+    )
+    return write_file(folder, ATTRIBUTES, buffer, table.num_rows)
 
 
 def write_projection(folder: Path, chunks: Iterable[tuple[list[str], NDArray[Any]]], plan: Plan) -> FileRecord:
@@ -178,12 +184,21 @@ def write_projection(folder: Path, chunks: Iterable[tuple[list[str], NDArray[Any
             yield pa.Table.from_arrays([pa.array(attributes, pa.string()), lists], schema=schema)
 
     encoding = {"attribute": "PLAIN", "row.list.element": "DELTA_BINARY_PACKED"}
-    buffer = _encoded(schema, tables(), encoding, dict.fromkeys(encoding, "zstd"))
-    return _write_file(folder, PROJECTION, buffer, pq.read_metadata(pa.BufferReader(buffer)).num_rows)
+    buffer = encoded(schema, tables(), encoding, dict.fromkeys(encoding, "zstd"))
+    return write_file(folder, PROJECTION, buffer, pq.read_metadata(pa.BufferReader(buffer)).num_rows)
 
 
-def check_footer(file: pq.ParquetFile, record: FileRecord, schema: pa.Schema, *, groups: list[int] | None) -> None:
-    """Refuse a file whose columns, rows or row groups are not what they must be. Reads no values.
+def check_footer(
+    file: pq.ParquetFile,
+    record: FileRecord,
+    schema: pa.Schema,
+    *,
+    groups: list[int] | None,
+    entries: Callable[[int, int], int] = lambda _, rows: rows,
+) -> None:
+    """Refuse a file whose columns, rows, row groups or entries are not what they must be. Reads no values.
+
+    ``entries`` says how many entries the lists of some rows have together, given the first of them and their number.
 
     Raises
     ------
@@ -199,6 +214,13 @@ def check_footer(file: pq.ParquetFile, record: FileRecord, schema: pa.Schema, *,
     found = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     if groups is not None and found != groups:
         raise ReleaseError(f"{record.path} must hold row groups of {groups[0]} users. It was changed.")
+    starts = [0, *accumulate(found)]
+
+    def claim(group: int, name: str) -> Claim:
+        kind, rows = schema.field(name).type, found[group]
+        return Claim.of(kind, rows, entries(starts[group], rows) if pa.types.is_list(kind) else rows)
+
+    check_claims(file, record.path, claim)
 
 
 def opened(source: Any, path: str) -> pq.ParquetFile:
@@ -212,7 +234,7 @@ def opened(source: Any, path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(source)
     except (pa.ArrowException, OSError):
-        raise ReleaseError(f"{path} must be a Parquet file, and cannot be read. Copy the release again.") from None
+        raise ReleaseError(UNREADABLE.format(path)) from None
 
 
 def located(folder: Path, record: FileRecord) -> Path:
@@ -226,7 +248,9 @@ def located(folder: Path, record: FileRecord) -> Path:
     path = folder / record.path
     links = [place for place in (path.parent, path) if place != folder and place.is_symlink()]
     if links or not path.is_file():
-        raise ReleaseError(f"{record.path} must be a file of the release, and is {'a link' if links else 'missing'}.")
+        raise ReleaseError(
+            f"{record.path} must be a file of the release, but it is {'a link' if links else 'missing'}."
+        )
     if (size := path.stat().st_size) != record.bytes:
         raise ReleaseError(f"{record.path} must hold {record.bytes} bytes, got {size}. Copy the release again.")
     return path
@@ -247,11 +271,11 @@ def read_table(
         table = read(columns=columns, use_threads=False)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError):
-        raise ReleaseError(f"{path} must be a Parquet file, and is a damaged one. Copy the release again.") from None
+        raise ReleaseError(f"{path} must be a Parquet file, but it is damaged. Copy the release again.") from None
     for column in table.columns:
         nested = (pc.list_flatten(column),) if pa.types.is_list(column.type) else ()
         if any(part.null_count for part in (column, *nested)):
-            raise ReleaseError(f"{path} must not hold missing values, and does.")
+            raise ReleaseError(f"{path} must not hold missing values, but it does.")
     return table
 
 
@@ -271,57 +295,60 @@ def values_of(table: pa.Table, plan: Plan, path: str, *, rest: int) -> NDArray[A
     ReleaseError
         If a list has another length than the plan says.
     """
-    column = table.column("sketch")
-    if plan.dtype == "bit":
-        width = bytes_of_bits(plan)
-        # Chunk by chunk: a fixed-size binary array may start anywhere in its buffer.
-        pieces = [
-            np.frombuffer(chunk.buffers()[1], np.uint8)[chunk.offset * width : (chunk.offset + len(chunk)) * width]
-            for chunk in column.chunks
-        ]
-        packed = np.concatenate(pieces).reshape(-1, width)
-        if (plan.n_attributes or 0) % 8 and (packed[:, -1] >> ((plan.n_attributes or 0) % 8)).any():
-            raise ReleaseError(f"{path} must hold bits of the vocabulary only, and holds others.")
-        return packed
-    lengths = pc.list_value_length(column).to_numpy()
-    wanted = _list_lengths(plan, table.num_rows, rest)
-    if not np.array_equal(lengths, np.broadcast_to(wanted, lengths.shape)):
-        what = f"exactly {plan.projection.k} numbers" if plan.projection else "the distances to the users after each"
-        raise ReleaseError(f"{path} must hold lists of {what}, and some are longer or shorter.")
-    flat: NDArray[Any] = pc.list_flatten(column).to_numpy()
-    return flat.reshape(table.num_rows, plan.projection.k) if plan.projection else flat
+    return column_of(plan).to_values(table.column("sketch"), path, rest=rest)
 
 
-def users_after(plan: Plan, rows: int, n_values: int) -> int | None:
-    """Return how many people come after a part of noisy distances, by the number of its distances; None for others.
+def check_ids(users: pa.Array, plan: Plan) -> None:
+    """Refuse ids of a part that no reader would take from a file of ours.
 
-    Of ``rows`` people with r after them, the first has rows − 1 + r distances and the last has r.
+    Raises
+    ------
+    ReleaseError
+        If they are too long.
     """
-    return None if plan.n_users is None else (n_values - rows * (rows - 1) // 2) // max(rows, 1)
+    if pa.types.is_integer(users.type):
+        return
+    step = layout_of(plan).users_per_group
+    check_excess(excess_of(users.slice(start, step)) for start in range(0, len(users), step))
 
 
-def _list_lengths(plan: Plan, rows: int, rest: int) -> Any:
-    return plan.projection.k if plan.projection is not None else np.arange(rows - 1, -1, -1) + rest
+def check_excess(groups: Iterable[int]) -> None:
+    """Refuse ids if those of a row group take too many bytes beyond what readers allow: see :func:`excess_of`.
+
+    Raises
+    ------
+    ReleaseError
+        If they are too long.
+    """
+    if any(excess > SLACK // 2 for excess in groups):
+        raise ReleaseError("users must be texts of at most 1,000 bytes on average. Use shorter ids, or pseudonyms.")
 
 
-def _as_sketch_column(values: NDArray[Any], plan: Plan, rows: int) -> pa.Array:
-    dtype, shape = published_layout(plan, rows)
-    rest = users_after(plan, rows, values.size)
-    if rest is not None:
-        shape = (shape[0] + rows * max(rest, 0),)
-    if values.dtype != dtype or values.shape != shape or not values.flags.c_contiguous:
-        got = f"{values.dtype} of {values.shape}"
-        raise ReleaseError(f"values must be {dtype} of shape {shape}, contiguous, for this part, got {got}.")
-    if plan.dtype == "bit":
-        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(shape[1]), rows, [None, pa.py_buffer(values)])
-    numbers = pa.array(values.reshape(-1))
-    if plan.projection is not None:
-        return pa.FixedSizeListArray.from_arrays(numbers, type=list_of(numbers.type, plan.projection.k))
-    offsets = np.concatenate([[0], np.cumsum(_list_lengths(plan, rows, rest or 0))]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), numbers, type=list_of(numbers.type))
+def check_attributes(attributes: Sequence[str], *, rows_per_group: int) -> None:
+    """Refuse a list of attributes that no reader would take from a file of ours.
+
+    Raises
+    ------
+    ParameterError
+        If they are too long.
+    """
+    excess = [
+        excess_of(pa.array(attributes[start : start + rows_per_group], pa.large_string()))
+        for start in range(0, len(attributes), rows_per_group)
+    ]
+    if max(*excess, sum(excess)) > SLACK // 2:  # of each group, and of the whole file
+        raise ParameterError(
+            "vocabulary must hold attributes of at most 1,000 bytes on average, because it is published and readers "
+            "take no longer ones. Use shorter names."
+        )
 
 
-def _encoded(
+def excess_of(texts: pa.Array) -> int:
+    """Return how many bytes texts take beyond what readers allow for each; half of the slack is room to spare."""
+    return int(pc.sum(pc.binary_length(texts)).as_py() or 0) - (BYTES_PER_TEXT - 4) * len(texts)
+
+
+def encoded(
     schema: pa.Schema,
     tables: Iterable[pa.Table],
     encoding: dict[str, str],
@@ -329,6 +356,7 @@ def _encoded(
     *,
     rows_per_group: int | None = None,
     statistics: list[str] | bool = False,
+    facts: dict[str, str] | None = None,
 ) -> pa.Buffer:
     """Return a Parquet file in memory: it is at most some tens of megabytes, and its digest costs no second reading."""
     out = pa.BufferOutputStream()
@@ -345,10 +373,13 @@ def _encoded(
     ) as writer:
         for table in tables:
             writer.write_table(table, row_group_size=rows_per_group)
+        if facts:
+            writer.add_key_value_metadata(facts)
     return out.getvalue()
 
 
-def _write_file(folder: Path, path: str, buffer: pa.Buffer, rows: int) -> FileRecord:
+def write_file(folder: Path, path: str, buffer: pa.Buffer, rows: int) -> FileRecord:
+    """Write a file of a release that is in memory, and have it on the disk."""
     write_synced(folder / path, buffer)
     return _record(path, buffer, rows)
 

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from dimly.errors import ReleaseError
 from dimly.mechanisms.plan import Plan
-from dimly.release.layout import layout_of
+from dimly.mechanisms.plan_kinds import DirectionsPlan
+from dimly.mechanisms.projection.directions import Directions
+from dimly.release.format import column_of, layout_of, row_start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +51,8 @@ class Sketches:
         if self.users.ndim != 1 or self.users.dtype.kind not in "iT":
             raise ReleaseError("users must be a list of integers or of text.")
         if (self.users[1:] <= self.users[:-1]).any():
-            raise ReleaseError("users must be in rising order, each once.")
-        if self.plan.n_users is not None and len(self.users) > self.plan.n_users:
+            raise ReleaseError("users must be in ascending order, without repeats.")
+        if not self.plan.admits(len(self.users)):
             raise ReleaseError(f"users must be at most {self.plan.n_users}, as the plan says, got {len(self.users)}.")
         dtype, shape = published_layout(self.plan, len(self.users))
         if self.values.dtype != dtype or self.values.shape != shape:
@@ -79,6 +81,11 @@ class Sketches:
         """Number of pieces that :meth:`parts` gives."""
         return layout_of(self.plan).n_parts(len(self))
 
+    @property
+    def directions(self) -> Directions | None:
+        """The public directions that people are published along; None where there are none."""
+        return self.plan.matrix if isinstance(self.plan, DirectionsPlan) else None
+
     def parts(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Return users and values piece by piece, as a stored release does."""
         return map(self.read_part, range(self.n_parts))
@@ -90,9 +97,8 @@ class Sketches:
 
     def read_values(self, index: int) -> NDArray[Any]:
         """Return the values alone of people from ``index · users_per_part`` on; a view."""
-        start, stop = self._cut(index)
-        if self.plan.n_users is not None:
-            start, stop = (int(row_start(len(self), np.int64(position))) for position in (start, stop))
+        column = column_of(self.plan)
+        start, stop = (column.start(position, len(self)) for position in self._cut(index))
         return self.values[start:stop]
 
     def locate(self, ids: NDArray[Any]) -> NDArray[np.int64]:
@@ -108,10 +114,12 @@ class Sketches:
 
     def take(self, positions: NDArray[np.int64]) -> NDArray[Any]:
         """Return the rows of the people at some positions; for noisy distances see :meth:`pairs`."""
-        return np.asarray(self.values[positions])
+        rows = np.asarray(self.values[positions])
+        rows.flags.writeable = False  # as of all published numbers: kernels are compiled for one kind of array
+        return rows
 
     def pairs(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the noisy distances of pairs of positions; 0 for somebody with himself."""
+        """Return the noisy distances of pairs of positions; 0 within a person."""
         found = np.zeros(len(rows), self.values.dtype)
         other, low, high = ordered_pairs(rows, columns)
         found[other] = self.values[row_start(len(self), low) + high - low - 1]
@@ -124,16 +132,7 @@ class Sketches:
 
 def published_layout(plan: Plan, n_users: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Return type and shape of what a plan publishes of ``n_users`` people."""
-    if plan.projection is not None:
-        return np.dtype(plan.dtype), (n_users, plan.projection.k)
-    if plan.dtype == "bit":
-        return np.dtype(np.uint8), (n_users, -(-(plan.n_attributes or 0) // 8))
-    return np.dtype(plan.dtype), (n_users * (n_users - 1) // 2,)
-
-
-def row_start(n_users: int, position: Any) -> Any:
-    """Return where somebody's distances to the people after him start in the upper triangle, row after row."""
-    return position * (2 * n_users - position - 1) // 2
+    return plan.published_dtype, plan.published_shape(n_users)
 
 
 def ordered_pairs(

@@ -1,6 +1,6 @@
 """A release appears at once or not at all: it is made in a hidden place beside its target, and renamed.
 
-The hidden place is a folder of mode 0700 that a living process locks (see :mod:`dimly.release.dead_runs`); in it the
+The hidden place is a folder of mode 0700 that a living process locks (see :mod:`dimly.files`); in it the
 release grows with the modes it will have. After a crash it stays, readable by its owner only, until the next run that
 publishes into the same parent folder removes it.
 """
@@ -17,8 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from dimly.errors import DimlyError, ParameterError, ReleaseError
-from dimly.release.dead_runs import locked_folder, sweep
+from dimly.errors import DimlyError, ParameterError, ReleaseError, check_path
+from dimly.files import locked_folder, names_held, sweep
+from dimly.release.format import MANIFEST, PARTS_FOLDER
 from dimly.release.manifest import read_manifest
 
 PREFIX: Final = ".dimly-staging-"
@@ -38,6 +39,8 @@ class Staging:
         Where the release will be. Its parent folder must exist and be writable.
     overwrite : bool
         Whether a release that is there may be replaced. Anything else that is there never is.
+    replaces : str, optional
+        Id of the only release that may be replaced, because the new one was made from it.
 
     Attributes
     ----------
@@ -52,9 +55,11 @@ class Staging:
         If the target cannot be made; before anything is written.
     """
 
-    def __init__(self, target: str | Path, *, overwrite: bool = False) -> None:
+    def __init__(self, target: str | Path, *, overwrite: bool = False, replaces: str | None = None) -> None:
         self.target = check_target(target, overwrite=overwrite)  # refused now rather than after hours of work
         self._overwrite = overwrite
+        self._replaces = replaces
+        self._renamed = False
         sweep(self.target.parent, PREFIX)
         try:
             self._folder = locked_folder(self.target.parent, PREFIX)
@@ -69,11 +74,26 @@ class Staging:
 
     @property
     def is_published(self) -> bool:
-        """Whether the release can be seen at its target: asked of the disk, because a signal may follow the rename."""
+        """Whether the release came to its target: asked of the disk, too, because a signal may follow the rename."""
         try:
-            return os.path.samestat(self.target.lstat(), self._identity)
+            return self._renamed or os.path.samestat(self.target.lstat(), self._identity)
         except OSError:
             return False
+
+    def check_free(self) -> bool:
+        """Return whether there is a release to replace; refuse whatever else is at the target by now.
+
+        Raises
+        ------
+        ParameterError
+            If something is in the way.
+        ReleaseError
+            If the release that is to be replaced has changed.
+        """
+        found = _is_replaceable(self.target, overwrite=self._overwrite)
+        if self._replaces is not None and (not found or _release_at(self.target) != self._replaces):
+            raise _changed(self.target)
+        return found
 
     def publish(self) -> None:
         """Make the release visible, all at once. Files must be on the disk already; folders are put there now.
@@ -85,16 +105,20 @@ class Staging:
         ------
         ParameterError
             If something has appeared at the target meanwhile.
+        ReleaseError
+            If the release that is to be replaced has changed.
         DimlyError
             If the disk fails; the text says whether the release can be seen.
         """
         with disk_errors(self.target):
             for folder in (*(path for path in self.path.iterdir() if path.is_dir()), self.path, self._folder.path):
                 sync_folder(folder)
-            if _is_replaceable(self.target, overwrite=self._overwrite):
-                _exchange(self.path, self.target)
-            else:
-                _rename_new(self.path, self.target)
+            with names_held(self.target.parent):
+                if self.check_free():
+                    self._exchange()
+                else:
+                    _rename_new(self.path, self.target)
+                self._renamed = True
         try:
             sync_folder(self.target.parent)
         except OSError as error:
@@ -102,6 +126,17 @@ class Staging:
             raise DimlyError(text) from None
         with contextlib.suppress(OSError):
             self._folder.remove()
+
+    def _exchange(self) -> None:
+        """Put the release in the place of another; of a program that takes no lock, put back what it put there."""
+        _exchange(self.path, self.target)
+        if self._replaces is None or _release_at(self.path) == self._replaces:
+            return
+        if os.path.samestat(self.target.lstat(), self._identity):
+            _exchange(self.path, self.target)
+        else:  # another one again: what came out must not be removed with the staging
+            self.path.rename(_aside(self.target))
+        raise _changed(self.target)
 
     def remove(self) -> None:
         """Remove all that was not published. A second call does nothing.
@@ -131,15 +166,33 @@ class Staging:
             raise
 
 
+def check_outside_releases(folder: Path, name: str) -> None:
+    """Refuse a place inside of a release: what is put there goes out with it."""
+    resolved = folder.resolve()
+    for one in (resolved, *resolved.parents):
+        if (one / MANIFEST).is_file() and (one / PARTS_FOLDER).is_dir():
+            raise inside_release(one, name)
+
+
+def inside_release(folder: object, name: str = "out") -> ParameterError:
+    """Return what to say where something would be made inside a release, in a folder or at an address."""
+    return ParameterError(
+        f"{name} must not be inside another release, but {folder} is one: its files would no longer be those of its "
+        "manifest. Choose a place beside it."
+    )
+
+
 def check_target(target: str | Path, *, overwrite: bool = False) -> Path:
     """Return the absolute path of a release to be, if it can be made there.
 
     Raises
     ------
     ParameterError
-        If its parent folder is missing or cannot be written to, or if anything is there that may not be replaced.
+        If its parent folder is missing, cannot be written to or belongs to another release, or if anything is there
+        that may not be replaced.
     """
     given = Path(target)
+    check_path("out", given)
     if given.name in ("", ".."):
         raise ParameterError(f"out must name a new folder, got {os.fspath(target)!r}.")
     try:
@@ -148,7 +201,8 @@ def check_target(target: str | Path, *, overwrite: bool = False) -> Path:
     except (OSError, RuntimeError, ValueError):
         parent = None
     if parent is None or not parent.is_dir():
-        raise ParameterError(f"out must be in a folder that exists, and {given.parent} is none. Make it first.")
+        raise ParameterError(f"out must be in a folder that exists, but {given.parent} is not one. Make it first.")
+    check_outside_releases(parent, "out")
     absolute = parent / given.name
     _is_replaceable(absolute, overwrite=overwrite)
     if not os.access(parent, os.W_OK | os.X_OK):
@@ -163,21 +217,21 @@ def _is_replaceable(target: Path, *, overwrite: bool) -> bool:
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no path"
+        reason = getattr(error, "strerror", None) or "it is not a path"
         raise ParameterError(f"out must be a path that can be made, got {target}: {reason}.") from None
     if stat.S_ISLNK(found.st_mode):
         raise ParameterError(f"out must not be a symbolic link, got {target}. Name the folder itself.")
     if not stat.S_ISDIR(found.st_mode):
-        raise ParameterError(f"out must be a new folder, and {target} is a file. Choose another name.")
+        raise ParameterError(f"out must be a new folder, but {target} is a file. Choose another name.")
     try:
         read_manifest(target)
     except ReleaseError:
         raise ParameterError(
-            f"out must be a new folder, and {target} is one that is no release. Choose another name."
+            f"out must be a new folder, but {target} exists and is not a release. Choose another name."
         ) from None
     if not overwrite:
         raise ParameterError(
-            f"out must be a new folder, and {target} is a release already. Choose another name, or overwrite it."
+            f"out must be a new folder, but {target} is already a release. Choose another name, or overwrite it."
         )
     return True
 
@@ -208,7 +262,7 @@ def full_disk(target: Path) -> DimlyError:
 
 
 def _not_writable(target: Path) -> ParameterError:
-    return ParameterError(f"out must be in a folder that can be written to, and {target.parent} cannot.")
+    return ParameterError(f"out must be in a folder that can be written to, but {target.parent} cannot.")
 
 
 def _rename_new(source: Path, target: Path) -> None:
@@ -226,7 +280,7 @@ def _rename_new(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno != errno.ENOTEMPTY:
             raise
-    raise ParameterError(f"out must be a new folder, and {target} has appeared meanwhile. Choose another name.")
+    raise ParameterError(f"out must be a new folder, but {target} has appeared meanwhile. Choose another name.")
 
 
 def _exchange(source: Path, target: Path) -> None:
@@ -235,7 +289,7 @@ def _exchange(source: Path, target: Path) -> None:
         return
     # Without the kernel's help there is a moment without any release at the target. A crash in it leaves the old one
     # under a name that no sweep removes.
-    aside = target.with_name(f"{target.name[:200]}.replaced-{secrets.token_hex(8)}")
+    aside = _aside(target)
     try:
         target.rename(aside)
         source.rename(target)
@@ -244,6 +298,22 @@ def _exchange(source: Path, target: Path) -> None:
             aside.rename(target)
         raise
     aside.rename(source)
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f"{target.name[:200]}.replaced-{secrets.token_hex(8)}")
+
+
+def _release_at(folder: Path) -> str | None:
+    """Return the id of the release in a folder; None if it holds none."""
+    try:
+        return read_manifest(folder).release
+    except ReleaseError:
+        return None
+
+
+def _changed(target: Path) -> ReleaseError:
+    return ReleaseError(f"{target} must not change while people are added, but it did. Try again.")
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> bool:

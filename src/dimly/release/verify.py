@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError, ReleaseError
-from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.rows import DenseRows
+from dimly.mechanisms.projection.rows import DenseRows
+from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
-from dimly.release.layout import ATTRIBUTES, MANIFEST, PARTS_FOLDER, PROJECTION, part_index
-from dimly.release.manifest import Manifest, read_manifest
+from dimly.release.directions import decode_directions
+from dimly.release.format import ATTRIBUTES, DIRECTIONS, MANIFEST, PARTS_FOLDER, PROJECTION, part_index
+from dimly.release.manifest import Manifest, is_guarantee, read_manifest
+from dimly.release.pages import check_pages, reader_of
 from dimly.release.parts import FileRecord
 from dimly.release.writer import projection_chunks
 
@@ -35,16 +37,19 @@ _CHECKS = (
     "the folder holds the files of the manifest and nothing else",
     "size and SHA-256 of every file are those of the manifest",
     "parts and row groups are cut where the plan says",
-    "users rise, each once; every person has all their numbers; nothing is missing",
+    "users are in ascending order, without repeats, and each of them has all of their numbers",
 )
+_MOST_THREADS = 1024
 _ENTRIES_PER_TIE = 10**6  # far fewer are so near a tie that the last bit of a double decides
 _SENSITIVITY = "no attribute can move a sketch farther than the plan says"
+_MOST_NUMBERED = 1 << 24  # rows of P that are derived for a proof: minutes, where nobody has to state a list of them
 _NO_SENSITIVITY = (
-    "The vocabulary is not in the release, so that nobody can check that no attribute moves a sketch farther than the "
-    "plan says."
+    "The vocabulary is not in the release, or too large to go through, so that it was not checked that no attribute "
+    "moves a sketch farther than the plan says."
 )
 _WITH_ATTRIBUTES = "attributes.parquet is the plan's vocabulary"
 _WITH_PROJECTION = "projection.parquet is what the plan's seed gives"
+_WITH_DIRECTIONS = "directions.parquet holds the plan's directions, whose longest row is what the noise is for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +98,17 @@ def verify(
     ReleaseError
         Naming the file and what is wrong with it. A release that is not private never verifies.
     """
+    given: object = threads
+    if threads is not None and (type(given) is not int or not 1 <= threads <= _MOST_THREADS):
+        raise ParameterError(f"threads must be an integer from 1 to {_MOST_THREADS}, got {threads!r}.")
     folder = Path(os.path.abspath(path))
     manifest = read_manifest(folder)
     if not manifest.private:
         raise ReleaseError(
             f"{MANIFEST} field 'not_private' is set: the release was made for tests and promises nothing."
         )
-    if manifest.guarantee != tuple(manifest.promise.splitlines()):
-        raise ReleaseError(f"{MANIFEST} field 'guarantee' must be the words that belong to the plan, and is not.")
+    if not is_guarantee(manifest.guarantee, manifest.promise):
+        raise ReleaseError(f"{MANIFEST} field 'guarantee' must be the words that belong to the plan, but it is not.")
     _check_names(folder, manifest)
     done, last, last_path = 0, None, ""
     with ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1)) as pool:
@@ -116,7 +124,7 @@ def verify(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    extra = {ATTRIBUTES: _WITH_ATTRIBUTES, PROJECTION: _WITH_PROJECTION}
+    extra = {ATTRIBUTES: _WITH_ATTRIBUTES, PROJECTION: _WITH_PROJECTION, DIRECTIONS: _WITH_DIRECTIONS}
     with_files = tuple(words for name, words in extra.items() if manifest.record(name))
     proven = _is_sensitivity_proven(manifest, with_files=bool(with_files))
     return Verification(
@@ -148,32 +156,30 @@ def _checked(folder: Path, manifest: Manifest, record: FileRecord) -> tuple[File
         raise ReleaseError(parts.WRONG_DIGEST.format(record.path))
     with parts.opened(pa.BufferReader(content), record.path) as file:
         manifest.check_footer(file, record)
-        if record.path not in (ATTRIBUTES, PROJECTION):
+        check_pages(file, record.path, reader_of(content))
+        if record.path not in (ATTRIBUTES, PROJECTION, DIRECTIONS):
             return record, _check_part(file, manifest, record)
+        if record.path == DIRECTIONS:
+            _check_directions(content, manifest.plan)
+            return record, None
         vocabulary = _attributes(file, manifest, record)
         if record.path == PROJECTION:
             _check_projection(file, manifest.plan, vocabulary, record.path)
-        elif manifest.record(PROJECTION) is None:
-            _prove_sensitivity(manifest.plan, vocabulary)
     return record, None
 
 
 def _is_sensitivity_proven(manifest: Manifest, *, with_files: bool) -> bool:
     """Return whether it is known how far one attribute moves a sketch: by its family, or over the whole vocabulary."""
     plan = manifest.plan
-    if plan.projection is None or plan.projection.matrix.record.open_vocabulary or with_files:
+    if not plan.is_realized or with_files:
         return True
-    if plan.vocabulary is None or plan.vocabulary.sha256 is not None:
+    if plan.vocabulary is None or plan.vocabulary.sha256 is not None or plan.vocabulary.size > _MOST_NUMBERED:
         return False
-    _prove_sensitivity(plan, plan.vocabulary.resolve(None))
+    try:
+        plan.vocabulary_of(None)
+    except ParameterError as error:
+        raise ReleaseError(f"{MANIFEST} field 'plan': {error}") from None
     return True
-
-
-def _prove_sensitivity(plan: Plan, vocabulary: Vocabulary) -> None:
-    """Prove what a plan can only state without its vocabulary."""
-    if plan.projection is not None and not plan.projection.matrix.record.open_vocabulary:
-        for _ in _proven_rows(plan, vocabulary):
-            pass
 
 
 def _check_part(file: pq.ParquetFile, manifest: Manifest, record: FileRecord) -> tuple[Any, Any]:
@@ -188,25 +194,33 @@ def _check_part(file: pq.ParquetFile, manifest: Manifest, record: FileRecord) ->
 
 
 def _attributes(file: pq.ParquetFile, manifest: Manifest, record: FileRecord) -> Vocabulary:
-    """Return the list of attributes that a file holds, if it is the plan's."""
+    """Return the list of attributes that a file holds, if it is the plan's and none moves a sketch too far."""
     attributes = parts.read_table(file, record.path, columns=["attribute"]).column("attribute").to_pylist()
     assert manifest.plan.vocabulary is not None  # noqa: S101 - else the manifest would not list the file
     try:
-        return manifest.plan.vocabulary.resolve(attributes)
+        return manifest.plan.vocabulary_of(attributes)
     except ParameterError as error:
         raise ReleaseError(f"{record.path}: {error}") from None
 
 
+def _check_directions(content: pa.Buffer, plan: Plan) -> None:
+    """Refuse directions that are not the plan's, or of which a row moves a sketch farther than the plan says."""
+    try:
+        plan.along(decode_directions(content, DIRECTIONS))
+    except ParameterError as error:
+        raise ReleaseError(f"{DIRECTIONS}: {error}") from None
+
+
 def _check_projection(file: pq.ParquetFile, plan: Plan, vocabulary: Vocabulary, path: str) -> None:
     stated = parts.read_table(file, path, columns=["row"]).column("row").combine_chunks()
-    k, start = 0 if plan.projection is None else plan.projection.k, 0
+    start = 0
     lengths = np.diff(stated.offsets.to_numpy())
     numbers = stated.flatten().to_numpy()
-    for _, derived in _proven_rows(plan, vocabulary):
-        stop = start + len(derived)
+    for _, derived in projection_chunks(plan, vocabulary):
+        stop, k = start + len(derived), derived.shape[1]
         whole = bool((lengths[start:stop] == k).all())
         if not whole or not _same_rows(numbers[start * k : stop * k].reshape(derived.shape), derived, plan):
-            raise ReleaseError(f"{path} must hold the rows that the plan's seed gives, and does not.")
+            raise ReleaseError(f"{path} must hold the rows that the plan's seed gives, but it does not.")
         start = stop
 
 
@@ -216,21 +230,9 @@ def _same_rows(stated: NDArray[Any], derived: NDArray[np.int64], plan: Plan) -> 
     Gaussian ones rest on a quantile function that two libraries may round differently in its last bit, and then, very
     rarely, an entry (docs/projections.md): such rows are P too, as long as they are within the plan's sensitivity.
     """
-    part = plan.projection
     off = np.abs(derived - stated)
-    if part is None or part.family != "gaussian" or not off.any():
+    if not plan.ships_rows or not off.any():
         return not off.any()
-    rows = DenseRows(stated)
+    rows, longest = DenseRows(stated), plan.longest_row
     few = np.count_nonzero(off) <= 1 + off.size // _ENTRIES_PER_TIE
-    return bool(off.max() == 1 and few and rows.l1 <= part.l1 and rows.l2_squared <= part.l2_squared)
-
-
-def _proven_rows(plan: Plan, vocabulary: Vocabulary) -> Iterator[tuple[list[str], NDArray[np.int64]]]:
-    """Return the rows of P, none of which moves a sketch farther than the plan says; else refuse the plan."""
-    try:
-        yield from projection_chunks(plan, vocabulary)
-    except ParameterError:
-        raise ReleaseError(
-            f"{MANIFEST} field 'plan' must state how far an attribute can move a sketch, and states less. "
-            "The release has too little noise."
-        ) from None
+    return bool(off.max() == 1 and few and rows.l1 <= longest.l1 and rows.l2_squared <= longest.l2_squared)

@@ -11,12 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError, ReleaseError
-from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_kinds import DirectionsPlan
+from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
-from dimly.release.guarantee import Roster
-from dimly.release.layout import ATTRIBUTES, MANIFEST, PARTS_FOLDER, PROJECTION, UserType, layout_of
-from dimly.release.manifest import Manifest, Users
+from dimly.release.directions import encode_directions
+from dimly.release.format import (
+    ATTRIBUTES,
+    DIRECTIONS,
+    DIRECTIONS_PER_GROUP,
+    MANIFEST,
+    PARTS_FOLDER,
+    PROJECTION,
+    UserType,
+    column_of,
+    layout_of,
+)
+from dimly.release.manifest import Manifest, Roster, Users
 from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.staging import Staging, check_target, disk_errors
 
@@ -45,6 +56,8 @@ class ReleaseWriter:
         May be set later, before the first part.
     overwrite : bool, default=False
         Whether a release at the target may be replaced.
+    replaces : str, optional
+        Id of the only release that may be replaced, because the new one was made from it.
 
     Attributes
     ----------
@@ -77,6 +90,7 @@ class ReleaseWriter:
         *,
         user_type: UserType | None = None,
         overwrite: bool = False,
+        replaces: str | None = None,
     ) -> None:
         self.plan = plan
         self.layout = layout_of(plan)
@@ -85,7 +99,7 @@ class ReleaseWriter:
         self._parts: dict[int, _Part] = {}
         self._lock = threading.Lock()
         self._sealed = False
-        self._staging = Staging(target, overwrite=overwrite)
+        self._staging = Staging(target, overwrite=overwrite, replaces=replaces)
         with self._staging.tidy_on_error(), disk_errors(self.target):
             (self._folder / PARTS_FOLDER).mkdir(0o755)
 
@@ -119,7 +133,7 @@ class ReleaseWriter:
         column = parts.as_user_column(users, self.user_type)
         if not 0 < len(column) <= self.layout.users_per_part:
             raise ValueError(f"a part must hold 1…{self.layout.users_per_part} users, got {len(column)}.")
-        after = parts.users_after(self.plan, len(column), values.size)
+        after = column_of(self.plan).users_after(len(column), values.size)
         self._begin(index, _Part(len(column), column[0].as_py(), column[-1].as_py(), after))
         with disk_errors(self.target):
             record = parts.write_part(self._folder, index, column, values, self.plan)
@@ -172,16 +186,36 @@ class ReleaseWriter:
         ParameterError
             If the plan has no projection, or its vocabulary is open, or another one.
         """
-        if self.plan.projection is None:
-            raise ParameterError(f"mechanism must be one that sketches to have rows, got {self.plan.mechanism!r}.")
         self._check_vocabulary(PROJECTION, vocabulary)
         with disk_errors(self.target):
             self._records[PROJECTION] = parts.write_projection(
                 self._folder, projection_chunks(self.plan, vocabulary), self.plan
             )
 
+    def write_directions(self) -> None:
+        """Write the plan's directions, so that everybody can check how far one attribute moves a sketch.
+
+        Raises
+        ------
+        ParameterError
+            If the plan names none, or was not given them.
+        """
+        if not isinstance(self.plan, DirectionsPlan):
+            raise ParameterError(f"directions must be the plan's to be published, and {self.plan.mechanism} has none.")
+        if self._sealed or DIRECTIONS in self._records:
+            raise ValueError(f"{DIRECTIONS} must be written once, before sealing.")
+        buffer = encode_directions(self.plan.matrix)
+        with disk_errors(self.target):
+            self._records[DIRECTIONS] = parts.write_file(self._folder, DIRECTIONS, buffer, self.plan.directions.size)
+
     def seal(
-        self, *, roster: Roster, pseudonyms: bool = False, ledger: str | None = None, private: bool = True
+        self,
+        *,
+        roster: Roster,
+        pseudonyms: bool = False,
+        volunteers: bool = False,
+        ledger: str | None = None,
+        private: bool = True,
     ) -> Manifest:
         """Write the manifest, and have everything on the disk. Nothing is visible yet.
 
@@ -191,6 +225,8 @@ class ReleaseWriter:
             Whether the list of people was given beforehand or found in the private table.
         pseudonyms : bool, default=False
             Whether user ids are keyed hashes.
+        volunteers : bool, default=False
+            Whether the promise excepts people whom the directions were learned from.
         ledger : str, optional
             Name of the dataset that was charged in a ledger; None: none was.
         private : bool, default=True
@@ -204,7 +240,7 @@ class ReleaseWriter:
         if self._sealed or self.user_type is None:
             raise ValueError("a release is sealed once, and after user_type is set.")
         n_users = self._count_users()
-        users = Users(type=self.user_type, roster=roster, pseudonyms=pseudonyms)
+        users = Users(type=self.user_type, roster=roster, pseudonyms=pseudonyms, volunteers=volunteers)
         manifest = Manifest.of(
             self.plan, users=users, n_users=n_users, files=self._records.values(), ledger=ledger, private=private
         )
@@ -220,6 +256,10 @@ class ReleaseWriter:
         self._staging.publish()
         return self.target
 
+    def check_free(self) -> None:
+        """Refuse, before anything is drawn, a target that :meth:`publish` would refuse by now; it raises as that."""
+        self._staging.check_free()
+
     def make_scratch(self, name: str = "scratch") -> Path:
         """Return a new folder beside the release for what is not part of it; it is removed with the staging."""
         folder = self._folder.with_name(name)
@@ -228,8 +268,13 @@ class ReleaseWriter:
         return folder
 
     @property
-    def is_published(self) -> bool:
-        """Whether the release can be seen."""
+    def place(self) -> str:
+        """Where the release will be, for texts."""
+        return str(self.target)
+
+    @property
+    def is_published(self) -> bool | None:
+        """Whether the release can be seen; None where nobody can tell."""
         return self._staging.is_published
 
     def discard(self) -> None:
@@ -268,7 +313,7 @@ class ReleaseWriter:
     def _check_vocabulary(self, path: str, vocabulary: Vocabulary) -> None:
         if self.plan.vocabulary is None:
             raise ParameterError("vocabulary must be closed by the plan to be published. Make a plan with one.")
-        self.plan.vocabulary.resolve(vocabulary)
+        self.plan.vocabulary_of(vocabulary)
         if self._sealed or path in self._records:
             raise ValueError(f"{path} must be written once, before sealing.")
 
@@ -276,16 +321,16 @@ class ReleaseWriter:
         """Return the number of people, if the parts are those of one release."""
         written = sorted(self._parts)
         if not written or written != list(range(len(written))) or len(self._written) != len(written):
-            raise ReleaseError("a release must hold all its parts, from the first on, and does not.")
+            raise ReleaseError("a release must hold all its parts, from the first on, but it does not.")
         ordered = [self._parts[index] for index in written]
         if any(part.n_users != self.layout.users_per_part for part in ordered[:-1]):
-            raise ReleaseError("every part but the last must be full, and one is not.")
+            raise ReleaseError("every part but the last must be full, but one is not.")
         if any(part.last >= following.first for part, following in pairwise(ordered)):
-            raise ReleaseError("users must rise from part to part, each once.")
+            raise ReleaseError("users must be in ascending order from part to part, without repeats.")
         n_users = done = sum(part.n_users for part in ordered)
         for part in reversed(ordered):
             if part.after not in (None, n_users - done):
-                raise ReleaseError("values must hold the distances to all users after each, and do not.")
+                raise ReleaseError("values must hold the distances to all users after each, but they do not.")
             done -= part.n_users
         return n_users
 
@@ -296,11 +341,29 @@ class ReleaseWriter:
             return [path for path in self._records if path.startswith(PARTS_FOLDER)]
 
 
+def check_public(plan: Plan, vocabulary: Vocabulary | None) -> None:
+    """Refuse lists of attributes that no reader would take from a release: before anything is charged or drawn.
+
+    Raises
+    ------
+    ParameterError
+        If their attributes are too long.
+    """
+    if isinstance(plan, DirectionsPlan):
+        for names in (plan.matrix.vocabulary, plan.matrix.categories):
+            if names is not None:
+                parts.check_attributes(names, rows_per_group=DIRECTIONS_PER_GROUP)
+    elif vocabulary is not None and plan.vocabulary is not None and not vocabulary.is_numbered:
+        parts.check_attributes(vocabulary, rows_per_group=min(parts.ATTRIBUTES_PER_GROUP, _rows_at_a_time(plan)))
+
+
+def _rows_at_a_time(plan: Plan) -> int:
+    return max(1, _CHUNK_ENTRIES // (plan.k or 1))
+
+
 def projection_chunks(plan: Plan, vocabulary: Vocabulary) -> Iterator[tuple[list[str], NDArray[np.int64]]]:
     """Return attributes and their rows of P, some at a time."""
-    if plan.projection is None:
-        return
-    step = max(1, _CHUNK_ENTRIES // plan.projection.k)
+    step = _rows_at_a_time(plan)
     for start in range(0, len(vocabulary), step):
         attributes = vocabulary[start : start + step]
         yield attributes, plan.rows(attributes).to_dense()

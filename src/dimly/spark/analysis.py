@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dimly.analyst.coordinates import Coordinates
-from dimly.analyst.moments import Moments, moments_of
 from dimly.analyst.release import Release
-from dimly.analyst.segments import Assigner, Segments
+from dimly.analyst.structure.denoise import Moments, moments_of
+from dimly.analyst.structure.points import Coordinates
+from dimly.analyst.structure.segments import Assigner, Segments
 from dimly.errors import MissingExtraError, ParameterError
 from dimly.release.parts import as_user_column
-from dimly.release.stored import StoredSketches, open_folder
-from dimly.spark.frames import Batches, asked, mapped
+from dimly.release.reader import StoredSketches, open_folder
+from dimly.spark.cluster import Batches, asked, mapped
 
 _MOST_SUMS = 16  # brought to the driver, each of dimension² numbers
 

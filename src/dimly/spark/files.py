@@ -5,25 +5,23 @@ the workers read whole files with the database and the settings of the local eng
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from dimly.curator.csv_dialect import CsvOptions
-from dimly.curator.csv_tables import csv_headers, open_csv
-from dimly.curator.database import MIN_MEMORY, PrivateDatabase
-from dimly.curator.files import Stamp, find_files, format_of
-from dimly.curator.json_lines import check_json_names, json_names, json_view
-from dimly.curator.readings import quoted
-from dimly.curator.sources import parquet_schemas
+from dimly.curator.tables.columns import quoted
+from dimly.curator.tables.csv import CsvOptions, csv_headers, open_csv
+from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.files import Stamp, changed, find_files, format_of
+from dimly.curator.tables.formats import check_json_names, json_names, json_view, plain_files
+from dimly.curator.tables.sources import parquet_schemas
 from dimly.errors import DataError, DimlyError, ParameterError
-from dimly.spark.frames import Batches, asked, mapped
-from dimly.spark.hadoop import is_address
-from dimly.spark.reading import Cells
+from dimly.spark.cluster import Batches, asked, mapped
+from dimly.spark.hadoop import FileStates, file_states, is_address
+from dimly.spark.reading import WORKER_MEMORY, Cells
 
-_MEMORY = 4 * MIN_MEMORY
 _BATCH = 1 << 16  # rows
 _MOST_TASKS = 1 << 14
 _AS_WRITTEN = CsvOptions()
@@ -39,12 +37,22 @@ class FrameSource:
     frame : DataFrame
     cells : {"typed", "text", "json"}
     files : tuple of Stamp
-        What was opened, if it was files.
+        What was opened, if it was files that the driver sees.
+    states : mapping of str to (int, int)
+        Other files that the frame reads, as they were, by address.
     """
 
     frame: Any
     cells: Cells = "typed"
     files: tuple[Stamp, ...] = ()
+    states: FileStates = field(default_factory=dict)
+
+    def stamped(self) -> "FrameSource":
+        """Return the frame with the state of its files now, if they were not looked at when it was opened."""
+        if self.files:
+            return self
+        session = self.frame.sparkSession
+        return replace(self, states=file_states(session, asked(self.frame.inputFiles, "reading the table")))
 
     def check_unchanged(self) -> None:
         """Refuse if a file changed since it was opened.
@@ -56,6 +64,11 @@ class FrameSource:
         """
         for stamp in self.files:
             stamp.check_unchanged()
+        if self.states:
+            now = file_states(self.frame.sparkSession, self.states)
+            for name, state in self.states.items():
+                if now[name] != state:
+                    raise changed(name)
 
 
 def read_files(session: Any, paths: str | Sequence[str], *, csv: CsvOptions = _AS_WRITTEN) -> FrameSource:
@@ -67,7 +80,7 @@ def read_files(session: Any, paths: str | Sequence[str], *, csv: CsvOptions = _A
     paths : str or sequence of str
         Of files that the driver and all workers see; or addresses that Spark reads.
     csv : CsvOptions, optional
-        How CSV is written, where sniffing gets it wrong.
+        How CSV is written, where it is not as usual.
 
     Raises
     ------
@@ -113,7 +126,7 @@ def _read_addresses(session: Any, far: Sequence[str], given: Sequence[str]) -> F
     except DimlyError:
         pass
     raise DataError(
-        f"{far[0]} must be Parquet that Spark can read, and is not: it is not there, closed to you, or of another "
+        f"{far[0]} must be Parquet that Spark can read, but it is not: it is not there, closed to you, or of another "
         "format. Read it in Spark yourself and call dimly.spark.publish."
     )
 
@@ -132,34 +145,16 @@ def _read_parquet(session: Any, files: Sequence[Stamp]) -> Any:
                 f"{stamp.name} must have a name that Spark reads: with no colon in it, and neither _ nor a dot first. "
                 "Rename it, or leave --engine out."
             )
-    first, *others = parquet_schemas(files)
-    for schema, stamp in zip(others, files[1:], strict=True):
-        for field in schema:
-            if _plain(field.type) != _plain(first.field(field.name).type):
-                raise ParameterError(
-                    f"files must have columns of the same types with --engine spark, and {field.name!r} of "
-                    f"{stamp.name} is of another than in {files[0].name}. Write them alike, or leave --engine out."
-                )
+    parquet_schemas(files)
     paths = [str(stamp.path).translate(_PATTERNS) for stamp in files]
     try:
         return asked(lambda: session.read.parquet(*paths), "opening the files")
     except DimlyError:
         pass
     raise DataError(
-        f"{files[0].name} must be Parquet that Spark reads, and is not: Spark has no times of day, and none to the "
+        f"{files[0].name} must be Parquet that Spark reads, but it is not: Spark has no times of day, and none to the "
         "nanosecond. Write such columns as text, or leave --engine out."
     )
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return a type as Parquet has it: dictionaries and large texts are Arrow's own affair."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return kind
 
 
 def _read_whole(
@@ -183,7 +178,7 @@ class _NameColumns:
 
     def __call__(self, batches: Batches) -> Batches:
         for stamp, database in _opened(self.files, batches, "JSON lines"):
-            yield pa.record_batch({"name": pa.array(json_names(database, [stamp]), pa.string())})
+            yield pa.record_batch({"name": pa.array(json_names(database, plain_files(database, [stamp])), pa.string())})
 
 
 @dataclass(frozen=True)
@@ -201,7 +196,7 @@ class _ReadFiles:
             if self.form == "CSV":
                 view, _ = open_csv(database, [stamp], self.csv)
             else:
-                view = json_view(database, [stamp], self.names)
+                view = json_view(database, plain_files(database, [stamp]), self.names)
             yield from database.stream(f"SELECT {columns} FROM {view}", batch_rows=_BATCH)
 
 
@@ -209,7 +204,7 @@ def _opened(files: Sequence[Stamp], batches: Batches, form: str) -> Iterator[tup
     """Yield the files of some numbers, each with a database to read it; refuse those that a worker sees otherwise."""
     for stamp in (files[number] for batch in batches for number in batch.column(0).to_pylist()):
         _check_seen(stamp)
-        with PrivateDatabase(memory=_MEMORY, threads=1) as database:
+        with PrivateDatabase(memory=WORKER_MEMORY, threads=1) as database:
             database.inputs[str(stamp.path)] = (stamp.name, form)
             yield stamp, database
         _check_seen(stamp)
@@ -217,11 +212,13 @@ def _opened(files: Sequence[Stamp], batches: Batches, form: str) -> Iterator[tup
 
 def _check_seen(stamp: Stamp) -> None:
     try:
-        same = Stamp.of(stamp.path).state[:2] == stamp.state[:2]  # files may have other numbers on other machines
+        here, there = Stamp.of(stamp.path).state, stamp.state
+        # Other machines may number their devices and files otherwise, and set their own times of change.
+        same = (here.size, here.modified) == (there.size, there.modified)
     except DataError:
         same = False
     if not same:
         raise DataError(
-            f"{stamp.name} must be the same file for the driver and all workers, and is not. Put it where all of them "
-            "see it under this path, and leave it as it is."
+            f"{stamp.name} must be the same file for the driver and all workers, but it is not. Put it where all of "
+            "them see it under this path, and leave it as it is."
         )

@@ -9,6 +9,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from dimly.errors import DimlyError, ParameterError
+from dimly.release.format import MANIFEST, PARTS_FOLDER
+from dimly.release.staging import inside_release
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # more than one letter: C:/ is a disk
 _RENAMES: Final = {"file", "hdfs", "webhdfs", "swebhdfs"}
@@ -22,6 +24,27 @@ def is_address(place: "str | PathLike[str]") -> bool:
     """Return whether a place is named by an address of some other file system than this machine's."""
     text = fspath(place)
     return _ADDRESS.match(text) is not None and not text.startswith("file:")
+
+
+FileStates = dict[str, tuple[int, int] | None]
+"""Length and time of change of files, by address; None where nothing is known of one."""
+
+
+def file_states(session: Any, addresses: Iterable[str]) -> FileStates:
+    """Return what tells a file from its next version, for files in any file system that Spark can read."""
+    settings, jvm = session._jsparkSession.sessionState().newHadoopConf(), session.sparkContext._jvm
+
+    def state(address: str) -> tuple[int, int] | None:
+        try:
+            path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(address))
+            found = path.getFileSystem(settings).getFileStatus(path)
+            return found.getLen(), found.getModificationTime()
+        except Exception:  # noqa: BLE001 - whatever Java says: it is not there, or tells nothing
+            return None
+
+    given = sorted(set(addresses))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(given, pool.map(state, given), strict=True))
 
 
 class HadoopFolder:
@@ -66,7 +89,7 @@ class HadoopFolder:
             self.renames = self._real_scheme() in _RENAMES
         except Exception as error:  # noqa: BLE001 - whatever Java says
             raise ParameterError(
-                f"out must be of a file system that Spark can write to, and {address} is not: {_reason(error)}."
+                f"out must be of a file system that Spark can write to, but {address} is not: {_reason(error)}."
             ) from None
 
     def beside(self, name: str) -> str:
@@ -74,7 +97,7 @@ class HadoopFolder:
         return f"{self.parent.rstrip('/')}/{name}"
 
     def check(self) -> None:
-        """Refuse a folder that is there already, or has no parent.
+        """Refuse a folder that is there already, has no parent, or is inside another release.
 
         Raises
         ------
@@ -83,10 +106,24 @@ class HadoopFolder:
         """
         with self.errors():
             if self._files.exists(self._path(self.address)):
-                raise ParameterError(f"out must be a new folder, and {self.address} is there already. Choose another.")
+                raise ParameterError(f"out must be a new folder, but {self.address} exists. Choose another.")
             # Where names of folders are but beginnings of names of files, there need be none.
             if self.renames and not self._files.exists(self._path(self.parent)):
-                raise ParameterError(f"out must be in a folder that exists, and {self.parent} is none. Make it first.")
+                raise ParameterError(
+                    f"out must be in a folder that exists, but {self.parent} is not one. Make it first."
+                )
+        self._check_outside()
+
+    def _check_outside(self) -> None:
+        """Refuse a folder inside another release."""
+        above = self._path(self.parent)
+        while above is not None:
+            with contextlib.suppress(Exception):  # what may not be looked at is not known to be one
+                if all(self._files.exists(self._hadoop.Path(above, name)) for name in (MANIFEST, PARTS_FOLDER)):
+                    break
+            above = above.getParent()
+        if above is not None:
+            raise inside_release(above)
 
     def make_private(self, path: str) -> None:
         """Make a folder that its owner alone can read, where files have owners."""
@@ -157,7 +194,7 @@ class HadoopFolder:
         else:
             return
         if "AlreadyExists" in failed:
-            raise ParameterError(f"out must be a new folder, and {target} has appeared meanwhile. Choose another.")
+            raise ParameterError(f"out must be a new folder, but {target} has appeared meanwhile. Choose another.")
         raise self._failure(failed)
 
     def remove(self, path: str) -> None:

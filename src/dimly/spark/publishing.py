@@ -9,39 +9,44 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
-
 from dimly.analyst.release import Release
-from dimly.api import PublishOptions, open_release
-from dimly.curator.job import Job
-from dimly.curator.progress import Progress
-from dimly.curator.publishing_tables import Public, Published, ReleaseParts, publish_by, rehearse
-from dimly.curator.randomness import Keystream, WordSource, is_secret
-from dimly.errors import DataError, ParameterError, PrivacyWarning
-from dimly.mechanisms.attributes import Vocabulary
+from dimly.api import open_release
+from dimly.curator.diagnosis import inspected
+from dimly.curator.options import Options, Progress, PublishOptions, check_keywords, takes_options
+from dimly.curator.people import Pseudonyms
+from dimly.curator.randomness import RunSecret, WordSource, is_secret
+from dimly.curator.run import Published, ReleaseParts, publish_by, rehearse
+from dimly.curator.tables.public_lists import (
+    check_lists_apart,
+    not_public,
+    only_or_named,
+    plan_along,
+    vocabulary_for,
+)
+from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms.plan import Plan
-from dimly.release.layout import part_path
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.release.format import part_path
 from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.staging import full_disk
 from dimly.release.writer import ReleaseWriter
+from dimly.spark.cluster import asked, check_frame, column, mapped
 from dimly.spark.files import FrameSource
-from dimly.spark.frames import asked, check_frame, frame_of, mapped
 from dimly.spark.hadoop import HadoopFolder, is_address
-from dimly.spark.placing import n_tasks
-from dimly.spark.reading import PlacePeople, PlaceRows
+from dimly.spark.plans import carried_plan
+from dimly.spark.reading import PlacePeople, PlaceRows, Places
 from dimly.spark.remote import RemoteWriter
-from dimly.spark.table import SparkTable, open_frame, spark_type
+from dimly.spark.table import SparkTable, coded_list, n_tasks, open_frame, spark_type
 from dimly.spark.writing import WRITTEN, SendParts, WriteParts
 
 _OF_FILES = ("table", "query", "delimiter", "quote", "escape", "encoding")
 _OF_ONE_MACHINE = ("memory", "threads", "temp")
-_FOLDERS = ("out", "append", "update")
-_SMALL_LIST = 1 << 23  # bytes of a vocabulary that every worker may hold
 
 
 @overload
@@ -52,6 +57,7 @@ def publish(
 ) -> Release | Published: ...
 
 
+@takes_options
 def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[PublishOptions]) -> Release | Published:
     """Publish a Spark DataFrame by ``plan``, with fresh secret noise, into a release folder.
 
@@ -90,41 +96,43 @@ def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[
     DimlyError
         If Spark fails. Nothing is visible then.
     """
-    published = publish_frame(frame, plan, dry_run=dry_run, **options)
+    check_keywords(options)
+    published = publish_frame(frame, plan, Options(dry_run=dry_run, **options))
     for text in published.warnings:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
     return open_release(published.path) if isinstance(published.path, Path) else published
 
 
 def publish_frame(
-    frame: Any, plan: Plan, *, words: Callable[[], WordSource] = Keystream, **arguments: Any
+    frame: Any, plan: Plan, options: Options, *, words: Callable[[bytes], WordSource] | None = None
 ) -> Published:
     """Publish as :func:`publish` does, a frame or a :class:`~dimly.spark.files.FrameSource`; return what was done.
 
-    ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
+    ``words`` is for tests: a release made with anything but keystreams of a secret is stamped as not private.
     """
     source = frame if isinstance(frame, FrameSource) else FrameSource(frame)
     check_frame(source.frame, "frame")
-    out = arguments.get("out")
+    plan = plan_along(plan, options)
+    out = options.out
     if out is None or not is_address(out):
-        return _publish(source, plan, words, arguments)
+        return _publish(source, plan, options, words)
     if not isinstance(out, str):
         raise ParameterError(
             f"out must be text where it is an address, got a {type(out).__name__}, which loses slashes."
         )
-    for name in ("overwrite", "append", "update"):
-        if arguments.get(name):
+    for name in ("overwrite", "update"):
+        if getattr(options, name):
             raise ParameterError(
                 f"{name} must be left out where out is an address: releases elsewhere are only made anew."
             )
     folder = HadoopFolder(source.frame.sparkSession, out)
-    if arguments.get("dry_run"):
+    if options.dry_run:
         folder.check()
-        return _publish(source, plan, words, arguments | {"out": None})
+        return _publish(source, plan, replace(options, out=None), words)
     with tempfile.TemporaryDirectory() as local:
         there = Path(local) / "release"
         published = _publish(
-            source, plan, words, arguments | {"out": there}, writing=lambda: RemoteWriter(folder, there, plan)
+            source, plan, replace(options, out=there), words, writing=lambda: RemoteWriter(folder, there, plan)
         )
     return replace(published, path=folder.address)
 
@@ -132,88 +140,82 @@ def publish_frame(
 def _publish(
     source: FrameSource,
     plan: Plan,
-    words: Callable[[], WordSource],
-    arguments: dict[str, Any],
+    given: Options,
+    words: Callable[[bytes], WordSource] | None,
     *,
     writing: Callable[[], ReleaseWriter] | None = None,
 ) -> Published:
-    job = Job(plan, arguments | {name: _folder(name, arguments[name]) for name in _FOLDERS if arguments.get(name)})
-    job.check_table()
+    out, append, update = (_folder(name, getattr(given, name)) for name in ("out", "append", "update"))
+    options = replace(given, out=out, append=append, update=update)
+    _ = options.user_column  # refused before anything is read
     for name in (*_OF_FILES, *_OF_ONE_MACHINE):
-        if name in job.given:
+        if getattr(options, name) is not None:
             of = "the DataFrame is a table already" if name in _OF_FILES else "Spark's own settings say it"
             raise ParameterError(f"{name} must be left out with Spark: {of}.")
-    public, destination = job.public, job.destination()
-
-    def opening() -> Any:
-        return open_frame(source, job)
-
-    if arguments.get("dry_run"):
-        return rehearse(
-            opening,
-            plan,
-            out=destination.target,
-            public=public,
-            charging=job.charging,
-            overwrite=destination.overwrite,
-            base=destination.base,
-        )
-    assert destination.target is not None  # noqa: S101 - refused above
+    check_lists_apart(source.frame, options, files=source.files)
+    _check_frames_apart(source.frame, options.roster, options.user_column)
+    vocabulary = vocabulary_for(plan, options)
+    pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
+    opening: AbstractContextManager[Any] = inspected(
+        open_frame(source, plan, options, vocabulary, pseudonyms), plan, options, vocabulary
+    )
+    if options.dry_run:
+        return rehearse(opening, plan, options, vocabulary=vocabulary)
     return publish_by(
-        lambda writer: SparkEngine(plan, public, job.progress, writer, words),
+        lambda writer: SparkEngine(plan, vocabulary, options.watcher, writer, words or RunSecret().keystream),
         opening,
         plan,
-        out=destination.target,
-        public=public,
-        charging=job.charging,
-        progress=job.progress,
-        overwrite=destination.overwrite,
-        base=destination.base,
+        options,
+        vocabulary=vocabulary,
         writing=writing,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Publishes a table of a cluster, through a folder that all of its machines see, or through Spark's own files."""
+    """Publishes a table of a cluster, through a folder that all of its machines see, or through Spark's own files.
+
+    ``words`` makes the random words of each batch, and travels to the workers with the tasks. That is by a secret of
+    this run, which is forgotten with it.
+    """
 
     plan: Plan
-    public: Public
+    vocabulary: Vocabulary | None
     progress: Progress
     writer: ReleaseWriter
-    words: Callable[[], WordSource] = Keystream
+    words: Callable[[bytes], WordSource]
 
     @property
     def private(self) -> bool:
-        """Whether all noise comes from fresh secret keystreams."""
-        return is_secret(self.words())
+        """Whether all noise comes from secret keystreams."""
+        return is_secret(self.words(b""))
 
     def publish(self, table: SparkTable, parts: ReleaseParts, *, before_noise: Callable[[], None]) -> None:
         """Have the workers perturb everybody and write the parts; adopt those of the attempts that count."""
-        if self.plan.n_users is not None and table.n_users > self.plan.n_users:
-            raise DataError(f"the table must have at most {self.plan.n_users} people, as the plan says.")
         self.progress.phase("numbering")
-        places = table.places(self.plan)
+        places = table.places()
         tasks = n_tasks(len(places.firsts))
         rows = self._placed(table, places).repartition(tasks, "place").sortWithinPartitions("place", "u")
-        work: dict[str, Any] = {
-            "plan_json": table.shape.plan_json,
-            "user_type": table.user_type,
-            "n_users": table.n_users,
-            "parts": {place: part for part, place in enumerate(places.places.tolist())},
-            "listed": table.listed,
-            "words": self.words,
-        }
+        with carried_plan(self.plan, rows.sparkSession.sparkContext) as plan:
+            work: dict[str, Any] = {
+                "plan": plan,
+                "user_type": table.user_type,
+                "parts": {place: part for part, place in enumerate(places.places.tolist())},
+                "people": table.segments_by_part(),
+                "listed": table.listed,
+                "words": self.words,
+            }
 
-        def begin() -> None:
-            before_noise()
-            self.progress.phase("publishing")
-            self.progress.start(table.n_users)
+            def begin() -> None:
+                table.source.check_unchanged()  # now, because what is drawn is spent
+                before_noise()
+                self.progress.phase("publishing")
+                self.progress.start(table.n_users)
 
-        if isinstance(self.writer, RemoteWriter):
-            written = self.writer.receive(rows, SendParts(**work), begin)
-        else:
-            written = self._through_folder(rows, work, spark_type(table.user_type), begin)
+            if isinstance(self.writer, RemoteWriter):
+                written = self.writer.receive(rows, SendParts(**work), begin)
+            else:
+                written = self._through_folder(rows, work, spark_type(table.user_type), begin)
         for part in written:
             parts.adopt_part(part)
             self.progress.advance(part.record.rows)
@@ -236,11 +238,12 @@ class SparkEngine:
             raise
         return [_written_part(record, attempts) for record in records]
 
-    def _placed(self, table: SparkTable, places: Any) -> Any:
+    def _placed(self, table: SparkTable, places: Places) -> Any:
         """Return all rows with the places of their people; people without attributes have one, too."""
-        user, vocabulary = spark_type(table.user_type), self.public.vocabulary
+        user, vocabulary = spark_type(table.user_type), self.vocabulary
         kind = "int" if table.shape.coded and vocabulary is not None and vocabulary.is_numbered else "string"
         value = ", v double" if table.view.has_values else ""
+        value += ", m boolean" if table.view.one_row_each else ""
         work = PlaceRows(table.shape, places, with_people=not table.listed)
         rows = mapped(table.rows, work, f"place int, u {user}, a {kind}{value}")
         if vocabulary is not None and not vocabulary.is_numbered:
@@ -254,19 +257,102 @@ class SparkEngine:
         """Return the rows with attributes of a list only, by number if ``coded``."""
         from pyspark.sql import functions
 
-        texts = pa.table(
-            {"a": pa.array(list(vocabulary), pa.string()), "code": pa.array(range(len(vocabulary)), pa.int32())}
-        )
-        listed = frame_of(rows.sparkSession, [texts], "a string, code int")
-        if texts.nbytes <= _SMALL_LIST:
-            listed = functions.broadcast(listed)
-        kept = rows.join(listed, "a", "left").where("a IS NULL OR code IS NOT NULL")
+        kept = rows.join(coded_list(rows.sparkSession, vocabulary), "a", "left").where("a IS NULL OR code IS NOT NULL")
         others = [name for name in rows.columns if name not in ("place", "u", "a")]
         return kept.select("place", "u", functions.col("code").alias("a") if coded else "a", *others)
 
 
-def _folder(name: str, given: Any) -> Path:
+def _check_frames_apart(frame: Any, roster: Any, user: str) -> None:
+    """Refuse a frame of people that is the table's own column of ids, whatever was left out of it on the way.
+
+    A roster may share sources with the table: another column of the same files, or a list of customers that the table
+    was joined with. It may not be made from the column that the table's ids come from, and from nothing else.
+    """
+    if not hasattr(roster, "inputFiles"):
+        return
+    check_frame(roster, "roster")
+    name = only_or_named(roster.columns, user, "roster")
+    if user not in frame.columns:
+        return  # refused when the table is opened
+
+    def is_own() -> bool:
+        ours, theirs = _Origin.of(frame, user), _Origin.of(roster, name)
+        known = _leaves(frame)
+        return ours.is_same(theirs) and all(any(_same(leaf, one) for one in known) for leaf in _leaves(roster))
+
+    if asked(is_own, "opening the roster"):
+        raise not_public("roster", f"the private table's own column {user!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where a column comes from: the node of Spark's plan that first has it, and which of its columns it is there."""
+
+    node: Any
+    index: int
+
+    @classmethod
+    def of(cls, frame: Any, name: str) -> "_Origin":
+        node = frame.select(column(name))._jdf.queryExecution().analyzed()
+        index = 0
+        while (below := cls._below(node, node.output().apply(index))) is not None:
+            node, index = below
+        return cls(node, index)
+
+    @staticmethod
+    def _below(node: Any, attribute: Any) -> tuple[Any, int] | None:
+        """Return the child that a column comes from, unchanged or as all that an expression is made from."""
+        wanted = attribute.exprId().id()
+        for expression in _scala(node.expressions()):
+            if _kind(expression) == "Alias" and expression.exprId().id() == wanted:
+                used = _scala(expression.references().toSeq())
+                if len(used) != 1:
+                    return None
+                wanted = used[0].exprId().id()
+        for child in _scala(node.children()):
+            for index, one in enumerate(_scala(child.output())):
+                if one.exprId().id() == wanted:
+                    return child, index
+        return None
+
+    def is_same(self, other: "_Origin") -> bool:
+        """Return whether both are one column; numbers that Spark counts up are nobody's."""
+        if _kind(self.node) == "Range" or not _same(self.node, other.node):
+            return False
+        return self._name == other._name if _files(self.node) else self.index == other.index
+
+    @property
+    def _name(self) -> str:
+        return str(self.node.output().apply(self.index).name()).casefold()
+
+
+def _leaves(frame: Any) -> list[Any]:
+    """Return the tables that a frame is made from, as Spark knows them."""
+    return _scala(frame._jdf.queryExecution().analyzed().collectLeaves())
+
+
+def _same(node: Any, other: Any) -> bool:
+    """Return whether two nodes of Spark's plans give the same rows, or read some file both."""
+    return node.sameResult(other) or not _files(node).isdisjoint(_files(other))
+
+
+def _files(node: Any) -> set[str]:
+    is_file = _kind(node) == "LogicalRelation" and _kind(node.relation()) == "HadoopFsRelation"
+    return set(node.relation().location().inputFiles()) if is_file else set()
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _scala(found: Any) -> list[Any]:
+    return [found.apply(i) for i in range(found.size())]
+
+
+def _folder(name: str, given: Any) -> Path | None:
     """Return a path that was given as one, or as an address of the file system."""
+    if given is None:
+        return None
     text = os.fspath(given)
     if not text.startswith("file:") and not is_address(text):
         return Path(given)

@@ -4,39 +4,42 @@ Every piece of a partition goes through the same SQL of the same database as a w
 column holds, both engines see the same people and attributes, and refuse the same tables in the same words.
 """
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dimly.curator.column_names import check_names
-from dimly.curator.database import MIN_MEMORY, PrivateDatabase
-from dimly.curator.pseudonyms import Pseudonyms
-from dimly.curator.readings import UserType, quoted, read_user
-from dimly.curator.shapes import RowsView, rows_view
-from dimly.curator.sources import Source
-from dimly.mechanisms.plan import Plan
-from dimly.spark.frames import Batches, in_pieces
+from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms
+from dimly.curator.tables.columns import UserType, check_names, quoted, read_user
+from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
+from dimly.curator.tables.public_lists import MISSING_IDS, ODD_IDS
+from dimly.curator.tables.shapes import RowsView, rows_view
+from dimly.curator.tables.sources import Source
+from dimly.release.parts import excess_of
+from dimly.spark.cluster import Batches, in_pieces
+from dimly.spark.plans import parsed
 
 Cells = Literal["typed", "text", "json"]
 """What the cells of a table are: of their columns' types; text that means anything (CSV); or JSON, one type each."""
 
-ODD_IDS, NO_IDS = 0, 1  # problems of a roster, the first one first
-_MEMORY = 4 * MIN_MEMORY
+CHANGED = (
+    "the table must stay as it is while it is read, but it changed: it is computed twice. Write it to files first."
+)
+"""What to say of a table whose people are not the same each time."""
+
+ROSTER_PROBLEMS = (ODD_IDS, MISSING_IDS)
+"""Problems of a roster, the first one first."""
+WORKER_MEMORY = 4 * MIN_MEMORY
 _ROWS, _BYTES = 1 << 17, 1 << 25  # of a piece
 _SCAN = 1 << 20  # checks of one scan, to number them throughout
 _NOBODY = pa.chunked_array([[]], pa.null())
-
-
-@lru_cache(maxsize=4)
-def parsed(plan_json: str) -> Plan:
-    """Return a plan; once for each worker, because it is proven each time that it is read."""
-    return Plan.from_json(plan_json)
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ class Shape:
     Attributes
     ----------
     plan_json : str
-    options : dict
-        Those of :func:`~dimly.curator.shapes.rows_view`.
+    options : Options
+        Those that say what the columns are.
     key : bytes or None
         Of pseudonyms.
     as_text : bool
@@ -56,16 +59,19 @@ class Shape:
         Size of a vocabulary that is numbers: others are left out.
     coded : bool
         Whether attributes of such a vocabulary are given by number.
+    closed : bool
+        Whether there is a vocabulary at all, so that all rows of a person may be left out.
     cells : {"typed", "text", "json"}
         What the local engine would know of the table's cells.
     """
 
     plan_json: str
-    options: dict[str, Any]
+    options: Options
     key: bytes | None = field(default=None, repr=False)
     as_text: bool = False
     numbers: int | None = None
     coded: bool = False
+    closed: bool = False
     cells: Cells = "typed"
 
 
@@ -74,11 +80,11 @@ class Reader:
 
     def __init__(self, shape: Shape, schema: pa.Schema) -> None:
         self._shape = shape
-        self._database = PrivateDatabase(memory=_MEMORY, threads=1)
+        self._database = PrivateDatabase(memory=WORKER_MEMORY, threads=1)
         try:
             self._name = self._database.register(schema.empty_table())
             source = self._source(schema.names)
-            self.view: RowsView = rows_view(self._database, source, plan=parsed(shape.plan_json), **shape.options)
+            self.view: RowsView = rows_view(self._database, source, parsed(shape.plan_json), shape.options)
         except BaseException:
             self._database.close()
             raise
@@ -95,7 +101,12 @@ class Reader:
         if self._shape.cells == "json":
             columns = ", ".join(f"CAST({quoted(one)} AS JSON) AS {quoted(one)}" for one in names)
             name = self._database.create_view(f"SELECT {columns} FROM {name}")
-        return Source(name, dict(self._database.columns(name)), has_types=self._shape.cells != "text")
+        return Source(
+            name,
+            dict(self._database.columns(name)),
+            has_types=self._shape.cells != "text",
+            has_private_names=self._shape.cells == "json",
+        )
 
     def load(self, piece: pa.Table) -> None:
         """Take the next piece."""
@@ -113,7 +124,8 @@ class Reader:
     def rows(self, *, with_people: bool) -> pa.Table:
         """Return the canonical rows of this piece: ``u``, ``a`` and, if there are any, values ``v``.
 
-        If ``with_people``, everybody has a row without an attribute, too.
+        If ``with_people``, everybody has a row without an attribute, too. Where nobody may have several rows of the
+        table, each of those leaves one without an attribute, and ``m`` is true there.
         """
         view, shape = self.view, self._shape
         value, none = (", v", ", NULL") if view.has_values else ("", "")
@@ -125,7 +137,10 @@ class Reader:
             kind = "INTEGER" if shape.coded else kind
             a = "CAST(code AS INTEGER) AS a" if shape.coded else "a"
             sql = f"SELECT u, {a}{value} FROM ({numbered}) WHERE {fits}"
-        if with_people and not view.people_in_rows:
+        if view.one_row_each:
+            marks = f"SELECT {self._user} AS u, CAST(NULL AS {kind}) AS a{none}, true AS m FROM ({view.each_row_sql})"
+            sql = f"SELECT *, NULL AS m FROM ({sql}) UNION ALL {marks}"
+        elif with_people and (shape.closed or not view.people_in_rows):
             sql += f" UNION ALL SELECT {self._user}, CAST(NULL AS {kind}){none} FROM ({view.people_sql})"
         return self._database.table(sql)
 
@@ -172,13 +187,13 @@ class NamePeople:
 
     def __call__(self, batches: Batches) -> Batches:
         """Go through a partition."""
-        with PrivateDatabase(memory=_MEMORY, threads=1) as database:
+        with PrivateDatabase(memory=WORKER_MEMORY, threads=1) as database:
             for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
                 name = database.register(piece)
                 reading, kind = read_user(self.column, dict(database.columns(name))[self.column], columns="")
                 asked = f"bool_or(({reading.sql}) IS NULL), bool_or({reading.wrong or 'false'})"
                 ((missing, odd),) = database.fetch(f"SELECT {asked} FROM {name}")
-                problem = ODD_IDS if odd else NO_IDS if missing else None
+                problem = 0 if odd else 1 if missing else None  # of ROSTER_PROBLEMS
                 own = _NOBODY
                 if problem is None:
                     user = f"CAST({reading.sql} AS VARCHAR)" if self.as_text else reading.sql
@@ -236,9 +251,130 @@ class Places:
         return np.array(self.firsts, np.int64)
 
 
+class ColumnDigest:
+    """A SHA-256 of integers or texts in their order, however they are cut into pieces: of ids, or of attributes."""
+
+    def __init__(self) -> None:
+        self._lengths, self._content = hashlib.sha256(), hashlib.sha256()
+        self.n = 0
+
+    def update(self, cells: pa.Array) -> None:
+        """Take the next ones."""
+        self.n += len(cells)
+        if pa.types.is_integer(cells.type):
+            self._content.update(np.ascontiguousarray(cells.to_numpy()).data)
+            return
+        column = cells.cast(pa.large_string())
+        _, offsets, content = column.buffers()
+        starts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+        self._lengths.update(np.diff(starts).data)
+        if content is not None and len(starts):
+            self._content.update(content.slice(int(starts[0]), int(starts[-1] - starts[0])))
+
+    def digest(self) -> bytes:
+        """Return what no other column has."""
+        return hashlib.sha256(self._lengths.digest() + self._content.digest()).digest()
+
+
+@dataclass(frozen=True)
+class Segment:
+    """People who follow each other in one partition, and are of one part.
+
+    Attributes
+    ----------
+    position : int
+        Of the first of them among all people.
+    n : int
+    first : int or str
+        Published id of the first of them.
+    digest : bytes
+        Of their ids: see :class:`ColumnDigest`.
+    """
+
+    position: int
+    n: int
+    first: Any
+    digest: bytes
+
+
+def segments_schema(user: str) -> str:
+    """Return the columns of a frame of segments."""
+    return f"position bigint, n bigint, first {user}, digest binary, excess array<bigint>"
+
+
+def is_same(ids: pa.Array, segments: Sequence[Segment]) -> bool:
+    """Return whether these are the ids of some segments, in their order."""
+    at = 0
+    for segment in segments:
+        found = ColumnDigest()
+        found.update(ids.slice(at, segment.n))
+        if found.n != segment.n or found.digest() != segment.digest:
+            return False
+        at += segment.n
+    return at == len(ids)
+
+
+@dataclass(frozen=True)
+class DigestPeople:
+    """Yields the segments of each partition of people, who are in order, and how long their ids are.
+
+    Attributes
+    ----------
+    starts : tuple of int
+        How many people come before each partition.
+    step : int
+        People of a part.
+    group : int
+        People of a row group. For each that a segment has people of, ``excess`` says what
+        :func:`~dimly.release.parts.excess_of` does of their ids; nothing of integers.
+    """
+
+    starts: tuple[int, ...]
+    step: int
+    group: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None  # noqa: S101 - workers run tasks
+        start, first, found = self.starts[task.partitionId()], None, ColumnDigest()
+        excess: list[int] = []
+        for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
+            ids = piece.column("u").combine_chunks()
+            while len(ids):
+                if first is None:
+                    first = ids.slice(0, 1)
+                at = start + found.n
+                some = ids.slice(0, min(self.step - at % self.step, self.group - at % self.group))
+                found.update(some)
+                if pa.types.is_string(some.type):
+                    if found.n == len(some) or at % self.group == 0:
+                        excess.append(0)
+                    excess[-1] += excess_of(some)
+                ids = ids.slice(len(some))
+                if (start + found.n) % self.step == 0:
+                    yield _segment(start, found, first, excess)
+                    start, first, found, excess = start + found.n, None, ColumnDigest(), []
+        if first is not None:
+            yield _segment(start, found, first, excess)
+
+
+def _segment(position: int, found: ColumnDigest, first: pa.Array, excess: list[int]) -> pa.RecordBatch:
+    columns = {
+        "position": [position],
+        "n": [found.n],
+        "first": first,
+        "digest": pa.array([found.digest()]),
+        "excess": pa.array([excess], pa.list_(pa.int64())),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
 @dataclass(frozen=True)
 class PlaceRows:
-    """Yields canonical rows with the place of each: ``place``, ``u``, ``a`` and, if there are any, ``v``."""
+    """Yields canonical rows with the place of each: ``place``, ``u``, ``a`` and, if there are any, ``v`` and ``m``."""
 
     shape: Shape
     places: Places
@@ -252,6 +388,24 @@ class PlaceRows:
             if self.shape.key is not None:
                 rows = _renamed(rows, self.shape.key)
             yield from _placed(rows, self.places)
+
+
+@dataclass(frozen=True)
+class ReadAttributes:
+    """Yields who has which attribute: ``u`` as published, and ``a``; of each piece at most ``most`` rows, if given."""
+
+    shape: Shape
+    most: int | None = None
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        for reader, piece in _read(self.shape, batches):
+            reader.load(piece)
+            rows = reader.rows(with_people=False).select(["u", "a"])
+            rows = rows.filter(rows.column("a").is_valid())  # without the marks of rows
+            if self.most is not None and len(rows) > self.most:  # far apart, so that many people are among them
+                rows = rows.take(np.linspace(0, len(rows) - 1, self.most).astype(np.int64))
+            yield from (rows if self.shape.key is None else _renamed(rows, self.shape.key)).to_batches()
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from typing import Any
 
 from dimly.errors import DimlyError, PrivacyWarning
 from dimly.mechanisms.plan import Plan
-from dimly.release.layout import MANIFEST, PARTS_FOLDER
+from dimly.release.format import MANIFEST, PARTS_FOLDER
 from dimly.release.manifest import Manifest
 from dimly.release.parts import WrittenPart
 from dimly.release.staging import PREFIX
 from dimly.release.writer import ReleaseWriter
-from dimly.spark.frames import asked, mapped
+from dimly.spark.cluster import asked, mapped
 from dimly.spark.hadoop import HadoopFolder
 from dimly.spark.writing import MARK, SendParts, SentPart, sent
 
@@ -123,6 +123,10 @@ class RemoteWriter(ReleaseWriter):
             self._fill(f"{self._hidden}/release")
         return manifest
 
+    def check_free(self) -> None:
+        """Refuse a folder that cannot be made."""
+        self._remote.check()
+
     def publish(self) -> Path:
         """Make the release visible; return nothing of use, because it is no path of this machine."""
         if not self._sealed:
@@ -135,17 +139,18 @@ class RemoteWriter(ReleaseWriter):
             else:
                 self._fill(self._remote.address)
         except DimlyError:
-            if not self._is_seen():  # the answer may have been lost, and not the request
+            if not self.is_published:  # the answer may have been lost, and not the request
                 raise
         return self.target
 
     @property
-    def is_published(self) -> bool:
-        """Whether the release can be seen; if nobody can tell, it may be."""
-        return self._is_seen() is not False
+    def place(self) -> str:
+        """The release's address."""
+        return self._remote.address
 
-    def _is_seen(self) -> bool | None:
-        """Return whether the release can be seen; None: the file system does not say."""
+    @property
+    def is_published(self) -> bool | None:
+        """Whether the release can be seen; None: the file system does not say."""
         if not self._content:
             return False
         try:
@@ -167,7 +172,7 @@ class RemoteWriter(ReleaseWriter):
                 raise DimlyError(f"{self._hidden} cannot be removed: tasks still run. Remove it when they have ended.")
             time.sleep(0.1)
         self._running = lambda: False
-        if self._moved is not None and not self.is_published:
+        if self._moved is not None and self.is_published is False:
             for path in self._moved:
                 self._remote.remove(path)
             for folder in (f"{self._remote.address}/{PARTS_FOLDER}", self._remote.address):
@@ -208,11 +213,11 @@ def _content_of(record: str) -> str:
 
 
 def _check_attempts(context: Any, found: Sequence[SentPart]) -> None:
-    """Refuse a release if an attempt may have failed for what it drew, and another one drew again.
+    """Refuse a release if an attempt may have failed for what it drew, and another one may have drawn otherwise.
 
-    How many bytes a part takes depends on its noise. Were a task tried again until they fit, the release would come
-    from another distribution than the one that was promised. Spark tries again whatever failed; so whatever is not
-    known to be harmless fails the job.
+    How many bytes a part takes depends on its noise. The next attempt at the same rows draws the same; but were rows
+    that change tried again until they fit, the release would come from another distribution than the one that was
+    promised. Spark tries again whatever failed; so whatever is not known to be harmless fails the job.
 
     Raises
     ------
@@ -225,8 +230,8 @@ def _check_attempts(context: Any, found: Sequence[SentPart]) -> None:
         for partition, error in asked(lambda stage=stage: _other_attempts(context, stage), "publishing"):  # type: ignore[misc]
             if error is not None and not _HARMLESS.search(error):
                 raise DimlyError(
-                    "The file system failed a task of Spark's, whose next attempt drew other noise: such a release "
-                    "must not go out, because how much room it takes depends on its noise. See that there is enough."
+                    "The file system failed a task of Spark's, which was tried again: such a release must not go out, "
+                    "because how much room it takes depends on its noise. See that there is enough."
                 )
             others[stage, partition] = others.get((stage, partition), 0) + 1
     if any(others[task] < attempt for task, attempt in tried.items()):

@@ -1,29 +1,101 @@
-"""A private table of a Spark cluster: its rows checked, its people known and in order; nothing of it on the driver."""
+"""A private table of a Spark cluster: its rows checked, its people in order, each placed with a task."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from dimly.curator.canonical import SEVERAL_ROWS, RowsView
-from dimly.curator.column_names import check_names
-from dimly.curator.database import MIN_MEMORY, PrivateDatabase
-from dimly.curator.job import Job
-from dimly.curator.public_lists import only_or_named, read_roster
-from dimly.curator.readings import read_user
+from dimly.curator.diagnosis import LeftOut
+from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms
+from dimly.curator.tables.columns import check_names, read_user
+from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.public_lists import nobody_there, only_or_named, read_roster
+from dimly.curator.tables.shapes import SEVERAL_ROWS, RowsView
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
-from dimly.release.layout import UserType, layout_of
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.release.format import UserType, layout_of
+from dimly.release.parts import check_excess
+from dimly.spark.cluster import asked, check_frame, column, frame_of, mapped, streamed
 from dimly.spark.files import FrameSource
-from dimly.spark.frames import asked, check_frame, column, frame_of, mapped, streamed
-from dimly.spark.placing import places
-from dimly.spark.reading import ODD_IDS, FindPeople, NamePeople, Places, Reader, Shape, people_schema, problem_of
+from dimly.spark.reading import (
+    CHANGED,
+    ROSTER_PROBLEMS,
+    WORKER_MEMORY,
+    ColumnDigest,
+    DigestPeople,
+    FindPeople,
+    NamePeople,
+    Places,
+    ReadAttributes,
+    Reader,
+    Segment,
+    Shape,
+    people_schema,
+    problem_of,
+    segments_schema,
+)
 
+_SEED = 42  # of Spark's hash(), which is Murmur3 x86 32-bit
+_MOST_TASKS = 1 << 14
+
+
+def n_tasks(n_parts: int) -> int:
+    """Return how many tasks write the parts of a release: one each, up to 16,384."""
+    return min(n_parts, _MOST_TASKS)
+
+
+def places(n_parts: int) -> NDArray[np.int32]:
+    """Return a number for each part, all different: Spark sends part p to task p modulo the number of tasks.
+
+    Examples
+    --------
+    >>> (spark_hash(places(5)).astype(int) % 5).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    tasks = n_tasks(n_parts)
+    rounds = -(-n_parts // tasks)
+    size = 64 * n_parts + 1024
+    while True:
+        candidates = np.arange(size, dtype=np.int32)
+        targets = spark_hash(candidates).astype(np.int64) % tasks
+        order = np.argsort(targets, kind="stable")
+        counts = np.bincount(targets, minlength=tasks)
+        if counts.min() >= rounds:
+            starts = np.cumsum(counts) - counts
+            parts = np.arange(n_parts)
+            chosen: NDArray[np.int32] = candidates[order[starts[parts % tasks] + parts // tasks]]
+            return chosen
+        size *= 2
+
+
+def spark_hash(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return what Spark's ``hash`` gives for integers of 32 bits."""
+    mixed = _rotated(numbers.view(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    state = _rotated(np.uint32(_SEED) ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    state ^= np.uint32(4)  # bytes of one number
+    state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return (state ^ (state >> np.uint32(16))).view(np.int32)
+
+
+def _rotated(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+
+
+_SMALL_LIST = 1 << 23  # bytes of a vocabulary that every worker may hold
+_SMALL_ROSTER = 1 << 18  # people whom every worker may hold
+_SAMPLE = 512  # rows that are looked at before all are
 _PARTITIONS = 200  # Spark's own default
-_ROWS_BITS = 33  # of monotonically_increasing_id: the row within its partition
+_position = attrgetter("position")
 
 
 def spark_type(user_type: UserType) -> str:
@@ -50,6 +122,11 @@ class SparkTable:
         Number of people in each partition of ``people``.
     listed : bool
         Whether the people were given by a roster.
+    plan : Plan
+    vocabulary : Vocabulary or None
+        The attributes to publish.
+    source : FrameSource
+        Where the rows come from.
     """
 
     rows: Any
@@ -59,6 +136,9 @@ class SparkTable:
     user_type: UserType
     counts: tuple[int, ...]
     listed: bool
+    plan: Plan
+    vocabulary: Vocabulary | None
+    source: FrameSource
 
     @property
     def n_users(self) -> int:
@@ -66,30 +146,194 @@ class SparkTable:
         return sum(self.counts)
 
     def own_ids(self) -> Iterator[pa.Array]:
-        """Return everybody's own id, pseudonyms or not, a piece at a time."""
-        own = self.people.select("own" if "own" in self.people.columns else "u")
-        for table in streamed(own, "reading the people"):
-            yield table.column(0)
+        """Return everybody's own id, pseudonyms or not, a piece at a time.
+
+        Raises
+        ------
+        DataError
+            If Spark had to find the people again, and they are others now.
+        """
+        for table in self._streamed():
+            yield table.column("own" if "own" in table.column_names else "u")
+
+    def published_ids(self) -> Iterator[pa.Array]:
+        """Return everybody's published id, in order and a piece at a time; raises as :meth:`own_ids` does."""
+        for table in self._streamed():
+            yield table.column("u")
+
+    def _streamed(self) -> Iterator[pa.Table]:
+        rest, found = list(reversed(self.segments)), ColumnDigest()
+        for table in streamed(self.people.drop("problem", "pieces"), "reading the people"):
+            ids = table.column("u").combine_chunks()
+            while len(ids) and rest:
+                room = rest[-1].n - found.n
+                found.update(ids.slice(0, room))
+                ids = ids.slice(room)
+                if found.n == rest[-1].n:
+                    if found.digest() != rest.pop().digest:
+                        raise DataError(CHANGED)
+                    found = ColumnDigest()
+            if len(ids):
+                raise DataError(CHANGED)
+            yield table
+        if rest:
+            raise DataError(CHANGED)
 
     def diagnostics(self) -> dict[str, int]:
         """Return nothing: Spark's own pages count rows."""
         return {}
 
-    def places(self, plan: Plan) -> Places:
-        """Return where people go: the first one of each part comes to the driver, and nobody else."""
+    def fits_list(self) -> bool:
+        """Return whether any attribute of the table is in the list, whoever has it.
+
+        A few rows nearly always answer that, and nothing is moved for them; all are asked only if none of them does.
+        """
+        if self.vocabulary is None or any(row.a in self.vocabulary for row in self._some):
+            return True
+        if len(self._some) < _SAMPLE:  # those were all
+            return False
+        return not asked(self._with_listed().where("listed").isEmpty, "reading the table")
+
+    def fits_roster(self) -> bool:
+        """Return whether anybody on the roster has any attribute; a few rows are asked first, as for the list."""
         from pyspark.sql import functions
 
-        step = layout_of(plan).users_per_part if plan.n_users is None else self.n_users
-        starts = [sum(self.counts[:i]) for i in range(len(self.counts))]
-        offset = f"element_at(array({', '.join(f'{start}L' for start in starts)}), spark_partition_id() + 1)"
-        row = f"(monotonically_increasing_id() & {(1 << _ROWS_BITS) - 1}L)"
-        numbered = self.people.select("u", functions.expr(f"{offset} + {row}").alias("position"))
-        found = asked(numbered.where(f"position % {step} = 0").collect, "finding the borders of parts")
-        return Places([row.u for row in sorted(found, key=itemgetter("position"))], places(len(found)))
+        people = self.people.select("u")
+        users = {row.u for row in self._some}
+        if users:
+            kind = pa.int64() if self.user_type == "int64" else pa.string()
+            some = pa.table({"u": pa.array(users, kind)})
+            asking = frame_of(self.rows.sparkSession, [some], f"u {spark_type(self.user_type)}")
+            known = people.join(functions.broadcast(asking), "u", "left_semi")
+            if not asked(known.isEmpty, "reading the people"):
+                return True
+        if len(self._some) < _SAMPLE:
+            return False
+        small = self.n_users <= _SMALL_ROSTER
+        kept = self._attributes().join(functions.broadcast(people) if small else people, "u", "left_semi")
+        return not asked(kept.isEmpty, "reading the table")
+
+    @cached_property
+    def _some(self) -> list[Any]:
+        """A few rows of who has which attribute, far apart."""
+        found: list[Any] = asked(lambda: self._attributes(_SAMPLE).take(_SAMPLE), "reading the table")
+        return found
+
+    def left_out(self, most: int) -> LeftOut:
+        """Return private figures: how much roster and list leave out, and the most frequent attributes of that."""
+        from pyspark.sql import functions
+
+        people = self.people.select("u", functions.expr("true").alias("known"))
+        rows = (
+            self._with_listed().join(people, "u", "left").selectExpr("u", "a", "listed", "known IS NOT NULL AS known")
+        )
+        sums = {
+            "rows": "count(*)",
+            "unknown": "count_if(NOT known)",
+            "kept": "count_if(known AND listed)",
+            "unlisted": "count_if(known AND NOT listed)",
+            "touched": "count(DISTINCT CASE WHEN known AND NOT listed THEN u END)",
+            "attributes": "count(DISTINCT a)",
+            "outside": "count(DISTINCT CASE WHEN NOT listed THEN a END)",
+        }
+        (found,) = asked(
+            rows.agg(*(functions.expr(sql).alias(name) for name, sql in sums.items())).collect, "reading the table"
+        )
+        counted = rows.where("NOT listed").groupBy("a").count().orderBy(functions.desc("count"), "a").limit(most)
+        frequent = [(row[0], row[1]) for row in asked(counted.collect, "reading the table")]
+        return LeftOut(**found.asDict(), people=self.n_users, frequent=frequent)
+
+    def _attributes(self, most: int | None = None) -> Any:
+        """Return a frame of who has which attribute; of each piece of the table no more than some rows."""
+        shape = replace(self.shape, numbers=None, coded=False)
+        return mapped(self.rows, ReadAttributes(shape, most), f"u {spark_type(self.user_type)}, a string")
+
+    def _with_listed(self) -> Any:
+        """Return a frame of who has which attribute, and whether it is in the list."""
+        from pyspark.sql import functions
+
+        rows = self._attributes()
+        if self.vocabulary is None:
+            return rows.withColumn("listed", functions.expr("true"))
+        if self.vocabulary.is_numbered:
+            size = len(self.vocabulary)
+            number = rf"a RLIKE '^(0|[1-9][0-9]{{0,{len(str(size)) - 1}}})$' AND CAST(a AS BIGINT) < {size}"
+            return rows.withColumn("listed", functions.expr(f"CASE WHEN {number} THEN true ELSE false END"))
+        listed = coded_list(rows.sparkSession, self.vocabulary)
+        return rows.join(listed, "a", "left").selectExpr("u", "a", "code IS NOT NULL AS listed")
+
+    @property
+    def users_per_part(self) -> int:
+        """How many people are perturbed and written together: distances need everybody at once."""
+        return layout_of(self.plan).users_per_part if self.plan.places_people else self.n_users
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """Who is published, by digests: whatever is computed again later must give the same people.
+
+        Raises
+        ------
+        DataError
+            If Spark had to find the people again, and they are not as many as before.
+        """
+        known = (Segment(row.position, row.n, row.first, bytes(row.digest)) for row in self._borders)
+        found = sorted(known, key=_position)
+        ends = [segment.position + segment.n for segment in found]
+        if [0, *ends] != [*(segment.position for segment in found), self.n_users]:
+            raise DataError(CHANGED)
+        return tuple(found)
+
+    @cached_property
+    def _borders(self) -> list[Any]:
+        """What workers say of the people between two borders of parts or partitions."""
+        starts = tuple(sum(self.counts[:i]) for i in range(len(self.counts)))
+        work = DigestPeople(starts, self.users_per_part, layout_of(self.plan).users_per_group)
+        frame = mapped(self.people.select("u"), work, segments_schema(spark_type(self.user_type)))
+        found: list[Any] = asked(frame.collect, "finding the borders of parts")
+        return found
+
+    def check_ids(self) -> None:
+        """Refuse ids that no reader would take from the release, before noise is drawn.
+
+        Raises
+        ------
+        ReleaseError
+            If they are too long.
+        """
+        size, groups = layout_of(self.plan).users_per_group, Counter[int]()
+        for row in self._borders:
+            groups.update({row.position // size + i: excess for i, excess in enumerate(row.excess)})
+        check_excess(groups.values())
+
+    def places(self) -> Places:
+        """Return where people go: the first one of each part comes to the driver, and nobody else."""
+        firsts = [segment.first for segment in self.segments if segment.position % self.users_per_part == 0]
+        return Places(firsts, places(len(firsts)))
+
+    def segments_by_part(self) -> dict[int, tuple[Segment, ...]]:
+        """Return who is in each part."""
+        parts: dict[int, tuple[Segment, ...]] = {}
+        for segment in self.segments:
+            part = segment.position // self.users_per_part
+            parts[part] = (*parts.get(part, ()), segment)
+        return parts
+
+
+def coded_list(session: Any, vocabulary: Vocabulary) -> Any:
+    """Return a closed list as a frame: ``a``, and its place in the list, ``code``. Each worker holds a small one."""
+    from pyspark.sql import functions
+
+    texts = pa.table(
+        {"a": pa.array(list(vocabulary), pa.string()), "code": pa.array(range(len(vocabulary)), pa.int32())}
+    )
+    listed = frame_of(session, [texts], "a string, code int")
+    return functions.broadcast(listed) if texts.nbytes <= _SMALL_LIST else listed
 
 
 @contextlib.contextmanager
-def open_frame(source: FrameSource, job: Job) -> Iterator[SparkTable]:
+def open_frame(
+    source: FrameSource, plan: Plan, options: Options, vocabulary: Vocabulary | None, pseudonyms: Pseudonyms | None
+) -> Iterator[SparkTable]:
     """Check a table and find its people; Spark forgets them at the end.
 
     Raises
@@ -99,21 +343,22 @@ def open_frame(source: FrameSource, job: Job) -> Iterator[SparkTable]:
     DataError
         If rows do not fit. The text holds nothing of them.
     """
-    job.progress.phase("reading")
+    options.watcher.phase("reading")
+    source = source.stamped()
     frame = source.frame
-    names = _wanted(job, frame)
-    options = job.options("user", "attribute", "attributes", "columns", "value", "nulls", "values")
+    names = _wanted(options, frame)
     shape = Shape(
-        job.plan.to_json(),
-        options,
-        None if job.pseudonyms is None else job.pseudonyms.hand_over(),
-        numbers=len(job.vocabulary) if job.vocabulary is not None and job.vocabulary.is_numbered else None,
-        coded=job.plan.projection is None,
+        plan.to_json(),
+        options.only("user", "attribute", "attributes", "columns", "value", "nulls", "values"),
+        None if pseudonyms is None else pseudonyms.hand_over(),
+        numbers=len(vocabulary) if vocabulary is not None and vocabulary.is_numbered else None,
+        coded=plan.by_position,
+        closed=vocabulary is not None,
         cells=source.cells,
     )
     view = Reader.check(shape, _arrow_schema(frame, names))
     rows = _selected(frame, names)
-    roster, roster_type = _roster(frame.sparkSession, job)
+    roster, roster_type = _roster(frame.sparkSession, options)
     shape = replace(shape, as_text=roster is not None and roster_type != view.user_type)
     own: UserType = "text" if shape.as_text else view.user_type
     user_type: UserType = "text" if shape.key is not None else own
@@ -131,9 +376,11 @@ def open_frame(source: FrameSource, job: Job) -> Iterator[SparkTable]:
             _check_roster(problem)
             _check_rows(rows, shape, view, columns)
         if not sum(counts):
-            where = "The table has no rows" if roster is None else "The roster is empty"
-            raise DataError(f"there must be at least one person to publish. {where}.")
-        yield SparkTable(rows, ordered, shape, view, user_type, counts, roster is not None)
+            raise nobody_there("table" if roster is None else "roster")
+        known = counts, roster is not None, plan, vocabulary, source
+        table = SparkTable(rows, ordered, shape, view, user_type, *known)
+        table.check_ids()
+        yield table
         source.check_unchanged()
 
 
@@ -148,12 +395,12 @@ def _selected(frame: Any, names: Collection[str]) -> Any:
     return frame.select(*(column(name) for name in frame.columns if name in names))
 
 
-def _wanted(job: Job, frame: Any) -> Collection[str]:
+def _wanted(options: Options, frame: Any) -> Collection[str]:
     """Return the names of the columns that matter."""
-    given = job.given
-    names = {given[name] for name in ("user", "attribute", "attributes", "value") if isinstance(given.get(name), str)}
-    columns = given.get("columns", ())
-    return set(frame.columns) if columns == "all" else names | {name for name in columns if isinstance(name, str)}
+    if options.columns == "all":
+        return set(frame.columns)
+    names = (options.user, options.attribute, options.attributes, options.value, *(options.columns or ()))
+    return {name for name in names if isinstance(name, str)}
 
 
 def _arrow_schema(frame: Any, names: Collection[str]) -> pa.Schema:
@@ -176,12 +423,12 @@ def _arrow_schema(frame: Any, names: Collection[str]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _roster(session: Any, job: Job) -> tuple[Any, UserType | None]:
+def _roster(session: Any, options: Options) -> tuple[Any, UserType | None]:
     """Return the list of people as a frame of one column, and the type of their ids."""
-    roster, user = job.given.get("roster"), job.given["user"]
+    roster, user = options.roster, options.user_column
     if roster is None:
         return None, None
-    with PrivateDatabase(memory=4 * MIN_MEMORY, threads=1) as database:
+    with PrivateDatabase(memory=WORKER_MEMORY, threads=1) as database:
         if not type(roster).__module__.startswith("pyspark."):
             read = read_roster(database, roster, user_column=user)
             tables = [database.table(f"SELECT u FROM {read.name}")]
@@ -246,7 +493,5 @@ def _check_rows(rows: Any, shape: Shape, view: RowsView, columns: str) -> None:
 
 
 def _check_roster(problem: int | None) -> None:
-    if problem == ODD_IDS:
-        raise DataError("roster must hold integers or text, and some ids are neither. Turn them all into text.")
     if problem is not None:
-        raise DataError("roster must give everybody an id, and some are missing. Remove the empty ones.")
+        raise DataError(ROSTER_PROBLEMS[problem])

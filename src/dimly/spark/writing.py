@@ -1,35 +1,38 @@
 """What workers do with private rows last: perturb whole people, and write each part to a file of this attempt's own.
 
-A task may run more than once: it failed, its machine was lost, or Spark ran two copies. Every attempt draws fresh noise
-and writes under a name that nobody else has; only the names that arrive at the driver become part of the release.
+A task may run more than once: it failed, its machine was lost, or Spark ran two copies. Every attempt writes under a
+name that nobody else has; only the names that arrive at the driver become part of the release. But until the job ends
+what other attempts wrote can be read by whoever may read the folder, and would there be other noise in it, that would
+be a second draw of the same people for one charge. So an attempt that reads the same rows draws the same noise, and one
+that reads others draws noise that has nothing to do with it: the key of a batch's noise follows from a secret of the
+run and from all that the batch holds.
 """
 
 import errno
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dimly.curator.coding import CodedRows
-from dimly.curator.engine import Batch, pair_parts, people_of_sorted
-from dimly.curator.perturbing import Perturber
+from dimly.curator.engine import pair_parts
+from dimly.curator.people import People
+from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import WordSource
 from dimly.errors import DataError
-from dimly.mechanisms.attributes import Vocabulary
 from dimly.mechanisms.plan import Plan
-from dimly.release.layout import PARTS_FOLDER, UserType, layout_of
-from dimly.release.parts import FileRecord, WrittenPart, as_user_column, encode_part, users_after, write_part
-from dimly.spark.frames import Batches
-from dimly.spark.reading import parsed
+from dimly.release.format import PARTS_FOLDER, UserType, column_of, layout_of
+from dimly.release.parts import FileRecord, WrittenPart, as_user_column, encode_part, write_part
+from dimly.spark.batches import ExactRows, batches_of_places, numbered
+from dimly.spark.cluster import Batches
+from dimly.spark.plans import CarriedPlan
+from dimly.spark.reading import CHANGED, Segment, is_same
 
 _FILE = "part int, attempt string, bytes bigint, sha256 string, rows bigint"
 WRITTEN = f"{_FILE}, first {{0}}, last {{0}}, after bigint, full boolean"
@@ -39,7 +42,6 @@ MARK: Final = b"PAR1"
 """How every Parquet file ends."""
 
 _MOST_ROWS = 1 << 20
-_CHANGED = "the table must stay as it is while it is read, and did not: it was computed twice. Write it to files first."
 
 
 @dataclass(frozen=True)
@@ -48,87 +50,52 @@ class PerturbParts(ABC):
 
     Attributes
     ----------
-    plan_json : str
+    plan : CarriedPlan
     user_type : {"int64", "text"}
-    n_users : int
-        Of the whole release.
     parts : mapping of int to int
         Number of the part by its place.
+    people : mapping of int to segments
+        Who must be in each part.
     listed : bool
         Whether only those are published who have a row without an attribute: a roster was given.
     words : callable
-        Makes a source of random words for each batch.
+        Makes the source of random words of each batch, given what no other batch has: see :func:`batch_name`.
     """
 
-    plan_json: str
+    plan: CarriedPlan
     user_type: UserType
-    n_users: int
     parts: Mapping[int, int]
+    people: Mapping[int, tuple[Segment, ...]]
     listed: bool
-    words: Callable[[], WordSource]
+    words: Callable[[bytes], WordSource]
 
     def __call__(self, batches: Batches) -> Batches:
         """Go through a partition, whose rows are ordered by place and user."""
-        perturber = _perturber(self.plan_json)
+        perturber = self.plan.perturber()
         plan = perturber.plan
-        pairs = plan.n_users is not None
+        most_rows = _MOST_ROWS if plan.places_people else None
         held: list[tuple[pa.Array, NDArray[Any]]] = []
         place: int | None = None
-        for piece in whole_people(batches, most_rows=None if pairs else _MOST_ROWS):
-            for here, rows in _by_place(piece):
-                if held and here != place:
-                    yield from self._write(plan, self.parts[place or 0], held)
-                    held = []
-                place = here
-                perturbed = self._perturbed(perturber, rows)
-                if len(perturbed[0]):
-                    held.append(perturbed)
+        for here, number, people in batches_of_places(batches, plan, listed=self.listed, most_rows=most_rows):
+            if held and here != place:
+                yield from self._write(plan, self.parts[place or 0], held)
+                held = []
+            place = here
+            words = self.words(batch_name(plan, self.parts[here], number, people))
+            held.append((people.users, _perturbed(perturber, people, words)))
         if held:
             yield from self._write(plan, self.parts[place or 0], held)
-
-    def _perturbed(self, perturber: Perturber, rows: pa.Table) -> tuple[pa.Array, NDArray[Any]]:
-        """Return people and what is published of them."""
-        coded = rows.column("u").combine_chunks().dictionary_encode()
-        users, who, what = (
-            coded.dictionary,
-            coded.indices.to_numpy().astype(np.int64),
-            rows.column("a").combine_chunks(),
-        )
-        has = what.is_valid().to_numpy(zero_copy_only=False)
-        if self.listed:
-            there = np.zeros(len(users), np.bool_)
-            there[who[~has]] = True
-            numbers = np.cumsum(there) - 1
-            has &= there[who]
-            users, who = users.filter(pa.array(there)), numbers[who]
-        if perturber.plan.projection is None:
-            attributes = what.filter(pa.array(has)).to_numpy().astype(np.int64)
-        else:
-            spelled = what.filter(pa.array(has)).dictionary_encode()
-            attributes = spelled.indices.to_numpy().astype(np.int64)
-            perturber = perturber.with_attributes(spelled.dictionary.to_pylist())
-        keys = (who[has] << 32) | attributes
-        values = rows.column("v").to_numpy()[has] if "v" in rows.column_names else None
-        if values is None:
-            keys.sort()
-        else:
-            order = np.argsort(keys, kind="stable")
-            keys, values = keys[order], values[order]
-        people = people_of_sorted(Batch(0, len(users), [CodedRows(keys, values)]), resolution=perturber.plan.resolution)
-        return users, perturber.perturb(people, self.words())
 
     def _write(self, plan: Plan, index: int, held: list[tuple[pa.Array, NDArray[Any]]]) -> Batches:
         users = pa.chunked_array([some for some, _ in held]).combine_chunks()
         values = held[0][1] if len(held) == 1 else np.concatenate([some for _, some in held])
         layout = layout_of(plan)
-        if plan.n_users is not None:
-            if len(users) != self.n_users:
-                raise DataError(_CHANGED)
+        if not is_same(users, self.people[index]):
+            raise DataError(CHANGED)
+        if not plan.places_people:
             for number, (first, stop, some) in enumerate(pair_parts(values, n_users=len(users), layout=layout)):
                 yield self._write_one(plan, number, users.slice(first, stop - first), some)
             return
-        if len(users) != layout.users_in(index, self.n_users):
-            raise DataError(_CHANGED)
         yield self._write_one(plan, index, users, values)
 
     @abstractmethod
@@ -160,8 +127,9 @@ class WriteParts(PerturbParts):
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            # How many bytes a part takes depends on its noise. Were the task tried again until they fit, the release
-            # would come from another distribution than the one that was promised: so this is no failure of the task.
+            # How many bytes a part takes depends on its noise. The same bytes would not fit the next time either; and
+            # were other rows, with other noise, tried until they fit, the release would come from another distribution
+            # than the one that was promised. So this is no failure of the task.
             record = None
         fields = {
             "part": pa.array([index], pa.int32()),
@@ -171,7 +139,7 @@ class WriteParts(PerturbParts):
             "rows": pa.array([len(column)]),
             "first": column.slice(0, 1),
             "last": column.slice(len(column) - 1),
-            "after": pa.array([users_after(plan, len(column), values.size)], pa.int64()),
+            "after": pa.array([column_of(plan).users_after(len(column), values.size)], pa.int64()),
             "full": pa.array([record is None]),
         }
         return pa.RecordBatch.from_pydict(fields)
@@ -197,7 +165,7 @@ class SendParts(PerturbParts):
             "part": index,
             "first": column[0].as_py(),
             "last": column[-1].as_py(),
-            "after": users_after(plan, len(column), values.size),
+            "after": column_of(plan).users_after(len(column), values.size),
             "task": [task.stageId(), task.partitionId(), task.attemptNumber()],
         }
         # In digits, so that no id can hold the mark.
@@ -231,52 +199,21 @@ def sent(text: str) -> SentPart:
     return SentPart(part, *known["task"])
 
 
-def whole_people(batches: Batches, *, most_rows: int | None) -> Iterator[pa.Table]:
-    """Join batches, ordered by place and user, to tables that end between two people.
+def batch_name(plan: Plan, part: int, number: int, people: ExactRows) -> bytes:
+    """Return what no other batch of a run has, and the same batch has whenever it is read.
 
-    Parameters
-    ----------
-    batches : iterator of RecordBatch
-    most_rows : int, optional
-        A table with more ends at the next person if it can; one person may have more. None: one table of all.
+    The plan's digest, the part's number and the batch's within it, and the SHA-256 of its people and of all their rows.
+    Two batches that differ in anything that is perturbed, or in where it is published, must differ here: noise that was
+    added to both would show their difference.
     """
-    held: list[pa.Table] = []
-    size, limit = 0, most_rows
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        held.append(pa.Table.from_batches([batch]))
-        size += batch.num_rows
-        if limit is None or most_rows is None or size <= limit:
-            continue
-        table = pa.concat_tables(held).combine_chunks()
-        end = size - _rows_of_last(table)
-        if end:
-            yield table.slice(0, end)
-            table = table.slice(end)
-        held, size = [table], table.num_rows
-        limit = max(most_rows, 2 * size)  # somebody who has many: no looking again before there are twice as many
-    if held:
-        yield pa.concat_tables(held).combine_chunks()
+    return b"%s\0%d\0%d\0%s" % (plan.digest.encode(), part, number, people.digest())
 
 
-def _rows_of_last(table: pa.Table) -> int:
-    last = [pc.equal(table.column(name), table.column(name)[-1]) for name in ("place", "u")]
-    return int(pc.sum(pc.and_(*last)).as_py())
-
-
-def _by_place(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    places = table.column("place").to_numpy()
-    starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1 if len(places) else 0))
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(places)], strict=True):
-        yield int(places[start]), table.slice(start, stop - start)
-
-
-@lru_cache(maxsize=4)
-def _perturber(plan_json: str) -> Perturber:
-    """Return the perturber of a plan; once for each worker, because its noise tables are proven."""
-    plan = parsed(plan_json)
-    if plan.projection is not None:
-        return Perturber(plan, ())
-    assert plan.vocabulary is not None  # noqa: S101 - these plans have one
-    return Perturber(plan, Vocabulary.numbered(plan.vocabulary.size))  # attributes come as numbers here
+def _perturbed(perturber: Perturber, people: ExactRows, words: WordSource) -> NDArray[Any]:
+    """Return what is published of people."""
+    if perturber.plan.by_position:
+        indices = people.attributes.to_numpy()
+    else:
+        indices, texts = numbered(people.attributes)
+        perturber = perturber.with_attributes(texts.to_pylist())
+    return perturber.perturb(People(people.indptr, indices, people.steps), words)

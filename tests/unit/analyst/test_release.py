@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.matrices import publish_matrix
 from tests.plans import N_ATTRIBUTES, plan_of
 from tests.releases import (
     PEOPLE,
@@ -22,10 +23,9 @@ from tests.releases import (
 from tests.streams import NO_FLIPS, NO_NOISE
 
 from dimly.analyst import Estimate, Release, Vector
-from dimly.curator.publishing import publish_matrix
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan, Vocabulary
-from dimly.mechanisms.error_models import CountingError
+from dimly.mechanisms.error.models import CountingError
 from dimly.privacy import Budget
 
 
@@ -263,7 +263,7 @@ def test_a_closed_vocabulary_is_closed(mechanism: str) -> None:
 
 
 def test_an_open_vocabulary_has_no_list() -> None:
-    with pytest.raises(ParameterError, match="vocabulary must be closed to be listed"):
+    with pytest.raises(ParameterError, match="vocabulary must be closed by the plan to be listed"):
         release_of("counting+laplace").vocabulary  # noqa: B018
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.matrices import publish_matrix
 from tests.plans import plan_of
 from tests.releases import PARTS, PEOPLE, RESOLUTION, every_mechanism, parts, release_of, same, silent
 from tests.streams import Recorded
 
 from dimly.analyst import Estimate, Release
-from dimly.curator.publishing import publish_matrix
 from dimly.errors import ParameterError
 from dimly.mechanisms import MECHANISMS
 

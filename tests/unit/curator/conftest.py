@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dimly.curator.database import PrivateDatabase
+from dimly.curator.tables.database import PrivateDatabase
 
 
 @pytest.fixture

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from tests.plans import N_ATTRIBUTES, plan_of
 from tests.streams import NO_NOISE
 
-from dimly.curator.coding import CodedRows
 from dimly.curator.engine import Batch, cut, people_of_sorted, publish_rows
-from dimly.curator.perturbing import Perturber
-from dimly.curator.progress import Silence
+from dimly.curator.options import Silence
+from dimly.curator.people import people_of
+from dimly.curator.perturb import Perturber
+from dimly.curator.tables.matrix import MatrixTable
+from dimly.curator.tables.numbered import CodedRows
 from dimly.errors import DataError
 from dimly.mechanisms import Plan, Vocabulary
-from dimly.release import layout as layouts
+from dimly.release import format as layouts
 
 NAMES = Vocabulary.numbered(N_ATTRIBUTES)
 
@@ -78,6 +80,19 @@ def test_repeats_are_one_attribute_and_the_largest_value_counts() -> None:
     assert people.indices.tolist() == [1, 4, 4]
     assert people.values is not None
     assert people.values.tolist() == [4, 1, 2]
+
+
+def test_steps_of_a_matrix_are_taken_as_they_are() -> None:
+    people, names = people_of(np.array([[0.25, 0.0, 1.0], [0.0, 0.5, 0.0]]), resolution=8, n_columns=3, attributes=None)
+    table = MatrixTable(people, np.arange(2), names, resolution=8)
+    (rows,) = table.rows()
+    assert rows.values is not None
+    assert rows.values.tolist() == [2, 8, 4]
+    found = people_of_sorted(Batch(0, 2, list(chunks_of(rows, 2))), resolution=8)
+    assert (found.indices.tolist(), np.asarray(found.values).tolist()) == ([0, 2, 1], [2, 8, 4])
+    twice = CodedRows.of(np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([8, 8]), in_steps=True)
+    with pytest.raises(DataError, match="must be in the order of people and attributes"):
+        people_of_sorted(Batch(0, 1, [twice]), resolution=8)
 
 
 def test_without_values_an_attribute_is_one() -> None:
@@ -178,13 +193,14 @@ def test_noisy_distances_are_cut_by_people_too() -> None:
 
 
 @pytest.mark.parametrize("where", ["rows", "perturber", "parts"])
-def test_the_first_failure_ends_the_run(where: str) -> None:
+def test_the_first_failure_ends_the_run_and_nothing_is_spent_before_there_is_something_to_draw_with(where: str) -> None:
     plan = plan_of("counting+laplace")
     matrix, rows = table()
 
     def fail(*_: Any) -> Any:
         raise DataError("no more")
 
+    spent: list[bool] = []
     memory = Memory(len(matrix), rows)
     if where == "rows":
         memory.rows = fail  # type: ignore[method-assign]
@@ -198,4 +214,6 @@ def test_the_first_failure_ends_the_run(where: str) -> None:
             plan=plan,
             threads=2,
             progress=Silence(),
+            before_noise=lambda: spent.append(True),
         )
+    assert spent == ([True] if where == "parts" else [])

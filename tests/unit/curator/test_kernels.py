@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimly.curator import kernels
-from dimly.mechanisms.randomized_response import FLIP_BITS
+from dimly.mechanisms.noise.tables import FLIP_BITS
 
 LANES = 64
 

@@ -1,4 +1,6 @@
 import copy
+import hashlib
+import hmac
 import multiprocessing
 import os
 import pickle
@@ -12,7 +14,8 @@ from scipy import stats
 from tests.processes import in_a_fork
 from tests.streams import Constant, Recorded
 
-from dimly.curator.randomness import Keystream, Words, is_secret
+from dimly.curator import randomness
+from dimly.curator.randomness import Keystream, RunSecret, Words, is_secret
 
 PIECE = 1 << 16  # bytes
 WORDS = 64
@@ -186,3 +189,77 @@ def test_a_child_forked_while_the_stream_is_in_use_does_not_wait_for_ever() -> N
             stream.fill(np.empty(4, np.uint64))
             os._exit(7)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.parametrize("lock", ["of the stream", "of the process"])
+def test_whoever_interrupts_a_stream_may_draw(lock: str) -> None:
+    """A signal handler runs in the thread that it interrupts: what this thread has locked must let it through."""
+    stream = Keystream()
+    found: list[bytes] = []
+
+    def interrupted() -> None:
+        with stream._lock if lock == "of the stream" else randomness._restarting:
+            found.extend(drawn(source).tobytes() for source in (stream, Keystream()))
+
+    # In a thread that may be left behind, so that waiting for ever is a failure and not the end of all tests.
+    thread = threading.Thread(target=interrupted, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert len(set(found)) == 2
+
+
+def test_a_new_key_that_is_interrupted_comes_before_any_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a forked process, a handler that draws while the stream is keyed anew must not get its parent's words."""
+    key, others = bytes(32), iter([b"\1" * 32, b"\2" * 32])
+    monkeypatch.setattr(os, "urandom", lambda _: key)
+    stream = Keystream()
+    monkeypatch.setattr(randomness, "_generation", randomness._generation + 1)  # as after a fork
+    within: list[bytes] = []
+
+    def interrupted(_: int) -> bytes:
+        mine = next(others)
+        if not within:
+            within.append(b"")  # once
+            within[0] = drawn(stream).tobytes()
+        return mine
+
+    monkeypatch.setattr(os, "urandom", interrupted)
+    after = drawn(stream).tobytes()
+    assert within[0] == aes_counter_mode(b"\2" * 32, len(within[0]))
+    assert after == aes_counter_mode(b"\1" * 32, len(after))
+
+
+def test_a_key_of_a_run_is_a_hash_under_its_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = bytes(range(50, 82))
+    monkeypatch.setattr(os, "urandom", lambda size: secret[:size])
+    key = hmac.new(secret, b"dimly/noise/1\0rows", hashlib.sha256).digest()
+    stream = drawn(RunSecret().keystream(b"rows"))
+    assert stream.tobytes() == aes_counter_mode(key, stream.nbytes)
+
+
+def test_the_same_rows_of_a_run_have_one_stream_and_no_others() -> None:
+    run, other = RunSecret(), RunSecret()
+    carried = pickle.loads(pickle.dumps(run))  # noqa: S301 - made here
+    first = drawn(run.keystream(b"rows"))
+    np.testing.assert_array_equal(first, drawn(run.keystream(b"rows")))
+    np.testing.assert_array_equal(first, drawn(carried.keystream(b"rows")))
+    streams = [first, drawn(run.keystream(b"other")), drawn(run.keystream(b"")), drawn(other.keystream(b"rows"))]
+    assert len(np.unique(np.concatenate(streams))) == 4 * WORDS
+    assert is_secret(run.keystream(b"rows"))
+
+
+def test_a_secret_of_a_run_is_shown_by_nothing() -> None:
+    run = RunSecret()
+    for shown in (repr(run), str(run), f"{run.keystream}"):
+        assert "RunSecret" in shown
+        assert run._secret.hex() not in shown
+        assert repr(run._secret) not in shown
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(run.keystream(b"rows"))
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_never_continues_a_stream_of_a_run() -> None:
+    stream = RunSecret().keystream(b"rows")
+    child = np.frombuffer(in_a_fork(lambda: drawn(stream).tobytes()), np.uint64)
+    assert len(np.unique(np.concatenate([child, drawn(stream)]))) == 2 * WORDS

@@ -1,6 +1,7 @@
 """The sampler against a plain search in the cumulative weights, with every word chosen by the test."""
 
 from bisect import bisect_right
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import accumulate
@@ -11,11 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.streams import NO_NOISE, Constant, Recorded, Scripted
 
+from dimly.curator import sampling
 from dimly.curator.randomness import Words
 from dimly.curator.sampling import NoiseSampler
-from dimly.mechanisms.discrete_laplace import DiscreteLaplace
-from dimly.mechanisms.rounded_gaussian import RoundedGaussian
-from dimly.mechanisms.tables import TOTAL, NoiseTable, symmetric
+from dimly.mechanisms.noise.gaussian import RoundedGaussian
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
+from dimly.mechanisms.noise.tables import TOTAL, NoiseTable, symmetric
 from dimly.privacy import Budget
 
 TABLES: dict[str, NoiseTable] = {
@@ -302,3 +304,51 @@ def test_threads_that_share_a_sampler_do_not_disturb_each_other() -> None:
         for _ in range(3):
             found = list(pool.map(lambda seed: sampler.draw(200_000, Recorded(seed)), range(4)))
             np.testing.assert_array_equal(found, expected)
+
+
+class Interrupting:
+    """Recorded words; each time that some are asked for, something else happens in the same thread."""
+
+    def __init__(self, seed: int, interrupt: Callable[[], object]) -> None:
+        self._words = Recorded(seed)
+        self._interrupt = interrupt
+        self.interruptions = 0
+
+    def fill(self, out: Words) -> None:
+        self._words.fill(out)
+        self.interruptions += 1
+        self._interrupt()
+
+
+@every_table
+def test_a_call_inside_of_another_leaves_it_alone(name: str) -> None:
+    """As that of a signal handler, a finalizer or a source of words is: one thread, two calls under way."""
+    sampler = SAMPLERS[name]
+    inner: list[np.ndarray] = []
+
+    def interrupt() -> None:
+        inner.append(sampler.draw(5000, Recorded(2)))
+
+    words = Interrupting(1, interrupt)
+    found = sampler.draw(5000, words)
+    assert words.interruptions > 0
+    np.testing.assert_array_equal(found, sampler.draw(5000, Recorded(1)))
+    for other in inner:
+        np.testing.assert_array_equal(other, sampler.draw(5000, Recorded(2)))
+
+
+def test_no_words_stay_behind_in_memory_that_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ended the call."""
+    rooms: list[sampling._Room] = []
+    monkeypatch.setattr(sampling, "_rooms", rooms)
+    sampler = SAMPLERS["gaussian"]
+    sampler.draw(5000, Recorded(1))
+    assert len(rooms) == 1
+    assert not rooms[0].prefixes[:5000].any()
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sampler.draw(5000, Interrupting(1, stop))
+    assert not rooms[0].prefixes[:5000].any()

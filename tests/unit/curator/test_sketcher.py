@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -12,17 +13,18 @@ import pandas as pd
 import pytest
 from scipy import stats
 from tests.folders import small_parts
+from tests.matrices import publish_matrix
 from tests.plans import N_ATTRIBUTES, plan_of
 from tests.releases import PEOPLE, READABLE, SKETCHING
 from tests.streams import NO_NOISE, Recorded
 
 from dimly.api import open_release, publish
-from dimly.curator.ledger import Ledger
-from dimly.curator.publishing import publish_matrix
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.randomness import Words
 from dimly.curator.sketcher import Sketcher
 from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms import Plan
-from dimly.mechanisms.attributes import Vocabulary
+from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.verify import verify
 
@@ -129,6 +131,35 @@ def test_threads_share_a_sketcher() -> None:
     assert len(set(made)) == 400
 
 
+class Signaling:
+    """Recorded words, after which a signal arrives."""
+
+    def __init__(self, seed: int) -> None:
+        self._words = Recorded(seed)
+
+    def fill(self, out: Words) -> None:
+        self._words.fill(out)
+        signal.raise_signal(signal.SIGUSR1)
+
+
+@pytest.mark.parametrize("mechanism", READABLE)
+def test_a_signal_handler_may_sketch(mechanism: str) -> None:
+    """The call that it interrupts publishes what it would have published, and the handler's has noise of its own."""
+    sketcher = Sketcher(plan_of(mechanism))
+    meanwhile: list[Any] = []
+
+    def handle(*_: object) -> None:
+        meanwhile.append(sketcher.sketch({"1", "2"}))
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        found = sketcher._sketch({"3", "4"}, Signaling(5))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert meanwhile
+    np.testing.assert_array_equal(found, sketcher._sketch({"3", "4"}, Recorded(5)))
+
+
 @pytest.mark.parametrize("attributes", ["tea", b"tea", 7, None, pd.Series({"tea": 1}), pd.DataFrame({"tea": [1]})])
 def test_what_is_no_list_is_refused(attributes: Any) -> None:
     with pytest.raises(ParameterError, match="attributes must be a set, a list or a mapping"):
@@ -210,6 +241,23 @@ def test_a_release_from_devices_alone(charged: dict[str, Any], tmp_path: Path) -
     assert Ledger(charged["ledger"]).status("visits").charges[-1].cost is None
 
 
+def test_noise_for_those_who_sent_nothing_is_drawn_once_the_ledger_knows(
+    charged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sketcher = Sketcher(plan_of("hashing+laplace"))
+    own = {"ada": sketcher.sketch(["tea"])}
+    seen = []
+    sketch = Sketcher.sketch
+
+    def watched(self: Sketcher, attributes: Any) -> Any:
+        seen.append([charge.state for charge in Ledger(charged["ledger"]).status("visits").charges])
+        return sketch(self, attributes)
+
+    monkeypatch.setattr(Sketcher, "sketch", watched)
+    sketcher.merge_into(tmp_path / "release", own, create=True, roster=["ada", "bob", "cy"], **charged)
+    assert seen == [["sampling"]] * 2
+
+
 @pytest.mark.parametrize("mechanism", ["ternary+laplace", "randomized-response"])
 def test_a_listed_vocabulary_goes_with_the_release(mechanism: str, charged: dict[str, Any], tmp_path: Path) -> None:
     catalog = ["tea", "jam", "rye"]
@@ -230,7 +278,7 @@ def test_nobody_comes_twice_except_for_the_full_price(charged: dict[str, Any], t
     sketcher.merge_into(out, {1: sketcher.sketch([1]), 2: sketcher.sketch([2])}, create=True, roster=[1, 2], **charged)
     before = (out / "manifest.json").read_bytes()
     again = {2: sketcher.sketch([2, 3]), 3: sketcher.sketch([3])}
-    with pytest.raises(BudgetError, match="some people are in it already"):
+    with pytest.raises(BudgetError, match="some people are already in it"):
         sketcher.merge_into(out, again, **charged)
     assert (out / "manifest.json").read_bytes() == before
     with pytest.warns(PrivacyWarning, match="sees who was published anew"):
@@ -249,7 +297,7 @@ def test_pseudonyms_join_by_the_same_key(charged: dict[str, Any], tmp_path: Path
     options = charged | {"pseudonyms": key}
     made = {who: sketcher.sketch([who]) for who in ("ada", "bob", "cy")}
     sketcher.merge_into(out, made, create=True, roster=made, **options)
-    with pytest.raises(BudgetError, match="some people are in it already"):
+    with pytest.raises(BudgetError, match="some people are already in it"):
         sketcher.merge_into(out, {"ada": sketcher.sketch(())}, **options)
     with pytest.raises(ParameterError, match="pseudonyms must be used as in the release"):
         sketcher.merge_into(out, {"dan": sketcher.sketch(())}, **charged)
@@ -269,7 +317,7 @@ def test_merging_that_cannot_work_is_refused(charged: dict[str, Any], tmp_path: 
     with pytest.raises(ParameterError, match=r"sketches must be a mapping from ids to integers.* got NoneType"):
         sketcher.merge_into(out, None, create=True, **charged)  # type: ignore[arg-type]
     sketcher.merge_into(out, one, create=True, roster=[1], **charged)
-    with pytest.raises(ParameterError, match="is a release already"):
+    with pytest.raises(ParameterError, match="is already a release"):
         sketcher.merge_into(out, {2: one[1]}, create=True, **charged)
     with pytest.raises(ParameterError, match="plan must be the one"):
         Sketcher(plan_of("hashing+laplace")).merge_into(out, {2: one[1]}, **charged)
@@ -295,6 +343,8 @@ def test_rows_that_are_no_sketches_are_refused(charged: dict[str, Any], tmp_path
     for sketches, text in wrong:
         with pytest.raises(DataError, match=text):
             sketcher.merge_into(out, sketches, create=True, **charged)
+    with pytest.raises(DataError, match="at least one person, got none, so that only noise would be published"):
+        sketcher.merge_into(out, {}, create=True, roster=[2], **charged)
     with pytest.raises(DataError, match="on the roster"):
         sketcher.merge_into(out, {1: good}, create=True, roster=[2], **charged)
     bits = Sketcher(Plan.of("randomized-response", Budget(1.0), n_attributes=3))

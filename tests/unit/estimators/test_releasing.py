@@ -1,29 +1,33 @@
 """Transformers release what publishing would, count it, and take every kind of table."""
 
 import pickle
+import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from tests.matrices import publish_matrix
 from tests.plans import SEED
 from tests.streams import Recorded
 from tests.unit.estimators.people import people, values
 
-from dimly.analyst.coordinates import Coordinates
-from dimly.curator.publishing import publish_matrix
-from dimly.errors import DataError, ParameterError
+from dimly.analyst.structure.points import Coordinates
+from dimly.errors import DataError, DimlyError, ParameterError
 from dimly.estimators import PrivateProjection, RandomizedResponse
-from dimly.estimators.releasing import ReleasingTransformer
+from dimly.estimators.releasing import Account, Register, ReleasingTransformer, _TagSet
 from dimly.mechanisms import Plan
-from dimly.mechanisms.mechanism import sketching
-from dimly.privacy import Budget, compose
+from dimly.mechanisms.make import sketching
+from dimly.privacy import Budget, Cost, compose
 
 PROJECTIONS: list[dict[str, Any]] = [
     {},
@@ -269,3 +273,101 @@ def test_a_pipeline_transforms_new_people() -> None:
     assert labels.shape == (40,)
     assert pipeline.predict(people(7)).shape == (7,)
     assert pipeline[0].spent_.epsilon == 4.0
+
+
+QUIET: dict[str, Any] = {
+    "one dimension": np.array([0.3141592, 1.0]),
+    "no dimension": 0.3141592,
+    "three dimensions": np.full((2, 2, 2), 0.3141592),
+    "complex": np.array([[0.3141592j, 1.0]]),
+    "complex and sparse": scipy.sparse.csr_array(np.array([[0.3141592j, 1.0]])),
+    "text": np.array([["3141592"], ["SECRET"]]),
+    "objects": np.array([["SECRET", 1]], object),
+    "NaN": np.array([[np.nan, 0.3141592]]),
+    "infinity": np.array([[np.inf, 0.3141592]]),
+    "rows of several lengths": [[1, 0.3141592], [1]],
+    "a mapping": {"a": "SECRET"},
+    "mappings": [{"a": "SECRET"}],
+    "no columns": np.ones((3141592, 0)),
+    "a frame of text": pd.DataFrame({"a": ["SECRET", 3141592]}),
+}
+
+
+@pytest.mark.parametrize("X", QUIET.values(), ids=QUIET.keys())
+@both
+def test_errors_say_nothing_of_the_table(X: Any, estimator: Any) -> None:
+    with pytest.raises((DimlyError, TypeError)) as caught:
+        clone(estimator).fit_transform(X)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert not re.search("3141592|SECRET", str(error))
+        assert "\n" not in str(error)
+        error = error.__context__
+
+
+ROWS = (np.array([0, 2, 2, 3]), np.array([1, 4, 4]), np.array([1.0, 0.5, 0.5]))
+
+
+def test_contents_tell_rows_apart() -> None:
+    register = Register()
+    tags = register.contents(*ROWS, width=5)
+    assert len(set(tags.tolist())) == 3
+    np.testing.assert_array_equal(register.contents(*ROWS, width=5), tags)
+    assert not set(tags.tolist()) & set(register.contents(*ROWS, width=6).tolist())
+    assert not set(tags.tolist()) & set(Register().contents(*ROWS, width=5).tolist())  # each has a key of its own
+    assert len(register.contents(np.array([0]), np.empty(0), np.empty(0), width=5)) == 0
+
+
+def test_one_row_of_two_entries_is_not_another_of_the_same_bytes() -> None:
+    register = Register()
+    long = register.contents(np.array([0, 3]), np.array([0, 0, 0]), np.zeros(3), width=5)
+    short = register.contents(np.array([0, 2]), np.array([0, 0]), np.zeros(2), width=5)
+    assert long[0] != short[0]
+
+
+def test_ids_are_one_by_their_text() -> None:
+    register = Register()
+    tags = register.users([42, "42", "ada"]).tolist()
+    assert tags[0] == tags[1] != tags[2]
+
+
+def test_entering_is_checking() -> None:
+    register = Register()
+    tags: Any = np.arange(10, dtype=np.uint64)
+    users = tags + np.uint64(100)
+    assert register.enter(tags[:5], None, repeats=False)
+    assert not register.enter(tags[4:], None, repeats=False)
+    assert register.enter(tags[5:], users[:5], repeats=False)  # what was refused was not entered
+    assert not register.enter(tags[9:], None, repeats=False)
+    assert not register.enter(tags[:1], users[9:], repeats=False)
+    assert register.enter(tags[5:], users[5:], repeats=False)
+    assert not register.enter(tags[5:], users[5:], repeats=False)
+    assert register.enter(tags[5:], users[5:], repeats=True)
+
+
+@given(st.lists(st.lists(st.integers(0, 200), max_size=20), max_size=40), st.integers(0, 200))
+def test_sets_of_tags_are_sets(batches: list[list[int]], asked: int) -> None:
+    tags = _TagSet()
+    for batch in batches:
+        tags.add(np.array(batch, np.uint64))
+    assert tags.meets(np.array([asked], np.uint64)) == any(asked in batch for batch in batches)
+    assert not tags.meets(np.array([], np.uint64))
+    sizes = list(map(len, tags._arrays))
+    assert all(one > 2 * two for one, two in pairwise(sizes))
+
+
+def test_accounts_add_up_whom_they_cannot_tell_apart() -> None:
+    account = Account()
+    assert account.spent.epsilon == 0.0
+    one, two = np.arange(3, dtype=np.uint64), np.arange(2, 5, dtype=np.uint64)
+    account.charge(Cost(0.5), one)
+    account.charge(Cost(0.5), one + np.uint64(10))
+    assert (account.spent.epsilon, account.spent.n_costs) == (0.5, 1)
+    account.charge(Cost(0.5), two)
+    account.charge(Cost(0.25), two)
+    account.charge(Cost(0.25), None)
+    account.charge(Cost(0.25), np.empty(0, np.uint64))
+    assert (account.spent.epsilon, account.spent.n_costs) == (1.5, 4)
+    copy = pickle.loads(pickle.dumps(account))  # noqa: S301
+    assert copy.spent == account.spent
+    assert not copy._users

@@ -22,8 +22,11 @@ def test_the_people_of_the_ending_are_those_that_were_published() -> None:
 
 
 def test_the_paper_has_the_epsilon_of_the_plan() -> None:
-    plan, ending = demo.STEPS[1].command, demo.STEPS[-1].command
-    assert plan.startswith(f"plan --epsilon {demo.EPSILON:g} ")
+    plans = [step.command for step in demo.STEPS if step.command.startswith("plan ")]
+    ending = demo.STEPS[-1].command
+    assert len(plans) == 2
+    assert all(plan.startswith(f"plan --epsilon {demo.EPSILON:g} ") for plan in plans)
+    assert f" --epsilon {demo.EPSILON:g} " in demo.STEPS[1].command  # directions are learned for it
     assert f" --mechanism paper --epsilon {demo.EPSILON:g} " in ending
 
 
@@ -45,16 +48,21 @@ def test_what_is_hardly_seen_is_said_as_it_was_measured(
 
 def test_every_file_that_a_command_needs_is_made_before() -> None:
     made: set[str] = set()
-    outputs = ("--out", "--roster", "--truth", "-o", "--figure")
+    outputs = ("--out", "--roster", "--truth", "-o", "--found")
     for step in demo.STEPS:
         name, *words = step.command.split()
         options = dict(pairwise(words))
-        needed = {options[option] for option in ("--plan", "--ledger", "--release") if option in options}
+        read = ("--plan", "--ledger", "--release", "--directions")
+        needed = {options[option] for option in read if option in options}
         if name == "publish":
-            needed |= {words[0], options["--roster"]}
+            needed |= {words[0], options["--roster"], options["--volunteers"]}
+        elif name == "directions":
+            needed.add(words[1])
         elif name in {"verify", "distance", "neighbors", "segments", "report"}:
             needed.add(words[0])
         assert needed <= made, step.command
         made |= {options[option] for option in outputs if option in options}
+        if name == "simulate" and "--volunteers" in options:
+            made.add(options["--volunteers"])
         if name == "ledger":
             made.add(words[1])

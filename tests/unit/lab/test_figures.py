@@ -4,9 +4,9 @@ import pytest
 
 from dimly.errors import ParameterError
 from dimly.lab.charts import LOOKS, Axis, Chart, Line, Look, Winners, label_of, looks_of, save
-from dimly.lab.comparison import compare, predict
+from dimly.lab.compare import compare, predict
 from dimly.lab.figures import FIGURES, Circumstances, comparison_chart, figure_named
-from dimly.mechanisms.mechanism import MECHANISMS
+from dimly.mechanisms.make import MECHANISMS
 from dimly.privacy import Budget, delta_of
 
 
@@ -149,7 +149,7 @@ def test_bad_asks_are_refused(tmp_path: Path) -> None:
 def test_everybody_looks_different() -> None:
     names = list(dict.fromkeys([*LOOKS, *MECHANISMS]))
     assert len(set(looks_of(names).values())) == len(names)
-    assert set(FIGURES) == {"privacy-curves", "error-by-k", "winners", "error-by-epsilon"}
+    assert set(FIGURES) == {"privacy-curves", "error-by-k", "winners", "error-by-epsilon", "directions"}
 
 
 def test_a_long_note_is_not_cut_off() -> None:

@@ -77,3 +77,14 @@ def test_favorites_that_all_share_set_nobody_apart() -> None:
         return float(np.linalg.norm(bits[people.groups == 0].mean(axis=0) - bits[people.groups == 1].mean(axis=0)))
 
     assert between(apart) > 3 * between(alike)
+
+
+def test_volunteers_are_others_of_the_same_groups(tmp_path: Path) -> None:
+    people = make_population(300, 400, n_groups=2, mean_weight=40, taste=1000, seed=4)
+    others = make_population(300, 400, n_groups=2, mean_weight=40, taste=1000, seed=4, volunteers=True)
+    assert (people.table != others.table).nnz > 0
+    own = [[one.table[one.groups == g].mean(axis=0) for g in (0, 1)] for one in (people, others)]
+    alike = [np.corrcoef(own[0][g], own[1][g])[0, 1] for g in (0, 1)]
+    assert min(alike) > 0.9 > np.corrcoef(own[0][0], own[1][1])[0, 1]
+    others.write(tmp_path / "volunteers.parquet", first=300)
+    assert pq.read_table(tmp_path / "volunteers.parquet")["person"].to_pylist()[0] == 300

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from dimly.errors import ParameterError
 from dimly.mechanisms import MECHANISMS, Plan, Vocabulary
-from dimly.mechanisms.error_models import CountingError
-from dimly.mechanisms.mechanism import sketching
+from dimly.mechanisms.error.models import CountingError
+from dimly.mechanisms.make import sketching
+from dimly.mechanisms.plan import KINDS
 from dimly.mechanisms.plan_parts import FlipNoise, GaussianNoise, LaplaceNoise
 from dimly.privacy import Budget, compose, delta_of
 
@@ -211,28 +213,30 @@ def test_rows_never_exceed_the_plan() -> None:
     # Outside the vocabulary some row is longer, sooner or later.
     with pytest.raises(ParameterError, match="exceeds its sensitivity"):
         plan.rows([f"stranger-{i}" for i in range(20_000)])
-    # The same refusal meets a plan whose sensitivity was edited down, with noise to match.
+    # So is a plan whose sensitivity was edited down, with noise to match, as soon as it is read.
     fields = json.loads(plan.to_json())
     fields["projection"]["l1"] = fields["projection"]["l2_squared"] = 2
     fields["noise"]["sigma"] = 6.0
-    with pytest.raises(ParameterError, match="exceeds its sensitivity"):
-        Plan.from_json(json.dumps(fields)).rows(Vocabulary.numbered(300))
+    with pytest.raises(ParameterError, match="The plan was changed"):
+        Plan.from_json(json.dumps(fields))
 
 
 def test_vocabularies() -> None:
     listed = Plan.of("randomized-response", BUDGET, vocabulary=["tea", 42, "milk"])
     assert listed.vocabulary is not None
     assert (listed.n_attributes, listed.vocabulary.sha256) == (3, Vocabulary.listed(["tea", "42", "milk"]).digest)
-    assert list(listed.vocabulary.resolve(["tea", "42", "milk"])) == ["tea", "42", "milk"]
+    assert list(listed.vocabulary_of(["tea", "42", "milk"])) == ["tea", "42", "milk"]
     with pytest.raises(ParameterError, match="digest differs"):
-        listed.vocabulary.resolve(["tea", "milk", "42"])
+        listed.vocabulary_of(["tea", "milk", "42"])
     with pytest.raises(ParameterError, match="vocabulary must be given"):
-        listed.vocabulary.resolve(None)
+        listed.vocabulary_of(None)
     numbered = Plan.of("randomized-response", BUDGET, n_attributes=3)
     assert numbered.vocabulary is not None
     assert numbered.vocabulary.sha256 is None
-    assert list(numbered.vocabulary.resolve(None)) == list(numbered.vocabulary.resolve([0, 1, 2])) == ["0", "1", "2"]
+    assert list(numbered.vocabulary_of(None)) == list(numbered.vocabulary_of([0, 1, 2])) == ["0", "1", "2"]
     assert plan_of("counting+laplace").vocabulary is None
+    with pytest.raises(ParameterError, match="vocabulary must be closed by the plan to be listed"):
+        plan_of("counting+laplace").vocabulary_of(None)
     assert Plan.of("randomized-response", BUDGET, vocabulary=Vocabulary.listed("ab" for _ in "x")).n_attributes == 1
 
 
@@ -262,6 +266,26 @@ def test_there_is_no_way_around_the_proof() -> None:
         type("Lenient", (Plan,), {})
     with pytest.raises(ValueError, match="frozen"):
         plan.noise = quieter
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["counting+laplace", "ternary+gaussian", "randomized-response", "noisy-distances"]
+)
+def test_a_plan_is_of_the_kind_that_its_mechanism_names(mechanism: str) -> None:
+    plan, kind = plan_of(mechanism), KINDS[mechanism]
+    copied = plan.model_copy(update={"budget": Budget(plan.budget.epsilon * 2, plan.budget.delta)})
+    read = (Plan.from_json(plan.to_json()), Plan.model_validate_json(plan.to_json()), pickle.loads(pickle.dumps(plan)))  # noqa: S301
+    assert {type(one) for one in (plan, copied, *read)} == {kind}
+    assert isinstance(plan, Plan)
+    assert set(read) == {plan}
+    with pytest.raises(TypeError, match="cannot be subclassed"):
+        type("Lenient", (kind,), {})
+    with pytest.raises(TypeError, match="abstract"):
+        Plan(mechanism=mechanism, budget=plan.budget, noise=plan.noise)  # type: ignore[abstract]
+    # No kind reads another's plan.
+    for other in set(KINDS.values()) - {kind}:
+        with pytest.raises(ParameterError):
+            other.from_json(plan.to_json())
 
 
 BAD_CALLS: list[tuple[str, dict[str, Any], str]] = [
@@ -295,6 +319,7 @@ BAD_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("counting+gaussian", {"rule": "lemma2"}, "about gaussian projections"),
     ("counting+gaussian", {"budget": Budget(1.0, 1e-36)}, "cannot certify less"),
     ("sign+gaussian", {"budget": Budget(20.0, 1e-27), "k": 1024}, "cannot certify less"),
+    ("counting+gaussian", {"budget": Budget(100.0, 1e-6)}, "epsilon must be smaller for Gaussian noise here, got 100"),
     ("sparse+laplace", {"k": 30}, "blocks must divide k"),
     ("sign+laplace", {"k": 4096, "budget": Budget(0.1), "dtype": "int32"}, "at most 1048576 weights"),
     ("sign+laplace", {"k": 4096}, "dtype must hold.*dtype='int32'"),
@@ -321,6 +346,9 @@ BAD_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("noisy-distances", {"n_users": 10**9, "dtype": "int32"}, "at most 1048576 weights"),
     ("noisy-distances", {"budget": Budget(1.0)}, "delta must be > 0"),
     ("hashing*laplace", {}, "mechanism must be"),
+    ("counting+laplace", {"budget": Budget(1e-20)}, "at most 1048576 weights, but needs at least"),
+    ("sign+gaussian", {"budget": Budget(1e-9, 1e-9)}, "at most 1048576 weights"),
+    ("noisy-distances", {"budget": Budget(1e-9, 1e-9)}, "at most 1048576 weights"),
 ]
 
 
@@ -341,7 +369,7 @@ BAD_EDITS: list[tuple[str, dict[str, Any], str]] = [
     ("counting+laplace", {"mechanism": "nonsense"}, "mechanism must be"),
     ("counting+laplace", {"budget.epsilon": -1.0}, "budget.*epsilon must be"),
     ("counting+laplace", {"budget.epsilon": "1"}, r"budget\.epsilon"),
-    ("counting+laplace", {"budget.epsilon": math.nan}, r"budget\.epsilon"),
+    ("counting+laplace", {"budget.epsilon": math.nan}, "must not hold NaN"),
     ("counting+laplace", {"budget": None}, "budget"),
     ("counting+laplace", {"unit": "column"}, r"noise\.l1_sensitivity must be at least 2"),
     ("counting+laplace", {"resolution": 0}, "resolution"),
@@ -401,6 +429,34 @@ def test_a_plan_edited_into_nonsense_names_the_field(mechanism: str, edits: dict
 def test_what_is_no_plan(text: str) -> None:
     with pytest.raises(ParameterError, match="plan"):
         Plan.from_json(text)
+
+
+AMBIGUOUS = [
+    ('"k": 32', '"k": 32, "k": 32', "must name each field once"),
+    ('"k": 32', '"k": NaN', "must not hold NaN"),
+    ('"k": 32', '"k": -Infinity', "must not hold -Infinity"),
+    ('"epsilon": 1.0', '"epsilon": 1e400', "numbers below 1.8e308"),
+    ('"k": 32', f'"k": {"9" * 5000}', "must be JSON in UTF-8"),
+    ('"k": 32', f'"k": {"9" * 400}', "k must be an integer from 1 to"),
+    ('"k": 32', f'"k": {"[" * 10**5}{"]" * 10**5}', "must be JSON in UTF-8"),
+    ('"k": 32', f'"k": {"[" * 500}{"]" * 500}', "recursion limit"),
+    ("counting+laplace", "\\ud800", "must be JSON in UTF-8"),
+    ('"format": 1', '"format": true', "must be the integer 1"),
+    ('"format": 1', '"format": 1.0', "must be the integer 1"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "text"), AMBIGUOUS)
+def test_json_that_readers_may_understand_differently_is_refused(old: str, new: str, text: str) -> None:
+    plan = plan_of("counting+laplace").to_json()
+    assert plan.count(old) == 1
+    with pytest.raises(ParameterError, match=text) as caught:
+        Plan.from_json(plan.replace(old, new))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+    for encoding in ("utf-16", "utf-8-sig"):
+        with pytest.raises(ParameterError, match="must be JSON in UTF-8"):
+            Plan.from_json(plan.encode(encoding))
 
 
 def test_a_resolution_with_a_blend_is_refused() -> None:

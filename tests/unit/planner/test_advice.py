@@ -9,14 +9,19 @@ from dimly.mechanisms import Plan
 from dimly.mechanisms.plan_parts import FlipNoise
 from dimly.planner import advise, plan
 from dimly.planner.candidates import candidates
-from dimly.planner.meaning import meaning
+from dimly.planner.judge import meaning
+from dimly.planner.question import PURPOSES
 from dimly.privacy import Budget
 
 SEED = bytes(32)
 
 
 def test_the_choices_that_were_promised() -> None:
-    assert plan(Budget(4.0), n_attributes=700).mechanism == "randomized-response"
+    assert plan(Budget(4.0), n_attributes=700, numbered=True).mechanism == "randomized-response"
+    listed = [f"place {i}" for i in range(700)]
+    assert plan(Budget(4.0), vocabulary=listed).mechanism == "randomized-response"
+    for purpose in PURPOSES:  # attributes that were only counted may have names
+        assert plan(Budget(4.0), n_attributes=700, purpose=purpose).vocabulary is None
     assert plan(Budget(4.0), n_attributes=100_000).mechanism == "counting+laplace"
     assert advise(Budget(0.05), distance=50).verdict == "not feasible"
 
@@ -53,7 +58,7 @@ def test_the_verdict_goes_by_the_rows_that_were_drawn() -> None:
 
 
 def test_reasons_and_words() -> None:
-    found = advise(Budget(1.0), n_attributes=5_000)
+    found = advise(Budget(1.0), n_attributes=5_000, distance=400)
     assert found.reason.startswith(
         "counting+laplace has the smallest error, standard error 81.8 at squared distance 400"
     )
@@ -61,7 +66,7 @@ def test_reasons_and_words() -> None:
     assert found.words.startswith("Good: single pairs can be told apart. The smallest epsilon that would do is")
     alone = advise(Budget(1.0), mechanisms=["sign+laplace"])
     assert alone.reason.startswith("sign+laplace is the only one that can serve")
-    segments = advise(Budget(1.0), purpose="segments", distance=(100, 120), n_attributes=5_000)
+    segments = advise(Budget(1.0), purpose="segments", distance=(100, 120), n_attributes=5_000, n_users=5_000)
     assert "shows segments best once denoised" in segments.reason
     assert "groups this far apart" in segments.words
     hopeless = advise(Budget(0.01), distance=(1e6, 1e6 + 1), mechanisms=["sign+laplace"])
@@ -69,7 +74,34 @@ def test_reasons_and_words() -> None:
     easy = advise(Budget(0.0005), distance=(1e8, 1e9))
     assert easy.words.endswith("would do is 0.001 or less for a coarse picture, and 0.001 or less for a good one.")
     hard = advise(Budget(0.01), distance=(400, 420), mechanisms=["sign+laplace"])
-    assert hard.words.endswith("for a good one none up to 32 would.")
+    assert hard.words.endswith("no epsilon up to 32 gives a good one.")
+
+
+def test_where_nothing_was_stated_the_verdict_is_unknown() -> None:
+    nothing = advise(Budget(2.0))
+    assert (nothing.verdict, nothing.needed) == ("unknown", (None, None))
+    assert nothing.words == ("Unknown: too little was stated for a verdict. State distance or weight.")
+    assert "far pairs differ in 400 attributes" in nothing.assumed[0]
+    light = advise(Budget(2.0), weight=11)
+    assert (light.question.high, light.verdict) == (22.0, "coarse")
+    assert light.assumed == (
+        "far pairs share nothing, and differ in 22 attributes; near ones in half of them (--distance)",
+    )
+    assert "share nothing but by chance" in advise(Budget(2.0), weight=11, n_attributes=100).assumed[0]
+
+
+@pytest.mark.parametrize("purpose", ["neighbors", "segments"])
+def test_neighbors_and_segments_need_both_distances_and_people(purpose: Any) -> None:
+    assert advise(Budget(2.0), purpose=purpose, weight=60, n_users=5_000).unstated[0].startswith("distance as LOW:HIGH")
+    assert advise(Budget(2.0), purpose=purpose, distance=400, n_users=5_000).verdict == "unknown"
+    found = advise(Budget(4.0), purpose=purpose, distance=(100, 300))
+    assert (found.verdict, found.unstated) == ("unknown", ("n_users",))
+    assert found.words == "Unknown: too little was stated for a verdict. State n_users."
+    assert advise(Budget(4.0), purpose=purpose, distance=(100, 300), n_users=5_000).verdict == "good"
+    # However many there are, it is hopeless: that can be said without their number, but no smallest epsilon.
+    hopeless = advise(Budget(0.05), purpose=purpose, distance=(100, 104))
+    assert hopeless.verdict == "not feasible"
+    assert "epsilon" not in hopeless.words
 
 
 def test_a_plan_that_is_not_feasible_comes_with_a_warning() -> None:
@@ -153,3 +185,10 @@ def test_refusals() -> None:
         advise(Budget(1.0), mechanisms=["sign+gaussian", "noisy-distances"])
     with pytest.raises(ParameterError, match="seed must be 32 bytes"):
         advise(Budget(1.0), seed=b"short")
+
+
+def test_a_seed_is_not_in_the_way_of_a_mechanism_without_a_projection() -> None:
+    made = plan(Budget(4.0), n_attributes=700, numbered=True, seed=SEED)
+    assert (made.mechanism, made.projection) == ("randomized-response", None)
+    with pytest.raises(ParameterError, match="seed must be 32 bytes"):
+        plan(Budget(4.0), n_attributes=700, numbered=True, seed=b"short")

@@ -4,10 +4,10 @@ from statistics import median
 from typing import Any
 
 import pytest
-from tests.unit.planner.test_question import ask
+from tests.unit.planner.questions import ask
 
 from dimly.mechanisms import MECHANISMS, best_k
-from dimly.mechanisms.mechanism import sketching
+from dimly.mechanisms.make import sketching
 from dimly.planner.candidates import Candidate, candidate, candidates, fitting
 from dimly.privacy import Budget
 
@@ -129,10 +129,14 @@ def test_who_cannot_serve_and_why() -> None:
     assert reason("noisy-distances", Budget(1.0), n_users=10) == "it needs a delta above 0"
     assert reason("noisy-distances", n_attributes=500) == "it needs n_users"
     assert reason("noisy-distances", n_users=10) == "it needs n_attributes"
-    assert "place nobody" in reason("noisy-distances", n_attributes=500, n_users=10, purpose="segments")
+    assert "do not give people positions" in reason("noisy-distances", n_attributes=500, n_users=10, purpose="segments")
     assert reason("randomized-response") == "it needs n_attributes"
-    assert reason("randomized-response", n_attributes=500, values="unit") == "it is about bits"
+    assert reason("randomized-response", n_attributes=500, values="unit") == "it takes bits only"
     assert reason("ternary+laplace") == "it needs n_attributes"
+    for mechanism in ("randomized-response", "ternary+laplace", "noisy-distances"):  # nobody said that they are numbers
+        assert "the public list of attributes" in reason(mechanism, n_attributes=500, n_users=50, numbered=False)
+        # Whoever names the mechanism is told what its list is, and may have it.
+        assert one(mechanism, n_attributes=500, n_users=50, numbered=False, mechanisms=[mechanism]).k != 0
     assert "minutes" in reason("noisy-distances", n_attributes=500, n_users=2_000_000)
     assert "epsilon must be at least 1e-15" in reason("randomized-response", Budget(1e-17), n_attributes=500)
 

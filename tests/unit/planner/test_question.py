@@ -1,28 +1,12 @@
 from typing import Any
 
 import pytest
+from tests.unit.planner.questions import ask
 
 from dimly.errors import ParameterError
 from dimly.mechanisms import MECHANISMS, Vocabulary
-from dimly.planner.question import Question, as_range
+from dimly.planner.question import as_range
 from dimly.privacy import Budget
-
-
-def ask(budget: Any = Budget(1.0), **changes: Any) -> Question:  # noqa: B008 (frozen)
-    arguments: dict[str, Any] = {
-        "purpose": "distances",
-        "n_attributes": None,
-        "vocabulary": None,
-        "n_users": None,
-        "distance": 400.0,
-        "weight": None,
-        "values": "bits",
-        "resolution": None,
-        "unit": "attribute",
-        "mechanisms": None,
-        "max_bytes_per_user": None,
-    }
-    return Question.of(budget, **(arguments | changes))
 
 
 def test_one_distance_is_that_of_far_pairs() -> None:
@@ -34,6 +18,17 @@ def test_people_have_at_least_half_of_what_they_differ_in() -> None:
     assert ask(distance=(100, 800)).weights_at(100) == (400, 400)
     light = ask(distance=(100, 800), weight=60)
     assert (light.weights_at(100), light.weights_at(800)) == ((60, 60), (400, 400))
+
+
+def test_distances_follow_from_the_weight() -> None:
+    """Two people of weight w differ in at most 2w, and by chance in 2w(1 − w/d)."""
+    light = ask(distance=None, weight=11)
+    assert (light.low, light.high, light.stated) == (11.0, 22.0, "weight")
+    assert ask(distance=None, weight=25, n_attributes=100).high == 37.5
+    assert ask(distance=None, weight=90, n_attributes=100).high == 90.0  # at most d
+    assert ask(distance=None).stated == "nothing"
+    assert ask(distance=400, weight=11).stated == "far"
+    assert ask(distance=(200, 400)).stated == "both"
 
 
 def test_a_vocabulary_is_counted() -> None:
@@ -75,11 +70,17 @@ def test_the_same_question_at_another_epsilon_and_distance() -> None:
         ({"distance": (1, 2, 3)}, "one squared distance or two, got 3"),
         ({"distance": (800, 100)}, "a near and then a far one, got 800 and 100"),
         ({"n_attributes": 0}, "n_attributes must be an integer from 1"),
-        ({"n_attributes": 300}, "distance must be at most n_attributes = 300, got 400, the default. State squared"),
+        (
+            {"n_attributes": 300, "distance": None},
+            "distance must be at most n_attributes = 300, got 400, the default. State squared",
+        ),
         (
             {"vocabulary": ["a", "b"], "n_attributes": 3, "distance": 1},
             "n_attributes must be the length of vocabulary, 2",
         ),
+        ({"numbered": True}, "numbered must be given with n_attributes and without vocabulary, got no number of them"),
+        ({"numbered": True, "vocabulary": ["a"], "distance": 1}, "without vocabulary, got a vocabulary"),
+        ({"n_groups": 1}, "n_groups must be an integer from 2"),
         ({"n_users": 1}, "n_users must be an integer from 2"),
         ({"weight": -1}, "weight must be a number > 0"),
         ({"weight": 600, "n_attributes": 500}, "weight must be a number > 0 and at most 500"),

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import strategies as st
 
 from dimly.errors import DimlyError, ParameterError
 from dimly.privacy import UNITS, VALUES_MOVED, Budget
+from dimly.privacy.budget import stated
+from dimly.privacy.calibration import delta_of, gaussian_scale
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 701.0, 10**400, "1", None, True])
@@ -50,3 +53,26 @@ def test_posterior_of_the_documents() -> None:
 
 def test_a_category_moves_two_values() -> None:
     assert {unit: VALUES_MOVED[unit] for unit in UNITS} == {"attribute": 1, "column": 2}
+
+
+@given(st.floats(1e-9, 700.0), st.floats(0.0, 0.99))
+def test_rounded_down_no_float_exceeds_the_decimal_that_was_stated(epsilon: float, delta: float) -> None:
+    rounded = Budget(epsilon, delta).rounded_down
+    assert Fraction(rounded.epsilon) <= stated(epsilon)
+    assert Fraction(rounded.delta) <= stated(delta)
+    assert rounded.epsilon in (epsilon, math.nextafter(epsilon, 0.0))
+    assert rounded.delta in (delta, math.nextafter(delta, 0.0))
+
+
+def test_what_is_stated_is_what_was_typed() -> None:
+    assert (stated(0.1), stated(1.0), stated(1e-6)) == (Fraction(1, 10), Fraction(1), Fraction(1, 10**6))
+    assert Budget(0.1).rounded_down.epsilon < 0.1  # in binary a little more than a tenth
+    assert Budget(0.3, 1e-6).rounded_down == Budget(0.3, 1e-6)  # in binary a little less than that
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.1, 2.3])
+@pytest.mark.parametrize("delta", [1e-6, 1e-5, 3e-7])
+def test_gaussian_noise_keeps_the_decimals_that_were_stated(epsilon: float, delta: float) -> None:
+    sigma = gaussian_scale(Budget(epsilon, delta), l2_sensitivity=1.0)
+    below = Budget(epsilon, delta).rounded_down
+    assert delta_of(sigma, epsilon=below.epsilon) <= below.delta

@@ -172,8 +172,6 @@ def test_exact_takes_any_delta(delta: float) -> None:
         (lambda: delta_of("1", epsilon=None), "epsilon must be a number"),  # type: ignore[arg-type]
         (lambda: gaussian_scale(Budget(1.0, 1e-6), l2_sensitivity=None), "l2_sensitivity must be a number"),  # type: ignore[arg-type]
         (lambda: gaussian_scale(Budget(1.0, 1e-6), l2_sensitivity=1e300), "between 1e-150 and 1e150"),
-        (lambda: gaussian_scale(Budget(1e-300, 1e-6), l2_sensitivity=1e149, rule="theorem1"), "epsilon must be larger"),
-        (lambda: laplace_scale(Budget(1e-300), l1_sensitivity=1e100), "epsilon must be larger"),
         (
             lambda: gaussian_scale(Budget(1.0, 1e-6), l2_sensitivity=1.0, rule="lemma2", k=64.5, n_attributes=9),  # type: ignore[arg-type]
             "k must be",

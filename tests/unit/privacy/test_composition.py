@@ -1,10 +1,13 @@
+import json
 import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError, asdict
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from flint import arb, ctx
 from hypothesis import given
@@ -12,10 +15,9 @@ from hypothesis import strategies as st
 
 from dimly.errors import DimlyError, ParameterError
 from dimly.privacy import composition
+from dimly.privacy.budget import stated
 from dimly.privacy.calibration import epsilon_of
-from dimly.privacy.composition import METHODS, ORDERS, RESERVE, Composition, Method, compose
-from dimly.privacy.cost import Cost
-from dimly.privacy.privacy_loss import privacy_loss
+from dimly.privacy.composition import METHODS, ORDERS, RESERVE, Composition, Cost, Method, compose, privacy_loss
 
 
 def gaussian(multiplier: float, **fields: Any) -> Cost:
@@ -33,9 +35,14 @@ COSTS = st.lists(PURE | GAUSSIAN | FAILING, min_size=1, max_size=6)
 
 @given(st.lists(st.floats(1e-9, 100.0), min_size=1, max_size=30))
 def test_the_sum_is_rounded_up_by_less_than_one_unit_in_the_last_place(epsilons: list[float]) -> None:
-    exact = sum(map(Fraction, epsilons), Fraction(0))
+    exact = sum(map(stated, epsilons), Fraction(0))
     found = compose(map(Cost, epsilons), delta=0.0, method="sum").epsilon
-    assert Fraction(math.nextafter(found, 0.0)) < exact <= Fraction(found)
+    assert stated(math.nextafter(found, 0.0)) < exact <= stated(found)
+
+
+@pytest.mark.parametrize(("part", "n", "whole"), [(0.1, 10, 1.0), (0.1, 3, 0.3), (1.1, 3, 3.3), (0.7, 10, 7.0)])
+def test_decimals_add_up_as_people_add_them(part: float, n: int, whole: float) -> None:
+    assert compose([Cost(part)] * n, delta=0.0, method="sum").epsilon == whole
 
 
 @given(st.integers(1, 200), st.sampled_from([0.125, 0.5, 1.0, 3.0]))
@@ -285,3 +292,63 @@ def test_a_filter_does_not_load_the_slow_accountant() -> None:
         "compose([Cost(0.1)] * 100, delta=1e-6); sys.exit('dp_accounting' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
+
+
+def test_a_pure_cost_needs_only_epsilon() -> None:
+    cost = Cost(1)
+    assert cost == Cost(epsilon=1.0, delta=0.0, noise_multiplier=None, sampling_distance=0.0, unit="attribute")
+    assert cost.is_pure
+    assert not Cost(1.0, 1e-6).is_pure
+
+
+def test_a_cost_survives_json() -> None:
+    cost = Cost(
+        np.float64(0.5),
+        Fraction(3, 1000),  # type: ignore[arg-type]
+        noise_multiplier=np.float32(4.0),  # type: ignore[arg-type]
+        sampling_distance=np.float64(1e-30),
+        unit="column",
+        declared="autumn",
+    )
+    assert Cost(**json.loads(json.dumps(asdict(cost)))) == cost
+    assert {type(value) for value in asdict(cost).values()} == {float, str}
+
+
+def test_a_cost_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Cost(1.0).epsilon = 0.5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"epsilon": 0.0}, r"epsilon must be > 0 and at most 700, got 0\.0"),
+        ({"epsilon": 5e-324}, "epsilon must be at least 1e-20 and at most 700"),
+        ({"epsilon": "1"}, "epsilon must be a number, got '1'"),
+        ({"epsilon": 701.0}, r"epsilon must be > 0 and at most 700, got 701\.0"),
+        ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1\.0"),
+        ({"noise_multiplier": "4"}, "noise_multiplier must be a number, got '4'"),
+        ({"noise_multiplier": True}, "noise_multiplier must be a number, got True"),
+        ({"noise_multiplier": 0.0}, r"noise_multiplier must be in \[0\.01, 1e9\], got 0\.0"),
+        ({"noise_multiplier": float("nan")}, r"noise_multiplier must be in \[0\.01, 1e9\], got nan"),
+        ({"noise_multiplier": float("inf")}, r"noise_multiplier must be in \[0\.01, 1e9\], got inf"),
+        ({"noise_multiplier": 4.0, "delta": 0.0}, "delta must be > 0 with a noise_multiplier"),
+        ({"noise_multiplier": 4.2}, "delta must be at least .* for noise_multiplier 4.2 at epsilon 1.0"),
+        ({"sampling_distance": None}, "sampling_distance must be a number, got None"),
+        (
+            {"noise_multiplier": 4.0, "sampling_distance": 1.0},
+            r"sampling_distance must be in \[0, 1\), got 1\.0",
+        ),
+        (
+            {"noise_multiplier": 4.0, "sampling_distance": -1e-9},
+            r"sampling_distance must be in \[0, 1\), got -1e-09",
+        ),
+        ({"sampling_distance": 1e-30}, "sampling_distance must be 0 without a noise_multiplier, got 1e-30"),
+        ({"unit": "person"}, "unit must be one of attribute, column, got 'person'"),
+        ({"declared": ""}, "declared must be None or a name, got ''"),
+        ({"declared": 7}, "declared must be None or a name, got 7"),
+    ],
+)
+def test_fields_out_of_range_are_refused(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        Cost(**({"epsilon": 1.0, "delta": 1e-6} | fields))

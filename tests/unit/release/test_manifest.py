@@ -1,4 +1,6 @@
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +9,11 @@ from pydantic import ValidationError
 from tests.plans import plan_of
 
 from dimly.errors import ReleaseError
-from dimly.mechanisms import MECHANISMS
+from dimly.mechanisms import MECHANISMS, Plan
+from dimly.privacy import Budget
 from dimly.release import Manifest, guarantee, layout_of, read_manifest
-from dimly.release.layout import part_path
-from dimly.release.manifest import FORMAT, Users, release_id
+from dimly.release.format import part_path
+from dimly.release.manifest import Users, release_id
 from dimly.release.parts import FileRecord
 
 N = 30
@@ -79,7 +82,7 @@ def test_the_id_is_the_digest_of_the_rest() -> None:
     fields = fields_of()
     assert Manifest.from_json(signed(fields)).release == fields["release"]
     fields["ledger"] = {"dataset": "other"}
-    with pytest.raises(ReleaseError, match="field 'release' must be the digest of the rest, and is not"):
+    with pytest.raises(ReleaseError, match="field 'release' must be the digest of the rest, but it is not"):
         Manifest.from_json(json.dumps(fields))
     assert Manifest.from_json(signed(fields)).release != fields["release"]
 
@@ -106,7 +109,7 @@ CHANGES: dict[str, tuple[Any, str]] = {
     "unit": ("column", "unit must be what the plan says"),
     "layout": ({"users_per_part": 1024, "users_per_group": 128}, "layout must be what the plan says"),
     "schema": ({"user": "INT64", "sketch": "LIST of exactly 31 INT16"}, "schema must be what the plan says"),
-    "n_users": (N + 1, "files must hold as many rows as the layout says, and sketches/part-000000.parquet does not"),
+    "n_users": (N + 1, "files must hold as many rows as the layout says, but sketches/part-000000.parquet does not"),
     "files": ([], "files must hold the 1 parts of 30 users"),
     "users": ({"type": "int64", "roster": "given", "pseudonyms": True}, "type must be text where pseudonyms"),
     "ledger": ({"dataset": ""}, "field 'ledger.dataset'"),
@@ -144,7 +147,7 @@ def test_files_that_a_plan_does_not_have_are_refused() -> None:
     ):
         with pytest.raises(ReleaseError, match="files must be the parts of the release"):
             manifest_of(mechanism, files=wrong)
-    with pytest.raises(ReleaseError, match=r"and attributes.parquet does not"):
+    with pytest.raises(ReleaseError, match=r"but attributes.parquet does not"):
         manifest_of("gaussian+gaussian", files=[record("attributes.parquet", 99), record()])
 
 
@@ -177,9 +180,9 @@ def test_a_plan_is_proven_again() -> None:
         Manifest.from_json(signed(fields))
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, True, 1.5])
+@pytest.mark.parametrize("version", [0, 3, "1", None, True, 1.5])
 def test_another_format_is_refused(version: Any) -> None:
-    with pytest.raises(ReleaseError, match=f"field 'format' must be {FORMAT}, got {version!r}"):
+    with pytest.raises(ReleaseError, match=f"field 'format' must be 1 or 2, got {version!r}"):
         Manifest.from_json(signed(fields_of() | {"format": version}))
 
 
@@ -207,7 +210,7 @@ def test_a_manifest_cannot_be_changed() -> None:
 
 
 def test_many_parts_are_listed_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dimly.release.layout._MOST_USERS", 8)
+    monkeypatch.setattr("dimly.release.format._MOST_USERS", 8)
     files = [record(part_path(i), rows) for i, rows in ((2, 8), (0, 8), (3, 6), (1, 8))]
     manifest = manifest_of(files=files)
     assert [file.path for file in manifest.files] == [part_path(i) for i in range(4)]
@@ -219,21 +222,160 @@ def test_many_parts_are_listed_in_order(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_folder_without_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ReleaseError, match="none must be a release folder, and is no folder"):
+    with pytest.raises(ReleaseError, match="none must be a release folder, but it is not a folder"):
         read_manifest(tmp_path / "none")
-    with pytest.raises(ReleaseError, match=r"must be a release folder, and holds no manifest.json"):
+    with pytest.raises(ReleaseError, match=r"must be a release folder, but it has no manifest.json"):
         read_manifest(tmp_path)
     (tmp_path / "elsewhere").write_text(manifest_of().to_json())
     (tmp_path / "manifest.json").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ReleaseError, match=r"holds no manifest.json"):
+    with pytest.raises(ReleaseError, match=r"has no manifest.json"):
         read_manifest(tmp_path)
     (tmp_path / "manifest.json").unlink()
     (tmp_path / "elsewhere").rename(tmp_path / "manifest.json")
     assert read_manifest(tmp_path) == manifest_of()
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, mode: str) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(ReleaseError, match=r"manifest.json cannot be read: Permission denied"):
         read_manifest(tmp_path)
+
+
+def promised(mechanism: str, n_users: int = 100, **changes: Any) -> str:
+    return guarantee(plan_of(mechanism, **changes), n_users)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_guarantee_states_its_numbers_and_its_limits(mechanism: str) -> None:
+    text = promised(mechanism)
+    assert "odds of any one attribute value of any one person by at most e^1 = 2.72 (epsilon = 1, delta = " in text
+    for limit in (
+        "odds of m attributes of one person change by up to e^(m·epsilon)",
+        "Not protected: who is in the release;",
+        "attributes that go together",
+        "that two people are near each other",
+        "Every further release of the same people costs as much again",
+        "AES-256",
+        "Nothing in the published numbers can prove",
+    ):
+        assert limit in text
+    for overclaim in ("cannot learn", "anonymous", "no risk", "NOT PRIVATE"):
+        assert overclaim not in text
+
+
+PURE = [mechanism for mechanism in MECHANISMS if mechanism.endswith("laplace") or mechanism == "randomized-response"]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_delta_is_spoken_of_where_there_is_one(mechanism: str) -> None:
+    text = promised(mechanism)
+    if mechanism in PURE:  # although the budget would allow a δ
+        assert "delta = 0)" in text
+        assert "50 % can become at most 73.2 % sure" in text
+        assert "1/n" not in text
+        assert "m·delta" not in text
+        assert "sampling error" not in text
+    else:
+        assert "delta = 1e-06)" in text
+        assert "Beyond that factor the probability of any set of outcomes may change by delta = 1e-06" in text
+        assert "% sure" not in text  # no bound on what a rare output tells
+        assert "with a delta above m·delta" in text
+        assert "counts the sampling error of its tables" in text
+
+
+@pytest.mark.parametrize(("n_users", "small"), [(0, True), (1, True), (99_999, True), (200_000, False), (10**7, False)])
+def test_delta_is_measured_against_the_number_of_people(n_users: int, small: bool) -> None:
+    text = promised("hashing+gaussian", n_users)
+    assert ("which is well below 1/n" in text) == small
+    assert ("which is NOT well below 1/n" in text) == (not small)
+    assert ("exposed altogether" in text) == (not small)
+    assert f"1/n = {1 / max(n_users, 1):.2g}" in text
+
+
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+gaussian", "randomized-response"])
+def test_the_unit_is_said(mechanism: str) -> None:
+    text = promised(mechanism, unit="column")
+    assert "odds of any one categorical column, of one category per person, of any one person by at most e^1" in text
+    assert "odds of m columns of one person" in text
+    assert "attribute value" not in text
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 4.0, 8.0])
+def test_the_numbers_are_the_plans(epsilon: float) -> None:
+    plan = Plan.of("counting+laplace", Budget(epsilon), k=8, seed=bytes(32))
+    text = guarantee(plan, 100)
+    said = re.search(r"at most e\^(\S+) = (\S+) \(epsilon = (\S+), delta = 0\)", text)
+    sure = re.search(r"50 % can become at most (\S+) % sure", text)
+    assert said
+    assert sure
+    assert float(said[1]) == float(said[3]) == epsilon
+    # Rounded up, and not by more than one in the third digit.
+    for shown, true in ((float(said[2]), math.exp(epsilon)), (float(sure[1]), 100 / (1 + math.exp(-epsilon)))):
+        assert true <= shown <= true * 1.011
+
+
+def test_an_epsilon_is_never_written_smaller_than_it_is() -> None:
+    plan = Plan.of("counting+laplace", Budget(1.00000049), k=8, seed=bytes(32))
+    assert "epsilon = 1.00000049" in guarantee(plan, 100)
+
+
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+gaussian"])
+def test_what_is_not_private_promises_nothing(mechanism: str) -> None:
+    text = guarantee(plan_of(mechanism), 100, private=False)
+    assert text.startswith("NOT PRIVATE")
+    assert "must not be given to anyone" in text
+    assert "odds" not in text
+    assert "epsilon" not in text
+
+
+def test_one_sentence_stands_on_each_line() -> None:
+    for line in promised("hashing+gaussian").splitlines():
+        assert line[0].isupper()
+        assert line.endswith(".")
+
+
+def about_people(mechanism: str = "counting+laplace", **who: Any) -> str:
+    plan = plan_of(mechanism)
+    usual = guarantee(plan, 100).splitlines()
+    lines = guarantee(plan, 100, **who).splitlines()
+    assert [line for line in lines if line in usual] == usual  # nothing else changes
+    return "\n".join(line for line in lines if line not in usual)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_people_who_were_found_weaken_the_promise(mechanism: str) -> None:
+    text = about_people(mechanism, roster="found")
+    assert "that somebody is in the release tells that the table has something about them" in text
+    assert "that somebody is missing tells that it has nothing" in text
+    assert "weaker" in text
+    assert "given that they are in the release, and not about being in it" in text
+    assert ("adds one distance to every other person's" in text) == (mechanism == "noisy-distances")
+    assert "public knowledge" not in text
+
+
+def test_a_list_that_was_given_must_be_public() -> None:
+    text = about_people(roster="given")
+    assert "who is on it and who is not must be public knowledge" in text
+    assert "weaker" not in text
+
+
+def test_pseudonyms_promise_nothing() -> None:
+    text = about_people(pseudonyms=True)
+    assert "no part of the promise" in text
+    assert "whoever holds the key, or can guess it, undoes them" in text
+
+
+@pytest.mark.parametrize("roster", ["given", "found"])
+def test_what_is_not_private_says_nothing_of_people(roster: Any) -> None:
+    plan = plan_of("counting+laplace")
+    text = guarantee(plan, 100, private=False, roster=roster, pseudonyms=True)
+    assert text == guarantee(plan, 100, private=False)
+
+
+def test_one_sentence_stands_on_each_line_about_people() -> None:
+    for mechanism in ("counting+laplace", "noisy-distances"):
+        for line in about_people(mechanism, roster="found", pseudonyms=True).splitlines():
+            assert line[0].isupper()
+            assert line.endswith(".")
+            assert ". " not in line

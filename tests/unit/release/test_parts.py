@@ -15,7 +15,7 @@ from dimly.errors import ReleaseError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import parts
-from dimly.release.layout import part_schema
+from dimly.release.format import column_of, part_schema
 from dimly.release.parts import as_user_column, check_footer, located, read_table, users_of, values_of, write_part
 from dimly.release.sketches import published_layout
 
@@ -102,7 +102,7 @@ def test_a_part_says_nothing_but_its_columns(mechanism: str, user_type: Any, fol
 
 
 def test_row_groups_are_cut_by_the_plan(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dimly.release.layout._MOST_USERS", 16)
+    monkeypatch.setattr("dimly.release.format._MOST_USERS", 16)
     plan = plan_of("counting+laplace")
     record = write_part(folder, 0, as_user_column(np.arange(7), "int64"), numbers(plan, 7), plan)
     metadata = pq.read_metadata(folder / record.path)
@@ -124,7 +124,7 @@ def test_a_file_may_be_read_by_all_and_written_once(folder: Path) -> None:
 def test_values_are_not_copied() -> None:
     plan = plan_of("counting+laplace")
     values = numbers(plan, 100)
-    column = parts._as_sketch_column(values, plan, 100)
+    column = column_of(plan).to_arrow(values, 100)
     assert column.values.buffers()[1].address == values.ctypes.data
 
 
@@ -169,7 +169,7 @@ def test_users_of_another_type_are_refused(users: Any, user_type: Any) -> None:
 
 @pytest.mark.parametrize("users", [[1, 1], [2, 1], ["b", "a"], ["a", "a"], ["😀", "\uffff"]])
 def test_users_out_of_order_are_refused(users: Any) -> None:
-    with pytest.raises(ReleaseError, match="rising order, each once"):
+    with pytest.raises(ReleaseError, match="ascending order, without repeats"):
         as_user_column(pa.array(users), "int64" if users[0] in (1, 2) else "text")
 
 
@@ -211,9 +211,12 @@ def test_a_footer_that_differs_is_refused(folder: Path) -> None:
     record, file = damaged(folder, table_of([[0] * K] * 4))
     with file, pytest.raises(ReleaseError, match=r"part-000000\.parquet must hold the columns user \(int64\), sketch"):
         check_footer(file, record, schema, groups=[4])
-    record, file = damaged(folder, table_of([[0] * K] * 4).cast(schema), row_group_size=3, store_schema=False)
+    table = table_of([[0] * K] * 4).cast(schema)
+    record, file = damaged(folder, table, row_group_size=3, store_schema=False, use_dictionary=False)
     with file:
-        check_footer(file, record, schema, groups=[3, 1])
+        check_footer(file, record, schema, groups=[3, 1], entries=lambda _, rows: rows * K)
+        with pytest.raises(ReleaseError, match="as many entries of sketch as the plan says"):
+            check_footer(file, record, schema, groups=[3, 1], entries=lambda _, rows: rows * K + 1)
         with pytest.raises(ReleaseError, match="must hold row groups of 2 users"):
             check_footer(file, record, schema, groups=[2, 2])
         with pytest.raises(ReleaseError, match="must hold 5 rows, got 4"):
@@ -254,7 +257,7 @@ def test_bits_outside_the_vocabulary_are_refused(folder: Path) -> None:
 def test_what_is_no_parquet_is_refused(folder: Path) -> None:
     path = folder / "file"
     path.write_bytes(b"PAR1 and no more PAR1")
-    with pytest.raises(ReleaseError, match="file must be a Parquet file, and cannot be read"):
+    with pytest.raises(ReleaseError, match="file must be a Parquet file, but it cannot be read"):
         parts.opened(path, "file")
 
 
@@ -266,7 +269,7 @@ def test_damaged_pages_are_refused(folder: Path) -> None:
     content = bytearray(path.read_bytes())
     content[60:500] = b"\xff" * 440  # the compressed users
     path.write_bytes(content)
-    with parts.opened(path, record.path) as file, pytest.raises(ReleaseError, match="and is a damaged one"):
+    with parts.opened(path, record.path) as file, pytest.raises(ReleaseError, match="but it is damaged"):
         read_table(file, record.path)
 
 
@@ -278,16 +281,16 @@ def test_a_file_is_located_if_it_is_one(folder: Path) -> None:
     with pytest.raises(ReleaseError, match=f"must hold {record.bytes + 1} bytes, got {record.bytes}"):
         located(folder, record.model_copy(update={"bytes": record.bytes + 1}))
     path.rename(folder / "moved")
-    with pytest.raises(ReleaseError, match="must be a file of the release, and is missing"):
+    with pytest.raises(ReleaseError, match="must be a file of the release, but it is missing"):
         located(folder, record)
     path.symlink_to(folder / "moved")
-    with pytest.raises(ReleaseError, match="must be a file of the release, and is a link"):
+    with pytest.raises(ReleaseError, match="must be a file of the release, but it is a link"):
         located(folder, record)
     path.unlink()
     (folder / "sketches").rename(folder / "elsewhere")
     (folder / "moved").rename(folder / "elsewhere" / "part-000000.parquet")
     (folder / "sketches").symlink_to(folder / "elsewhere")
-    with pytest.raises(ReleaseError, match="must be a file of the release, and is a link"):
+    with pytest.raises(ReleaseError, match="must be a file of the release, but it is a link"):
         located(folder, record)
 
 

@@ -80,9 +80,9 @@ def test_users_that_are_no_list_of_integers_or_text_are_refused(users: Any) -> N
 def test_users_out_of_order_are_refused() -> None:
     text = np.dtypes.StringDType()
     for users in ([0, 1, 3, 2], [0, 1, 1, 2], [3, 2, 1, 0]):
-        with pytest.raises(ReleaseError, match="rising order, each once"):
+        with pytest.raises(ReleaseError, match="ascending order, without repeats"):
             sketches_of(users=np.array(users))
-        with pytest.raises(ReleaseError, match="rising order, each once"):
+        with pytest.raises(ReleaseError, match="ascending order, without repeats"):
             sketches_of(users=np.array([f"user {user}" for user in users], text))
     assert len(sketches_of(users=np.array(["10", "2", "9", "a"], text))) == 4
 

@@ -1,5 +1,6 @@
 import ctypes
 import errno
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from tests.folders import release_folder
 from tests.processes import in_a_fork
 
+from dimly import files
 from dimly.errors import DimlyError, ParameterError
 from dimly.release import open_folder, staging
 from dimly.release.staging import PREFIX, Staging, check_target, disk_errors
@@ -79,14 +81,16 @@ def test_a_target_needs_a_name(target: str, tmp_path: Path, monkeypatch: pytest.
 def test_a_missing_parent_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for parent in ("none", "none/deeper", "file"):
-        with pytest.raises(ParameterError, match=r"out must be in a folder that exists, and .* is none. Make it first"):
+        with pytest.raises(
+            ParameterError, match=r"out must be in a folder that exists, but .* is not one. Make it first"
+        ):
             Staging(tmp_path / parent / "new")
 
 
 def test_what_cannot_be_a_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"out must be a path that can be made, got .*: File name too long"):
         Staging(tmp_path / ("x" * 300))
-    with pytest.raises(ParameterError, match=r"out must be a path that can be made, got .*: it is no path"):
+    with pytest.raises(ParameterError, match=r"out must be a path that can be made, got .*: it is not a path"):
         Staging(tmp_path / "a\0b")
     with pytest.raises(ParameterError, match="out must be in a folder that exists"):
         Staging("a\0b/c")
@@ -110,8 +114,8 @@ def test_whatever_is_no_release_is_never_replaced(overwrite: bool, tmp_path: Pat
     before = left(tmp_path)
     for name, reason in (
         ("file", "is a file. Choose another name"),
-        ("empty", "is one that is no release. Choose another name"),
-        ("other", "is one that is no release. Choose another name"),
+        ("empty", "exists and is not a release. Choose another name"),
+        ("other", "exists and is not a release. Choose another name"),
         ("link", "out must not be a symbolic link, got .*link. Name the folder itself"),
         ("dangling", "out must not be a symbolic link"),
     ):
@@ -122,9 +126,20 @@ def test_whatever_is_no_release_is_never_replaced(overwrite: bool, tmp_path: Pat
     assert left(tmp_path) == before
 
 
+@pytest.mark.parametrize("inside", ["new", "sketches/new", "sketches/deep/new"])
+def test_nothing_is_made_inside_another_release(inside: str, tmp_path: Path) -> None:
+    outer = release_folder(tmp_path / "release")
+    (outer / inside).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "link").symlink_to((outer / inside).parent)
+    for target in (outer / inside, tmp_path / "link" / "new"):
+        with pytest.raises(ParameterError, match="must not be inside another release"):
+            check_target(target)
+    assert check_target(tmp_path / "beside") == tmp_path / "beside"
+
+
 def test_a_release_is_replaced_only_if_asked(tmp_path: Path) -> None:
     release_folder(tmp_path / "old")
-    with pytest.raises(ParameterError, match=r"old is a release already. Choose another name, or overwrite it"):
+    with pytest.raises(ParameterError, match=r"old is already a release. Choose another name, or overwrite it"):
         Staging(tmp_path / "old")
     assert open_folder(tmp_path / "old", verify=True)
     assert check_target(tmp_path / "old", overwrite=True) == tmp_path / "old"
@@ -301,10 +316,10 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path: Path, monkeypat
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(staging, "locked_folder", refuse)
-    with pytest.raises(ParameterError, match=r"out must be in a folder that can be written to, and .* cannot"):
+    with pytest.raises(ParameterError, match=r"out must be in a folder that can be written to, but .* cannot"):
         Staging(tmp_path / "new")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(ParameterError, match=r"out must be in a folder that can be written to, and .* cannot"):
+    with pytest.raises(ParameterError, match=r"out must be in a folder that can be written to, but .* cannot"):
         check_target(tmp_path / "new")
 
 
@@ -326,6 +341,23 @@ def test_a_rename_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):
         place.publish()
     assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_lock_that_somebody_holds_for_ever_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool
+) -> None:
+    if overwrite:
+        release_folder(tmp_path / "new")
+    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    other = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with Staging(tmp_path / "new", overwrite=overwrite) as place:
+        fill(place)
+        place.publish()
+    os.close(other)
+    assert left(tmp_path) == ["new"]
+    assert (tmp_path / "new" / "folder" / "file").read_text() == "new"
 
 
 def test_a_disk_that_does_not_confirm_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,13 @@ from tests.folders import people, release_folder, small_parts, write
 from tests.plans import plan_of
 from tests.streams import Recorded
 
-from dimly.errors import ReleaseError
+from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms import Plan, Vocabulary
+from dimly.mechanisms.plan_kinds import SketchPlan
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, verify
+from dimly.release.manifest import read_manifest
+from dimly.release.reader import StoredSketches
 from dimly.release.verify import LIMITS, _same_rows
 
 __all__ = ["small_parts"]
@@ -26,7 +29,16 @@ def test_it_says_what_was_checked_and_what_cannot_be(tmp_path: Path) -> None:
     text = str(found)
     assert found.release in text
     assert found.limits in text
-    for word in ("SHA-256", "budget", "guarantee", "nothing else", "row groups", "users rise", "vocabulary", "seed"):
+    for word in (
+        "SHA-256",
+        "budget",
+        "guarantee",
+        "nothing else",
+        "row groups",
+        "ascending order",
+        "vocabulary",
+        "seed",
+    ):
         assert word in text
     assert "no attribute can move a sketch farther" in text
     fewer = verify(release_folder(tmp_path / "open"))
@@ -73,12 +85,24 @@ def unpublished(path: Path, plan: Plan, vocabulary: Vocabulary | None = None) ->
         return writer.publish()
 
 
-def test_a_plan_that_states_too_little_is_refused(tmp_path: Path) -> None:
-    reason = "field 'plan' must state how far an attribute can move a sketch, and states less"
-    with pytest.raises(ReleaseError, match=reason):
-        verify(unpublished(tmp_path / "numbered", too_quiet(listed=False)))
-    with pytest.raises(ReleaseError, match=reason):
-        verify(unpublished(tmp_path / "listed", too_quiet(listed=True), NAMES))
+def test_a_plan_that_states_too_little_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = r"projection\.l1 and projection\.l2_squared must be at least .* The plan was changed"
+    with monkeypatch.context() as patch:
+        patch.setattr("dimly.mechanisms.plan._PROVEN_WHEN_READ", 0)  # as of a list too long to be proven when read
+        unpublished(tmp_path / "numbered", too_quiet(listed=False))
+        with pytest.raises(ReleaseError, match=f"manifest.json field 'plan': {reason}"):
+            verify(tmp_path / "numbered")
+    with pytest.raises(ReleaseError, match=f"manifest.json field 'plan': {reason}"):
+        read_manifest(tmp_path / "numbered")
+    with monkeypatch.context() as patch:
+        patch.setattr(SketchPlan, "_check_sensitivity", lambda *_: None)  # as another program would write it
+        unpublished(tmp_path / "listed", too_quiet(listed=True), NAMES)
+    with pytest.raises(ReleaseError, match=f"attributes.parquet: {reason}"):
+        verify(tmp_path / "listed")
+    stored = StoredSketches(tmp_path / "listed", read_manifest(tmp_path / "listed"))
+    assert stored.vocabulary == NAMES  # to read takes no proof, and to publish by the plan does
+    with pytest.raises(ParameterError, match=reason):
+        stored.plan.vocabulary_of(NAMES)
 
 
 def test_what_cannot_be_proven_is_said(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.plans import N_ATTRIBUTES, plan_of
 
 from dimly.errors import DimlyError, ParameterError, ReleaseError
 from dimly.mechanisms import MECHANISMS, Plan
-from dimly.mechanisms.attributes import Vocabulary
+from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, layout_of, open_folder, parts, verify
 
@@ -134,13 +134,13 @@ def test_parts_that_are_none_are_refused(small_parts: int, tmp_path: Path) -> No
 
 
 def test_a_release_needs_all_its_parts(small_parts: int, tmp_path: Path) -> None:
-    missing = "a release must hold all its parts, from the first on, and does not"
+    missing = "a release must hold all its parts, from the first on, but it does not"
     for written, reason in (
         ({}, missing),
         ({1: zeros(8)}, missing),
         ({0: zeros(8), 2: zeros(8, start=8)}, missing),
         ({0: zeros(7), 1: zeros(8, start=8)}, "every part but the last must be full"),
-        ({0: zeros(8), 1: zeros(8, start=7)}, "users must rise from part to part"),
+        ({0: zeros(8), 1: zeros(8, start=7)}, "users must be in ascending order from part to part"),
     ):
         with writer_of(tmp_path / "out") as writer:
             for index, piece in written.items():
@@ -226,7 +226,7 @@ def test_only_a_closed_vocabulary_is_published(tmp_path: Path) -> None:
 def test_targets_are_refused_early(tmp_path: Path) -> None:
     write(tmp_path / "out", people(plan_of("counting+laplace")))
     for refuse in (writer_of, ReleaseWriter.check_target):
-        with pytest.raises(ParameterError, match="is a release already"):
+        with pytest.raises(ParameterError, match="is already a release"):
             refuse(tmp_path / "out")
     ReleaseWriter.check_target(tmp_path / "out", overwrite=True)
     ReleaseWriter.check_target(tmp_path / "other")

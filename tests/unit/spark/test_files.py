@@ -14,8 +14,9 @@ from tests.engines.engine import LocalEngine, SparkEngine, carried, silence
 from tests.engines.tables import check, plan_for
 from tests.spark import spark, uses_spark
 
-from dimly.curator.csv_dialect import CsvOptions
-from dimly.curator.files import Stamp
+from dimly.curator.options import Options
+from dimly.curator.tables.csv import CsvOptions
+from dimly.curator.tables.files import Stamp
 from dimly.errors import DataError, DimlyError, ParameterError
 from dimly.spark import files
 from dimly.spark.files import FrameSource, read_files
@@ -67,14 +68,14 @@ def test_what_spark_would_leave_out_or_misread_is_refused(spark: Any, tmp_path: 
         )
     refused("files must have the same columns", plain, write(tmp_path / "more.parquet", person=["b"]))
     other = write(tmp_path / "other.parquet", person=["b"], page=[7])
-    refused(r"columns of the same types with --engine spark, and 'page' of .*other\.parquet", plain, other)
+    refused(r"columns of the same types, but 'page' of .*other\.parquet", plain, other)
     times = write(tmp_path / "times.parquet", person=["b"], page=[datetime.time(1, 2)])
-    refused("must be Parquet that Spark reads, and is not", times, kind=DataError)
+    refused("must be Parquet that Spark reads, but it is not", times, kind=DataError)
     (tmp_path / "t.sqlite").touch()
     refused("data must be Parquet, CSV or JSON lines with --engine spark, got SQLite", str(tmp_path / "t.sqlite"))
     refused("data must be Parquet where it is an address, got s3a://bucket/t.csv.gz", "s3a://bucket/t.csv.gz")
     refused("data must be paths or addresses, got some of each", plain, "s3a://bucket/a.parquet")
-    refused("none must be Parquet that Spark can read, and is not", (tmp_path / "none").as_uri(), kind=DataError)
+    refused("none must be Parquet that Spark can read, but it is not", (tmp_path / "none").as_uri(), kind=DataError)
 
 
 def test_types_that_are_alike_in_parquet_are_alike(spark: Any, tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_types_that_are_alike_in_parquet_are_alike(spark: Any, tmp_path: Path) -
 
 def test_csv_is_text_as_it_is_written(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b'person,"odd `name`, 1"\n007,"two\nlines"\n7,\n8,""\n')
-    (tmp_path / "b.csv").write_bytes("odd `name`, 1;person\n né ;1e3\n".encode("latin-1"))
+    (tmp_path / "b.csv").write_bytes('"odd `name`, 1";person\n né ;1e3\n'.encode("utf-16"))
     source = read_files(spark, [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")])
     assert source.frame.columns == ["person", "odd `name`, 1"]
     assert source.cells == "text"
@@ -160,7 +161,7 @@ def test_json_keeps_every_digit_and_finds_every_name(spark: Any, tmp_path: Path)
     source = read_files(spark, str(tmp_path / "*.jsonl"))
     assert source.frame.columns == ["late", "page", "person"]
     options: dict[str, Any] = {"user": "person", "attributes": "page", "nulls": "drop"}
-    publish_frame(source, PLAN, out=tmp_path / "out", words=carried(silence(PLAN)), **options)
+    publish_frame(source, PLAN, Options(out=tmp_path / "out", **options), words=carried(silence(PLAN)))
     local = LocalEngine().publish(str(tmp_path / "*.jsonl"), PLAN, out=tmp_path / "local", **options)
     assert (tmp_path / "out" / "manifest.json").read_bytes() == (tmp_path / "local" / "manifest.json").read_bytes()
     check(local, {"12345678901234567890123": {"tea": 1.0, "7": 1.0}, "007": {}})
@@ -169,8 +170,8 @@ def test_json_keeps_every_digit_and_finds_every_name(spark: Any, tmp_path: Path)
 def test_files_that_change_meanwhile_are_refused(spark: Any, tmp_path: Path) -> None:
     source = read_files(spark, write(tmp_path / "t.parquet", person=["ada"], page=["tea"]))
     os.utime(tmp_path / "t.parquet", ns=(1, 1))
-    with pytest.raises(DataError, match="must not change while it is read, and it did"):
-        publish_frame(source, PLAN, out=tmp_path / "out", words=carried(silence(PLAN)), **LONG)
+    with pytest.raises(DataError, match="must not change while it is read, but it did"):
+        publish_frame(source, PLAN, Options(out=tmp_path / "out", **LONG), words=carried(silence(PLAN)))
     assert os.listdir(tmp_path) == ["t.parquet"]
 
 

@@ -17,14 +17,15 @@ from tests.engines.engine import carried, silence
 from tests.engines.tables import check, holdings, plan_for
 from tests.folders import small_parts
 from tests.spark import spark, uses_spark
-from tests.unit.spark.test_publishing import in_worker
-from tests.unit.spark.test_remote import fetched
+from tests.unit.spark.fetching import fetched
+from tests.unit.spark.workers import in_worker
 
 import dimly
-from dimly.curator.ledger import Ledger
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.options import Options
 from dimly.errors import DimlyError, ParameterError
-from dimly.release.layout import MANIFEST
-from dimly.spark import placing
+from dimly.release.format import MANIFEST
+from dimly.spark import table as placing
 from dimly.spark.files import read_files
 from dimly.spark.publishing import publish_frame
 
@@ -108,19 +109,19 @@ def test_a_release_in_a_bucket_is_like_any_other(
 ) -> None:
     monkeypatch.setattr(placing, "_MOST_TASKS", 2)
     words = carried(silence(PLAN))
-    published = publish_frame(frame, PLAN, out=f"{bucket}/new/out", words=words, **LONG)
+    published = publish_frame(frame, PLAN, Options(out=f"{bucket}/new/out", **LONG), words=words)
     parts = [f"sketches/part-{index:06d}.parquet" for index in range(4)]
     assert found(spark, bucket) == [f"new/out/{name}" for name in (MANIFEST, *parts)]
     copy = fetched(spark, str(published.path), tmp_path)
     check(dimly.open_release(copy), PEOPLE)
-    publish_frame(frame, PLAN, out=tmp_path / "here", words=words, **LONG)
+    publish_frame(frame, PLAN, Options(out=tmp_path / "here", **LONG), words=words)
     for name in (MANIFEST, *parts):
         assert (copy / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
     put = re.findall(r"PUT /[a-z-]+/new/out/(\S+)", server[1].read_text(errors="replace"))
     assert put[-1] == MANIFEST  # when all else was there
     assert put.count(MANIFEST) == 1
-    with pytest.raises(ParameterError, match=r"out must be a new folder, and .* is there already"):
-        publish_frame(frame, PLAN, out=f"{bucket}/new/out", words=words, **LONG)
+    with pytest.raises(ParameterError, match=r"out must be a new folder, but .* exists"):
+        publish_frame(frame, PLAN, Options(out=f"{bucket}/new/out", **LONG), words=words)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -137,7 +138,7 @@ def test_only_the_attempt_that_counts_is_published(
             raise OSError(5, "Input/output error")
 
     words = in_worker(fail_at_first, carried(silence(PLAN)))
-    published = publish_frame(frame, PLAN, out=f"{bucket}/out", words=words, **LONG)
+    published = publish_frame(frame, PLAN, Options(out=f"{bucket}/out", **LONG), words=words)
     assert log.read_text().split() == ["0"] * 3 + ["1"] * 4
     check(dimly.open_release(fetched(spark, str(published.path), tmp_path)), PEOPLE)
     assert len(found(spark, bucket)) == 5
@@ -152,14 +153,17 @@ def test_a_failed_job_leaves_nothing_and_stays_charged(spark: Any, frame: Any, b
     words = in_worker(fail, carried(silence(PLAN)))
     with pytest.raises(DimlyError, match=r"A worker failed while publishing: Input/output.*Charge 1 stays"):
         publish_frame(
-            frame, PLAN, out=f"{bucket}/out", words=words, ledger=tmp_path / "ledger.db", dataset="visits", **LONG
+            frame,
+            PLAN,
+            Options(out=f"{bucket}/out", ledger=tmp_path / "ledger.db", dataset="visits", **LONG),
+            words=words,
         )
     assert found(spark, bucket) == []
 
 
 def test_a_bucket_that_is_not_there_is_named(frame: Any, bucket: str) -> None:
     with pytest.raises(DimlyError, match=r"s3a://none/out cannot be written: UnknownStoreException\."):
-        publish_frame(frame, PLAN, out="s3a://none/out", **LONG)
+        publish_frame(frame, PLAN, Options(out="s3a://none/out", **LONG))
 
 
 def test_parquet_is_read_from_a_bucket(spark: Any, bucket: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The Spark engine where a cluster differs from one machine: tasks that fail, partitions, ids; what a call may say."""
 
+import base64
 import decimal
 import importlib
 import json
@@ -10,23 +11,32 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.engines.engine import SparkEngine, carried, silence
 from tests.engines.tables import Holdings, check, holdings, long, plan_for
 from tests.folders import small_parts
+from tests.plans import lowered
 from tests.spark import spark, uses_spark
+from tests.unit.spark.workers import in_worker
 
 import dimly
-from dimly.curator.ledger import Ledger
-from dimly.curator.randomness import Keystream
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.options import Options, Silence
+from dimly.curator.randomness import RunSecret
 from dimly.errors import DataError, DimlyError, ParameterError, PrivacyWarning
-from dimly.mechanisms.attributes import Vocabulary
-from dimly.spark import placing, publishing
+from dimly.mechanisms import Plan
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.release.reader import open_folder
+from dimly.spark import publishing
+from dimly.spark import table as placing
+from dimly.spark.cluster import mapped
+from dimly.spark.files import FrameSource, read_files
+from dimly.spark.plans import CarriedPlan
 from dimly.spark.publishing import publish, publish_frame
-from dimly.spark.table import _n_partitions
+from dimly.spark.table import _n_partitions, coded_list, open_frame
+from dimly.spark.writing import WRITTEN, WriteParts
 
 __all__ = ["small_parts", "spark"]  # fixtures
 
@@ -63,22 +73,6 @@ def left_over(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name not in ("log", "ledger.db"))
 
 
-def in_worker(act: Callable[[int], None], make: Callable[[], Any]) -> Callable[[], Any]:
-    """Return what makes words; on a worker ``act`` is told first which attempt it is."""
-
-    def made() -> Any:
-        from pyspark import TaskContext  # noqa: PLC0415
-
-        task = TaskContext.get()  # the driver, too, makes words, to see whether they are secret
-        words = make()
-        if task is not None:
-            act(task.attemptNumber())
-        return words
-
-    made.__module__ = act.__module__ = "__main__"
-    return made
-
-
 SILENT = carried(silence(PLAN))
 
 
@@ -113,7 +107,9 @@ def test_only_the_attempt_that_counts_is_published(frame: Any, tmp_path: Path, m
 
     folder = tmp_path / "folder"
     folder.mkdir()
-    publish_frame(frame, PLAN, out=folder / "out", words=in_worker(fail_at_first, carried(silence(PLAN))), **LONG)
+    publish_frame(
+        frame, PLAN, Options(out=folder / "out", **LONG), words=in_worker(fail_at_first, carried(silence(PLAN)))
+    )
     assert log.read_text().split() == ["0"] * 3 + ["1"] * 4
     check(dimly.open_release(folder / "out"), PEOPLE)
     assert left_over(folder) == ["out"]
@@ -124,33 +120,55 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(frame: Any, tmp_path: Pa
         if attempt == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    publish_frame(frame, PLAN, out=tmp_path / "out", words=in_worker(die_at_first, SILENT), **LONG)
+    publish_frame(frame, PLAN, Options(out=tmp_path / "out", **LONG), words=in_worker(die_at_first, SILENT))
     check(dimly.open_release(tmp_path / "out"), PEOPLE)
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_every_attempt_draws_words_of_its_own(frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placing, "_MOST_TASKS", 1)
-    log = tmp_path / "log"
-    cut_alike = carried(silence(PLAN))
+def test_an_attempt_that_reads_the_same_rows_writes_the_same_bytes(
+    frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placing, "_MOST_TASKS", 1)  # four parts in one task, which fails after three of them
+    folder, seen = tmp_path / "folder", tmp_path / "seen"
+    for one in (folder, seen):
+        one.mkdir()
+    cut_alike, secret = carried(silence(PLAN)), RunSecret()
 
-    def draw() -> Any:
-        cut_alike()
-        words, seen = Keystream(), np.empty(4, np.uint64)
-        words.fill(seen)
-        with log.open("a") as file:
-            file.write(f"{seen.tobytes().hex()}\n")
-        return words
+    def draw(batch: bytes) -> Any:
+        cut_alike(batch)
+        return secret.keystream(batch)
 
-    def fail_late(attempt: int) -> None:
-        if attempt == 0 and len(log.read_text().split()) == 4:
+    def look_and_fail(attempt: int) -> None:
+        """Copy what others of this account can read now."""
+        found = sorted(folder.rglob("part-*.parquet"))
+        if len(found) < 3 * (attempt + 1):
+            return
+        for number, path in enumerate(found):
+            (seen / f"{attempt} {number} {path.name}").write_bytes(path.read_bytes())
+        if attempt == 0:
             raise OSError(5, "Input/output error")
 
     draw.__module__ = "__main__"
-    publish_frame(frame, PLAN, out=tmp_path / "out", words=in_worker(fail_late, draw), **LONG)
-    drawn = log.read_text().split()
-    assert len(drawn) == 4 + 4 + 1  # the driver asks whether words are secret, too
-    assert len(set(drawn)) == len(drawn)
+    publish_frame(frame, PLAN, Options(out=folder / "out", **LONG), words=in_worker(look_and_fail, draw))
+    drawn: dict[str, list[bytes]] = {}
+    for path in sorted(seen.glob("1 *")):
+        drawn.setdefault(path.name.split()[-1], []).append(path.read_bytes())
+    assert [len(attempts) for attempts in drawn.values()] == [2, 2, 2]
+    for name, attempts in drawn.items():
+        assert set(attempts) == {(folder / "out" / "sketches" / name).read_bytes()}
+    assert len({attempts[0] for attempts in drawn.values()}) == 3
+    assert dimly.open_release(folder / "out", verify=True).private
+    assert left_over(folder) == ["out"]
+
+
+def test_nothing_of_spark_shows_the_secret_of_a_run(frame: Any) -> None:
+    secret = RunSecret()
+    work = WriteParts(CarriedPlan(PLAN.to_json()), "text", {}, {}, False, secret.keystream, "folder")
+    written = mapped(frame, work, WRITTEN.format("string"))
+    shown = repr(work) + str(written._jdf.queryExecution())
+    hidden = secret._secret
+    assert "RunSecret" in shown
+    assert not any(form in shown for form in (hidden.hex(), repr(hidden)[2:-1], base64.b64encode(hidden).decode()))
 
 
 def test_a_failed_job_leaves_nothing_and_stays_charged(frame: Any, tmp_path: Path) -> None:
@@ -160,13 +178,13 @@ def test_a_failed_job_leaves_nothing_and_stays_charged(frame: Any, tmp_path: Pat
     def fail(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(DimlyError, match=r"A worker failed while publishing: No space left.*Charge 1 stays"):
-        publish_frame(frame, PLAN, out=tmp_path / "out", words=in_worker(fail, SILENT), **charged)
+    with pytest.raises(DimlyError, match=r"(?s)A worker failed while publishing: No space left.*Charge 1 stays"):
+        publish_frame(frame, PLAN, Options(out=tmp_path / "out", **charged), words=in_worker(fail, SILENT))
     assert left_over(tmp_path) == []
-    # What cannot have to do with the noise is given back.
+    # Before noise is drawn it is given back.
     missing = frame.union(frame.sparkSession.createDataFrame([(None, "tea")], frame.schema))
     with pytest.raises(DataError, match="some rows have no user"):
-        publish_frame(missing, PLAN, out=tmp_path / "out", **charged)
+        publish_frame(missing, PLAN, Options(out=tmp_path / "out", **charged))
     status = Ledger(tmp_path / "ledger.db").status("visits")
     assert [charge.state for charge in status.charges] == ["sampling", "returned"]
     assert left_over(tmp_path) == []
@@ -181,7 +199,7 @@ def test_one_more_attribute_leaves_the_shape_of_files(
     shapes = []
     for name, rows in (("a", ROWS), ("b", [*ROWS, (ROWS[0][0], "one more")])):
         frame = spark.createDataFrame(rows, "person string, page string")
-        publish_frame(frame, PLAN, out=tmp_path / name, words=carried(silence(PLAN)), **LONG)
+        publish_frame(frame, PLAN, Options(out=tmp_path / name, **LONG), words=carried(silence(PLAN)))
         files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
         footers = [pq.read_metadata(path) for path in files if path.suffix == ".parquet"]
         groups = [[footer.row_group(i).num_rows for i in range(footer.num_row_groups)] for footer in footers]
@@ -190,7 +208,7 @@ def test_one_more_attribute_leaves_the_shape_of_files(
     assert len(shapes[0][1]) == 4
 
 
-@pytest.mark.parametrize("n_partitions", [2, 200])
+@pytest.mark.parametrize("n_partitions", [2, 2 * MOST_PARTITIONS])  # more than there are people
 def test_any_number_of_partitions_will_do(
     frame: Any, n_partitions: int, tmp_path: Path, settings: Callable[[str, str], None]
 ) -> None:
@@ -200,7 +218,7 @@ def test_any_number_of_partitions_will_do(
     # Of two, one is empty; of more, people's rows are spread over all.
     by = [functions.lit(0)] if n_partitions == 2 else []
     cut = frame.repartition(min(n_partitions, MOST_PARTITIONS), *by)
-    publish_frame(cut, PLAN, out=tmp_path / "out", words=carried(silence(PLAN)), **LONG)
+    publish_frame(cut, PLAN, Options(out=tmp_path / "out", **LONG), words=carried(silence(PLAN)))
     check(dimly.open_release(tmp_path / "out"), PEOPLE)
 
 
@@ -228,15 +246,13 @@ def little_room(spark: Any) -> Iterator[None]:
 
 @pytest.mark.usefixtures("little_room")
 def test_nothing_large_comes_to_the_driver(spark: Any, tmp_path: Path) -> None:
-    frame = spark.range(60_000).selectExpr(
-        "md5(CAST(id % 20000 AS STRING)) AS person", "CAST(id % 7 AS STRING) AS page"
-    )
+    frame = spark.range(12_000).selectExpr("md5(CAST(id % 6000 AS STRING)) AS person", "CAST(id % 7 AS STRING) AS page")
     for large in (frame, frame.select("person").distinct()):
         with pytest.raises(Exception, match="maxResultSize"):
             large.collect()
     # Neither rows nor people; with a ledger people would pass by, a partition at a time.
-    published = publish_frame(frame, PLAN, out=tmp_path / "out", words=carried(silence(PLAN)), **LONG)
-    assert published.n_users == 20_000
+    published = publish_frame(frame, PLAN, Options(out=tmp_path / "out", **LONG), words=carried(silence(PLAN)))
+    assert published.n_users == 6_000
 
 
 @pytest.mark.parametrize("small", [True, False])
@@ -244,9 +260,9 @@ def test_only_a_small_list_of_attributes_goes_to_every_worker(
     frame: Any, small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not small:
-        monkeypatch.setattr(publishing, "_SMALL_LIST", 0)
+        monkeypatch.setattr("dimly.spark.table._SMALL_LIST", 0)
     known = sorted({what for _, what in ROWS})[1:]
-    engine = publishing.SparkEngine(PLAN, None, None, None)  # type: ignore[arg-type]
+    engine = publishing.SparkEngine(PLAN, None, None, None, SILENT)  # type: ignore[arg-type]
     rows = frame.selectExpr("0 AS place", "person AS u", "page AS a")
     coded = engine._coded(rows, Vocabulary.listed(known), coded=True)
     assert ("Broadcast" in coded._jdf.queryExecution().executedPlan().toString()) == small
@@ -260,13 +276,13 @@ def test_decimal_ids_are_text_and_a_roster_may_be_a_frame(spark: Any, tmp_path: 
     frame = spark.createDataFrame(rows, "person decimal(38, 0), page string")
     roster = spark.createDataFrame([(ids[0],), (ids[0],), (decimal.Decimal(5),)], "person decimal(38, 0)")
     words = carried(silence(PLAN))
-    publish_frame(frame, PLAN, roster=roster, out=tmp_path / "out", words=words, **LONG)
+    publish_frame(frame, PLAN, Options(roster=roster, out=tmp_path / "out", **LONG), words=words)
     check(dimly.open_release(tmp_path / "out"), {"-7": {"tea": 1.0}, "5": {}})
     nobody = spark.createDataFrame([(None,)], "person decimal(38, 0)")
     with pytest.raises(DataError, match="roster must give everybody an id"):
-        publish_frame(frame, PLAN, roster=nobody, out=tmp_path / "no", **LONG)
+        publish_frame(frame, PLAN, Options(roster=nobody, out=tmp_path / "no", **LONG))
     with pytest.raises(DataError, match=r"at least one person to publish\. The roster is empty"):
-        publish_frame(frame, PLAN, roster=nobody.where("false"), out=tmp_path / "no", **LONG)
+        publish_frame(frame, PLAN, Options(roster=nobody.where("false"), out=tmp_path / "no", **LONG))
 
 
 def test_several_rows_of_one_person_are_refused_wherever_they_are(spark: Any, tmp_path: Path) -> None:
@@ -275,27 +291,127 @@ def test_several_rows_of_one_person_are_refused_wherever_they_are(spark: Any, tm
     rows = spark.createDataFrame([(1, "red"), (1, "blue")], "person int, color string").repartition(2, "color")
     for roster in (None, [1]):
         with pytest.raises(DataError, match="some people have several rows"):
-            publish_frame(rows, plan, roster=roster, **options)
+            publish_frame(rows, plan, Options(roster=roster, **options))
+
+
+def changing(frame: Any, flag: Path, change: Callable[[pa.Table], pa.Table]) -> Any:
+    """Return the frame as it is, and changed from the moment that there is a file ``flag``."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            yield from (change(table) if flag.exists() else table).to_batches()
+
+    run.__module__ = change.__module__ = "__main__"
+    return frame.mapInArrow(run, frame.schema)
+
+
+class Flagging(Silence):
+    """Makes a file when publishing comes to a phase."""
+
+    def __init__(self, flag: Path, phase: str) -> None:
+        self._flag, self._phase = flag, phase
+
+    def phase(self, name: str) -> None:
+        if name == self._phase:
+            self._flag.touch()
+
+
+def swapped(table: pa.Table) -> pa.Table:
+    person = [100 if one == 7 else one for one in table.column("person").to_pylist()]
+    return table.set_column(0, "person", pa.array(person, table.schema.field(0).type))
+
+
+@pytest.mark.parametrize("phase", ["numbering", "publishing"])
+def test_people_who_are_swapped_between_two_passes_are_noticed(spark: Any, tmp_path: Path, phase: str) -> None:
+    """Person 7 becomes person 100: there are as many people in every part as before."""
+    flag = tmp_path / "flag"
+    frame = changing(spark.range(40).selectExpr("id AS person", "id % 5 AS page"), flag, swapped)
+    with pytest.raises(DataError, match="the table must stay as it is while it is read"):
+        publish_frame(frame, PLAN, Options(out=tmp_path / "out", progress=Flagging(flag, phase), **LONG))
+    assert left_over(tmp_path) == ["flag"]
+
+
+@pytest.mark.parametrize("roster", [None, list(range(40))])
+def test_nobody_gets_a_second_row_between_two_passes(spark: Any, tmp_path: Path, roster: list[int] | None) -> None:
+    plan = plan_for("hashing+laplace", categories=True, listed=False)
+    flag = tmp_path / "flag"
+    options: dict[str, Any] = {"user": "person", "columns": ["color"], "roster": roster}
+
+    def doubled(table: pa.Table) -> pa.Table:
+        return pa.concat_tables(
+            [table, table.set_column(1, table.schema.field(1), pa.array(["blue"] * table.num_rows))]
+        )
+
+    frame = spark.range(40).selectExpr("id AS person", "'red' AS color")
+    if roster is not None:
+        publish_frame(frame, plan, Options(out=tmp_path / "sound", **options))
+    with pytest.raises(DataError, match="the table must stay as it is while it is read"):
+        publish_frame(
+            changing(frame, flag, doubled),
+            plan,
+            Options(out=tmp_path / "out", progress=Flagging(flag, "publishing"), **options),
+        )
+
+
+@pytest.mark.parametrize("opened", ["by path", "by Spark"])
+def test_files_that_change_before_noise_is_drawn_cost_nothing(spark: Any, tmp_path: Path, opened: str) -> None:
+    stored, rows = tmp_path / "visits.parquet", long(PEOPLE)
+    pq.write_table(rows, stored)
+    Ledger.create(tmp_path / "ledger.db").add_dataset("visits", epsilon=3.0)
+    source = read_files(spark, str(stored)) if opened == "by path" else FrameSource(spark.read.parquet(str(stored)))
+
+    class Rewriting(Silence):
+        def phase(self, name: str) -> None:
+            if name == "numbering":
+                pq.write_table(pa.concat_tables([rows, rows]), stored)
+
+    charged: dict[str, Any] = {"ledger": tmp_path / "ledger.db", "dataset": "visits", **LONG}
+    with pytest.raises(DataError, match=r"visits\.parquet must not change while it is read"):
+        publish_frame(source, PLAN, Options(out=tmp_path / "out", progress=Rewriting(), **charged))
+    assert [charge.state for charge in Ledger(tmp_path / "ledger.db").status("visits").charges] == ["returned"]
+
+
+def test_values_that_change_between_two_passes_stay_in_range(spark: Any, tmp_path: Path) -> None:
+    plan = dimly.Plan.of("counting+laplace", dimly.Budget(1.0), k=8, resolution=4)
+    flag = tmp_path / "flag"
+
+    def wild(table: pa.Table) -> pa.Table:
+        much = [1998.0 if one % 2 else float("nan") for one in table.column("person").to_pylist()]
+        return table.set_column(2, "much", pa.array(much))
+
+    frame = spark.range(6).selectExpr("id AS person", "'tea' AS page", "CAST(0.5 AS double) AS much")
+    publish_frame(
+        changing(frame, flag, wild),
+        plan,
+        Options(out=tmp_path / "out", value="much", progress=Flagging(flag, "publishing"), **LONG),
+        words=carried(silence(plan)),
+    )
+    assert open_folder(tmp_path / "out").values.sum(axis=1).tolist() == [0, 4] * 3
 
 
 def test_a_dry_run_writes_nothing(frame: Any, tmp_path: Path) -> None:
     with pytest.warns(PrivacyWarning):
         found = publish(frame, PLAN, dry_run=True, out=tmp_path / "out", **LONG)
-    assert (found.n_users, found.path) == (len(PEOPLE), None)
+    assert (found.n_users, found.bytes, found.path) == (None, None, None)
+    with pytest.warns(PrivacyWarning):
+        found = publish(frame, PLAN, dry_run=True, out=tmp_path / "out", roster=[*list(PEOPLE)[:1], "x"], **LONG)
+    assert (found.n_users, found.path) == (2, None)
     assert left_over(tmp_path) == []
 
 
 def test_what_a_call_may_say(frame: Any, tmp_path: Path) -> None:
     def refused(match: str, source: Any = frame, kind: type[Exception] = ParameterError, **options: Any) -> None:
         with pytest.raises(kind, match=match):
-            publish_frame(source, PLAN, **({"out": tmp_path / "out"} | LONG | options))
+            publish_frame(source, PLAN, Options(**{"out": tmp_path / "out"} | LONG | options))
 
     refused("frame must be a Spark DataFrame, got list", source=[1])
     refused("delimiter must be left out with Spark: the DataFrame is a table already", delimiter=";")
     refused("memory must be left out with Spark: Spark's own settings say it", memory=1 << 30)
     refused("out must be a folder to make, got none", out=None)
-    refused("out must be of a file system that Spark can write to, and no:/out is not", out="no:/out")
-    refused("append must be a folder that the driver", out=None, append="file://elsewhere/out")
+    refused("out must be of a file system that Spark can write to, but no:/out is not", out="no:/out")
+    charged: dict[str, Any] = {"ledger": tmp_path / "ledger.db", "dataset": "visits"}
+    refused("append must be a folder that the driver", out=None, append="file://elsewhere/out", **charged)
     refused("user must name the column", user=None)
     refused("attribute must be a column of the table, got 'nothing'", attribute="nothing")
     intervals = frame.selectExpr("person", "INTERVAL '1' MONTH AS page", "page AS other")
@@ -319,8 +435,77 @@ def test_a_full_disk_fails_the_job_at_once(frame: Any, tmp_path: Path) -> None:
         writing.write_part = write_part
 
     with pytest.raises(DimlyError, match=r"the disk of .* is full"):
-        publish_frame(frame, PLAN, out=tmp_path / "out", words=in_worker(fill_up, SILENT), **LONG)
+        publish_frame(frame, PLAN, Options(out=tmp_path / "out", **LONG), words=in_worker(fill_up, SILENT))
     assert left_over(tmp_path) == []
+
+
+def test_a_plan_of_lowered_sensitivity_is_refused_whoever_has_the_longest_row(spark: Any, tmp_path: Path) -> None:
+    text, short, names = lowered(listed=True)
+    frame = spark.createDataFrame([("ada", short), ("ben", short)], "person string, page string")
+    with pytest.raises(ParameterError, match="The plan was changed"):
+        publish(frame, Plan.from_json(text), **LONG, vocabulary=names, out=tmp_path / "release")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_frame_is_not_its_own_roster(frame: Any, spark: Any, tmp_path: Path) -> None:
+    stored = tmp_path / "visits"
+    frame.write.parquet(str(stored))
+    read, again = (spark.read.parquet(str(stored)) for _ in range(2))
+    (first,) = stored.glob("part-00000-*")
+    own = "roster must be a public list, got the private table's own column 'person'"
+    itself = "roster must be a public list, got the private table itself"
+    for table, roster, text in (
+        (frame, frame, itself),
+        (frame, frame.select("person").distinct(), own),
+        (frame.withColumnRenamed("page", "what"), frame.selectExpr("upper(person) AS who"), own),
+        (read, again.where("page = 'tea'").groupBy("person").count(), own),
+        (read, spark.read.schema("person string").parquet(str(first)), own),
+    ):
+        with pytest.raises(ParameterError, match=text):
+            publish(table, PLAN, **(LONG | {"attribute": table.columns[1]}), roster=roster, out=tmp_path / "release")
+    source = read_files(spark, str(stored))
+    (tmp_path / "people").symlink_to(stored)
+    with pytest.raises(ParameterError, match=itself):
+        publish_frame(source, PLAN, Options(**LONG, roster=tmp_path / "people", out=tmp_path / "release"))
+
+
+def test_a_few_rows_say_whether_anything_is_left(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = spark.range(2_000, numPartitions=1).selectExpr("id AS person", "IF(id = 1, 'tea', 'sea') AS page")
+    joined: list[Any] = []
+
+    def counted(*given: Any) -> Any:
+        joined.append(given)
+        return coded_list(*given)
+
+    monkeypatch.setattr(placing, "coded_list", counted)
+    for roster, listed, left, all_rows in (
+        (None, ["sea"], True, False),  # no list is moved where a few rows answer
+        ([1, 5_000], ["tea"], True, True),  # one row in 2,000
+        ([2], ["jam"], False, True),
+    ):
+        plan = Plan.of("counting+laplace", dimly.Budget(2.0), k=8, vocabulary=listed)
+        joined.clear()
+        options = Options(roster=roster, vocabulary=listed, **LONG)
+        with open_frame(FrameSource(frame), plan, options, Vocabulary.listed(listed), None) as table:
+            assert table.fits_list() == left
+            assert table.fits_roster() == (roster != [5_000])
+        assert bool(joined) == all_rows
+
+
+def test_a_roster_may_share_sources_with_the_table(spark: Any) -> None:
+    both = spark.createDataFrame(
+        [("ada", "tea", "ben"), ("ben", "jam", "cy")], "person string, page string, host string"
+    )
+    customers = spark.createDataFrame([("ada", True), ("cy", True), ("ben", False)], "person string, agreed boolean")
+    joined = both.join(customers, "person").where("agreed")
+    counted = spark.range(40).selectExpr("id AS person", "id % 5 AS page")
+    for table, roster in (
+        (both, both.select("host")),  # another column
+        (joined, customers.where("agreed").select("person")),  # the other side of a join
+        (joined, both.select("person").union(spark.createDataFrame([("dee",)], "person string"))),  # and somebody else
+        (counted, spark.range(40)),  # numbers that belong to nobody
+    ):
+        publishing._check_frames_apart(table, roster, "person")
 
 
 def test_too_many_people_for_noisy_distances(spark: Any, tmp_path: Path) -> None:
@@ -328,7 +513,7 @@ def test_too_many_people_for_noisy_distances(spark: Any, tmp_path: Path) -> None
 
     frame = spark.range(N_USERS + 1).selectExpr("id AS person", "'1' AS page")
     with pytest.raises(DataError, match=f"at most {N_USERS} people, as the plan says"):
-        publish_frame(frame, plan_of("noisy-distances"), out=tmp_path / "out", **LONG)
+        publish_frame(frame, plan_of("noisy-distances"), Options(out=tmp_path / "out", **LONG))
 
 
 def test_without_noise_both_engines_write_the_same_bytes(tmp_path: Path, spark: Any) -> None:

@@ -12,20 +12,23 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.lines import run
 from tests.engines.engine import carried, silence
-from tests.engines.tables import check, holdings, plan_for
+from tests.engines.tables import check, holdings, long, plan_for
 from tests.folders import small_parts
 from tests.plans import plan_of
 from tests.spark import spark, uses_spark
-from tests.unit.spark.test_publishing import in_worker
+from tests.unit.spark.fetching import fetched
+from tests.unit.spark.workers import in_worker
 
 import dimly
-from dimly.curator.ledger import Ledger
-from dimly.curator.publishing_tables import Published
-from dimly.errors import DataError, DimlyError, ParameterError, PrivacyWarning
-from dimly.release.layout import MANIFEST
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.options import Options
+from dimly.curator.run import Published, publish_table
+from dimly.errors import DimlyError, ParameterError, PrivacyWarning
+from dimly.release.format import MANIFEST
 from dimly.release.parts import WrittenPart, encode_part
 from dimly.release.sketches import published_layout
-from dimly.spark import hadoop, placing, remote
+from dimly.spark import hadoop, remote
+from dimly.spark import table as placing
 from dimly.spark.hadoop import HadoopFolder, is_address
 from dimly.spark.publishing import publish, publish_frame
 from dimly.spark.remote import RemoteWriter
@@ -65,18 +68,19 @@ def frame(spark: Any) -> Any:
     )
 
 
-def fetched(spark: Any, address: str, folder: Path) -> Path:
-    """Copy a folder to this machine as ``hdfs dfs -get`` does."""
-    path = spark.sparkContext._jvm.org.apache.hadoop.fs.Path
-    files = path(address).getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-    files.copyToLocalFile(False, path(address), path(str(folder / "copy")), True)
-    return folder / "copy"
-
-
 def left_over(tmp_path: Path) -> list[str]:
     """Return what can be found; not Hadoop's own checksums of local files."""
     found = (tmp_path / "there").rglob("*")
     return sorted(str(path.relative_to(tmp_path / "there")) for path in found if path.suffix != ".crc")
+
+
+@pytest.mark.parametrize("inside", ["new", "sketches/new"])
+def test_nothing_is_made_inside_another_release(spark: Any, place: str, inside: str, tmp_path: Path) -> None:
+    (tmp_path / "there" / "other" / "sketches").mkdir(parents=True)
+    HadoopFolder(spark, f"{place}/other/{inside}").check()  # no release yet
+    (tmp_path / "there" / "other" / MANIFEST).touch()
+    with pytest.raises(ParameterError, match=rf"must not be inside another release, but {place}/other is one"):
+        HadoopFolder(spark, f"{place}/other/{inside}").check()
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -87,13 +91,13 @@ def test_a_release_elsewhere_is_like_any_other(
     Ledger.create(tmp_path / "ledger.db").add_dataset("visits", epsilon=3.0)
     options: dict[str, Any] = {"ledger": tmp_path / "ledger.db", "dataset": "visits", **LONG}
     words = carried(silence(PLAN))
-    published = publish_frame(frame, PLAN, out=f"{place}/{kind}/", words=words, **options)
+    published = publish_frame(frame, PLAN, Options(out=f"{place}/{kind}/", **options), words=words)
     assert published.path == f"{place}/{kind}"
     parts = [f"{kind}/sketches/part-{index:06d}.parquet" for index in range(4)]
     assert left_over(tmp_path) == [kind, f"{kind}/{MANIFEST}", f"{kind}/sketches", *parts]
     assert (tmp_path / "there" / kind).stat().st_mode & 0o755 == 0o755
     check(dimly.open_release(fetched(spark, published.path, tmp_path)), PEOPLE)
-    publish_frame(frame, PLAN, out=tmp_path / "here", words=words, **LONG)
+    publish_table(long(PEOPLE), PLAN, Options(out=tmp_path / "here", **LONG), words=lambda: silence(PLAN))
     for name in (MANIFEST, *(part.removeprefix(f"{kind}/") for part in parts)):
         if name != MANIFEST:  # which knows of the ledger
             assert (tmp_path / "copy" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
@@ -101,16 +105,21 @@ def test_a_release_elsewhere_is_like_any_other(
     assert (charge.state, charge.release_id) == ("visible", published.release_id)
 
 
-def test_secret_noise_a_list_and_the_rows_of_p_verify(spark: Any, place: str, tmp_path: Path) -> None:
-    plan = dimly.Plan.of("gaussian+gaussian", dimly.Budget(1.0, 1e-6), k=8, vocabulary=["jam", "tea"])
+@pytest.mark.parametrize("public", ["projection", "directions"])
+def test_secret_noise_and_all_that_is_public_verify(spark: Any, place: str, tmp_path: Path, public: str) -> None:
+    listed: dict[str, Any] = {"vocabulary": ["jam", "tea"]}
+    plan = dimly.Plan.of("gaussian+gaussian", dimly.Budget(1.0, 1e-6), k=8, **listed)
+    if public == "directions":
+        listed = {"directions": dimly.Directions.of_weights(["jam", "tea"], [0.5, 1.0], origin="tests", count=4)}
+        plan = dimly.Plan.of("directions+laplace", dimly.Budget(1.0), **listed)
     frame = spark.createDataFrame([("PAR1", "tea"), ("ö", "jam")], "person string, page string")
     with pytest.warns(PrivacyWarning):
-        published = publish(frame, plan, vocabulary=["jam", "tea"], out=f"{place}/a", **LONG)
+        published = publish(frame, plan, out=f"{place}/a", **listed, **LONG)
     assert isinstance(published, Published)
     release = dimly.open_release(fetched(spark, f"{place}/a", tmp_path), verify=True)
     assert release.private
     assert release.users.tolist() == ["PAR1", "ö"]
-    assert "a/projection.parquet" in left_over(tmp_path)
+    assert f"a/{public}.parquet" in left_over(tmp_path)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -127,7 +136,7 @@ def test_only_the_attempt_that_counts_is_published(
             raise OSError(5, "Input/output error")
 
     words = in_worker(fail_at_first, carried(silence(PLAN)))
-    publish_frame(frame, PLAN, out=f"{place}/out", words=words, **LONG)
+    publish_frame(frame, PLAN, Options(out=f"{place}/out", **LONG), words=words)
     assert log.read_text().split() == ["0"] * 3 + ["1"] * 4
     check(dimly.open_release(fetched(spark, f"{place}/out", tmp_path)), PEOPLE)
     assert left_over(tmp_path)[:2] == ["out", f"out/{MANIFEST}"]
@@ -143,14 +152,13 @@ def test_a_failed_job_leaves_nothing_and_stays_charged(frame: Any, place: str, t
         modes.write_text(f"{hidden.name} {hidden.stat().st_mode & 0o777:o}")
         raise OSError(5, "Input/output error")
 
-    with pytest.raises(DimlyError, match=r"A worker failed while publishing: Input/output.*Charge 1 stays"):
-        publish_frame(frame, PLAN, out=f"{place}/out", words=in_worker(fail, carried(silence(PLAN))), **charged)
+    with pytest.raises(DimlyError, match=r"(?s)A worker failed while publishing: Input/output.*Charge 1 stays"):
+        publish_frame(
+            frame, PLAN, Options(out=f"{place}/out", **charged), words=in_worker(fail, carried(silence(PLAN)))
+        )
     assert re.fullmatch(r"\.dimly-staging-[0-9a-f]{32} 700", modes.read_text())
-    missing = frame.union(frame.sparkSession.createDataFrame([(None, "tea")], frame.schema))
-    with pytest.raises(DataError, match="some rows have no user"):
-        publish_frame(missing, PLAN, out=f"{place}/out", **charged)
-    status = Ledger(tmp_path / "ledger.db").status("visits")
-    assert [charge.state for charge in status.charges] == ["sampling", "returned"]
+    (charge,) = Ledger(tmp_path / "ledger.db").status("visits").charges
+    assert charge.state == "sampling"
     assert left_over(tmp_path) == []
 
 
@@ -168,7 +176,7 @@ def test_a_task_that_the_file_system_failed_is_not_tried_with_other_noise(
 
     words = in_worker(obstruct_at_first, carried(silence(PLAN)))
     with pytest.raises(DimlyError, match="The file system failed a task"):
-        publish_frame(frame, PLAN, out=f"{place}/out", words=words, **LONG)
+        publish_frame(frame, PLAN, Options(out=f"{place}/out", **LONG), words=words)
     assert left_over(tmp_path) == []
 
 
@@ -269,7 +277,7 @@ def test_a_file_system_that_does_not_answer_may_have_published(
     sealed.publish()
     with monkeypatch.context() as patch:
         patch.setattr(HadoopFolder, "read", fail)
-        assert sealed.is_published
+        assert sealed.is_published is None
         sealed.discard()
     assert left_over(tmp_path) == WHOLE
     with monkeypatch.context() as patch:
@@ -281,7 +289,7 @@ def test_a_file_system_that_does_not_answer_may_have_published(
 def test_a_target_that_appears_meanwhile_is_left_alone(sealed: RemoteWriter, tmp_path: Path) -> None:
     sealed.seal(roster="given")
     (tmp_path / "there" / "out").mkdir()
-    with pytest.raises(ParameterError, match=r"out must be a new folder, and \S*/out (has appeared|is there)"):
+    with pytest.raises(ParameterError, match=r"out must be a new folder, but \S*/out (has appeared|exists)"):
         sealed.publish()
     sealed.discard()
     assert left_over(tmp_path) == ["out"]
@@ -336,7 +344,7 @@ def test_files_that_came_out_otherwise_are_refused(
 ) -> None:
     monkeypatch.setattr(HadoopFolder, "sizes", lambda *_: {})
     with pytest.raises(DimlyError, match="files have other sizes than were written"):
-        publish_frame(frame, PLAN, out=f"{place}/out", words=carried(silence(PLAN)), **LONG)
+        publish_frame(frame, PLAN, Options(out=f"{place}/out", **LONG), words=carried(silence(PLAN)))
     assert left_over(tmp_path) == []
 
 
@@ -347,17 +355,16 @@ def test_what_an_address_may_be(spark: Any, frame: Any, place: str, tmp_path: Pa
 
     def refused(match: str, out: str = f"{place}/out", **options: Any) -> None:
         with pytest.raises(ParameterError, match=match) as caught:
-            publish_frame(frame, PLAN, **({"out": out} | LONG | options))
+            publish_frame(frame, PLAN, Options(**{"out": out} | LONG | options))
         assert "secret" not in str(caught.value)
 
     refused("overwrite must be left out where out is an address", overwrite=True)
-    refused("append must be left out where out is an address", append=tmp_path)
     refused("update must be left out where out is an address", update=tmp_path)
-    refused(
-        "append must be a folder that the driver and all workers see, got an address of 'hdfs'", "", append="hdfs://a/b"
-    )
+    charged = {"ledger": tmp_path / "ledger.db", "dataset": "visits"}
+    with pytest.raises(ParameterError, match=r"append must be a folder that .* see, got an address of 'hdfs'"):
+        publish_frame(frame, PLAN, Options(append="hdfs://a/b", **LONG, **charged))  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="out must be text where it is an address, got a PosixPath"):
-        publish_frame(frame, PLAN, out=Path(f"{place}/out"), **LONG)
+        publish_frame(frame, PLAN, Options(out=Path(f"{place}/out"), **LONG))
     refused("out must not hold a password", "hdfs://me:secret@host/out")
     refused("out must hold no spaces and none of", f"{place}/o*t")
     refused("out must name a new folder", "hdfs://host/")
@@ -366,10 +373,10 @@ def test_what_an_address_may_be(spark: Any, frame: Any, place: str, tmp_path: Pa
     refused("out must be in a folder that exists", f"{place}/none/out")
     refused("out must be in a folder that exists", f"{place}/none/out", dry_run=True)
     (tmp_path / "there" / "out").mkdir()
-    refused("out must be a new folder, and .*/out is there already", dry_run=True)
-    refused("out must be a new folder, and .*/out is there already")
-    found = publish_frame(frame, PLAN, out=f"{place}/new", dry_run=True, **LONG)
-    assert (found.n_users, found.path) == (len(PEOPLE), None)
+    refused("out must be a new folder, but .*/out exists", dry_run=True)
+    refused("out must be a new folder, but .*/out exists")
+    found = publish_frame(frame, PLAN, Options(out=f"{place}/new", dry_run=True, **LONG))
+    assert (found.n_users, found.path) == (None, None)
     assert left_over(tmp_path) == ["out"]
     assert HadoopFolder(spark, "file:///a").parent == "file:///"
     assert HadoopFolder(spark, "file:/a/b").beside("c") == "file:/a/c"

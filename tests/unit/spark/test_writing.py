@@ -8,69 +8,55 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 from tests.engines.engine import silence
 from tests.folders import small_parts
 from tests.plans import plan_of
+from tests.unit.spark.sorted_rows import ROWS, batches
 
+from dimly.curator.randomness import RunSecret
 from dimly.errors import DataError
 from dimly.mechanisms import Plan
 from dimly.spark import writing
-from dimly.spark.writing import WriteParts, whole_people
+from dimly.spark.plans import CarriedPlan
+from dimly.spark.reading import ColumnDigest, Segment
+from dimly.spark.writing import WriteParts
 
 __all__ = ["small_parts"]  # a fixture
 
 PLAN = plan_of("counting+laplace")
-ROWS = [
-    (5, "ada", "tea"), (5, "ada", "tea"), (5, "ada", None), (5, "bob", None), (9, "cy", "jam"), (9, "dee", "rye"),
-    (9, "dee", None),
-]  # fmt: skip
 
 
-def batches(rows: list[Any], size: int) -> Any:
-    kind = pa.int32() if any(isinstance(row[2], int) for row in rows) else pa.string()
-    schema = pa.schema({"place": pa.int32(), "u": pa.string(), "a": kind})
-    empty = schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
-    names = schema.names
-    return iter(
-        [
-            *empty,
-            *(
-                pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in rows[i : i + size]], schema)
-                for i in range(0, len(rows), size)
-            ),
-        ]
-    )
+def segments(*ids: str) -> tuple[Segment, ...]:
+    """Return people in two segments."""
+    made = []
+    for some in (ids[:1], ids[1:]):
+        digest = ColumnDigest()
+        digest.update(pa.array(some, pa.string()))
+        made.append(Segment(0, len(some), some[:1], digest.digest()))
+    return tuple(made)
 
 
-def work(folder: Path, plan: Plan = PLAN, **changes: Any) -> WriteParts:
-    options: dict[str, Any] = {"n_users": 4, "parts": {5: 0, 9: 1}, "listed": False, "words": lambda: silence(plan)}
-    return WriteParts(plan_json=plan.to_json(), user_type="text", folder=str(folder), **(options | changes))
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_tables_end_between_people(size: int) -> None:
-    tables = list(whole_people(batches(ROWS, size), most_rows=2))
-    people = [list(dict.fromkeys(zip(*(table.column(i).to_pylist() for i in (0, 1)), strict=True))) for table in tables]
-    found = [one for some in people for one in some]
-    assert found == [(5, "ada"), (5, "bob"), (9, "cy"), (9, "dee")]  # each in one table
-    assert pa.concat_tables(tables).num_rows == len(ROWS)
-    assert size > 2 or len(tables) > 1
-    assert len(list(whole_people(batches(ROWS, size), most_rows=None))) == 1
-    assert not list(whole_people(batches([], size), most_rows=2))
-
-
-def test_somebody_with_more_rows_than_a_table_takes_is_not_cut() -> None:
-    rows = [(5, "ada", str(i)) for i in range(50)] + [(5, "bob", "1")]
-    sizes = [table.num_rows for table in whole_people(batches(rows, 1), most_rows=3)]
-    assert sizes[0] >= 50
-    assert sum(sizes) == 51
+def work(folder: Path, plan: Plan = PLAN, *, people: dict[int, Any] | None = None, **changes: Any) -> WriteParts:
+    people = people or {0: segments("ada", "bob", "cy", "dee")}
+    options: dict[str, Any] = {
+        "people": people,
+        "parts": {5: 0, 9: 1},
+        "listed": False,
+        "words": lambda _: silence(plan),
+    }
+    return WriteParts(plan=CarriedPlan(plan.to_json()), user_type="text", folder=str(folder), **(options | changes))
 
 
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("size", [1, 100])
 def test_every_attempt_has_files_of_its_own(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dimly.release.layout._MOST_USERS", 2)
-    made = [[row for batch in work(tmp_path)(batches(ROWS, size)) for row in batch.to_pylist()] for _ in range(2)]
+    monkeypatch.setattr("dimly.release.format._MOST_USERS", 2)
+    people = {0: segments("ada", "bob"), 1: segments("cy", "dee")}
+    made = [
+        [row for batch in work(tmp_path, people=people)(batches(ROWS, size)) for row in batch.to_pylist()]
+        for _ in range(2)
+    ]
     for records in made:
         assert [(r["part"], r["rows"], r["first"], r["last"], r["after"]) for r in records] == [
             (0, 2, "ada", "bob", None),
@@ -85,26 +71,106 @@ def test_every_attempt_has_files_of_its_own(size: int, tmp_path: Path, monkeypat
     assert len({record["attempt"] for records in made for record in records}) == 4
 
 
+def published(made: WriteParts, rows: list[Any], size: int) -> tuple[bytes, NDArray[np.int64]]:
+    """Return the file of the one part of an attempt, and its sketches."""
+    (batch,) = made(batches(rows, size))
+    (record,) = batch.to_pylist()
+    file = Path(made.folder) / record["attempt"] / "sketches" / f"part-{record['part']:06d}.parquet"
+    return file.read_bytes(), np.array(pq.read_table(file).column("sketch").to_pylist())
+
+
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "counting+gaussian"])
+def test_noise_belongs_to_the_rows_and_to_the_run(
+    mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise that is equal in one of two independent draws of 4 × k numbers comes by chance at a rate below 1e-6."""
+    plan, secret = plan_of(mechanism), RunSecret()
+    rows = [(5, *row[1:]) for row in ROWS]
+    made = work(tmp_path, plan, parts={5: 0}, words=secret.keystream)
+    first, sketches = published(made, rows, 100)
+    # Another attempt at the same rows, in other pieces, in another order and with more repeats.
+    again = [rows[2], rows[1], rows[1], rows[0], *rows[3:], rows[-2]]
+    assert published(made, rows, 1)[0] == published(made, again, 3)[0] == first
+
+    exact = plan.rows(["tea", "jam", "rye", "ham"]).to_dense().astype(np.int64)
+    before = sketches - np.array([exact[0], 0 * exact[0], exact[1], exact[2]])
+    changed = [row if row[2] != "jam" else (5, "cy", "ham") for row in rows]
+
+    def is_reused(draws: WriteParts, table: list[Any], of_cy: int) -> bool:
+        after = published(draws, table, 100)[1] - np.array([exact[0], 0 * exact[0], exact[of_cy], exact[2]])
+        return any((mine == theirs).all() for mine, theirs in zip(before, after, strict=True))
+
+    assert before.any()
+    assert not is_reused(made, changed, 3)
+    assert not is_reused(work(tmp_path, plan, parts={5: 0}, words=RunSecret().keystream), rows, 1)  # another run
+    assert not is_reused(work(tmp_path, plan, parts={5: 7}, people={7: made.people[0]}, words=made.words), rows, 1)
+    # Power: were the rows not in the name of a batch, this would be noticed.
+    monkeypatch.setattr(writing, "batch_name", lambda *_: b"")
+    before = published(made, rows, 100)[1] - np.array([exact[0], 0 * exact[0], exact[1], exact[2]])
+    assert is_reused(made, changed, 3)
+
+
+def test_batches_of_a_part_have_noise_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four people without a row, two batches of one part; equal by chance at a rate below 1e-6."""
+    monkeypatch.setattr(writing, "_MOST_ROWS", 1)
+    rows = [(5, who, "tea") for who in ("ada", "bob", "cy", "dee")]
+    asked: list[bytes] = []
+    secret = RunSecret()
+
+    def words(batch: bytes) -> Any:
+        asked.append(batch)
+        return secret.keystream(batch)
+
+    _, sketches = published(work(tmp_path, parts={5: 0}, words=words), rows, 1)
+    assert len(set(asked)) == len(asked) == 4
+    assert len(np.unique(sketches, axis=0)) == 4
+
+
 def test_with_a_roster_only_those_on_it_are_published(tmp_path: Path) -> None:
-    (batch,) = work(tmp_path, listed=True, n_users=3, parts={5: 0, 9: 0})(batches([(5, *row[1:]) for row in ROWS], 100))
+    wanted = {0: segments("ada", "bob", "dee")}
+    (batch,) = work(tmp_path, listed=True, people=wanted, parts={5: 0})(batches([(5, *row[1:]) for row in ROWS], 100))
     (record,) = batch.to_pylist()
     assert (record["rows"], record["first"], record["last"]) == (3, "ada", "dee")
 
 
 def test_noisy_distances_are_cut_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dimly.release.layout._MOST_USERS", 2)
+    monkeypatch.setattr("dimly.release.format._MOST_USERS", 2)
     plan = plan_of("noisy-distances")
     rows = [(0, who, code) for who, code in (("ada", 3), ("ada", 3), ("bob", 4), ("cy", None))]
-    made = work(tmp_path, plan, n_users=3, parts={0: 0})
+    made = work(tmp_path, plan, people={0: segments("ada", "bob", "cy")}, parts={0: 0})
     records = [row for batch in made(batches(rows, 1)) for row in batch.to_pylist()]
     assert [(record["part"], record["rows"], record["after"]) for record in records] == [(0, 2, 1), (1, 1, 0)]
     with pytest.raises(DataError, match="the table must stay as it is while it is read"):
-        list(work(tmp_path, plan, n_users=4, parts={0: 0})(batches(rows, 1)))
+        list(work(tmp_path, plan, parts={0: 0})(batches(rows, 1)))
 
 
-def test_a_table_that_changes_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "others",
+    [
+        ("ada", "bob", "cy", "dee", "eve"),
+        ("ada", "bob", "cy"),
+        ("ada", "bob", "cy", "eve"),
+        ("ada", "bo", "bcy", "dee"),
+        ("ad", "abob", "cy", "dee"),
+    ],
+)
+def test_a_table_with_other_people_is_refused(tmp_path: Path, others: tuple[str, ...]) -> None:
+    made = work(tmp_path, people={0: segments(*others)}, parts={5: 0})
     with pytest.raises(DataError, match="the table must stay as it is while it is read"):
-        list(work(tmp_path, n_users=5, parts={5: 0, 9: 0})(batches([(5, *row[1:]) for row in ROWS], 100)))
+        list(made(batches([(5, *row[1:]) for row in ROWS], 100)))
+
+
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.large_string()])
+def test_a_digest_is_of_ids_in_order_however_they_are_cut(kind: pa.DataType, size: int) -> None:
+    ids = pa.array(range(40), pa.int64()).cast(kind)
+    whole, cut, turned = ColumnDigest(), ColumnDigest(), ColumnDigest()
+    whole.update(ids)
+    for start in range(0, 40, size):
+        cut.update(ids.slice(start, size))
+    turned.update(ids.take(pa.array([1, 0, *range(2, 40)])))
+    assert whole.digest() == cut.digest() != turned.digest()
+    assert whole.n == cut.n == 40
 
 
 def test_who_comes_after_the_end_of_the_job_fails(tmp_path: Path) -> None:

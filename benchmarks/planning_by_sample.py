@@ -1,0 +1,131 @@
+"""Planning by example beside the best in hindsight: ``python -m benchmarks.planning_by_sample [FILE…]``.
+
+Of each table 300 people are volunteers, and of the others at most 3,000 are published. The trial sees the volunteers
+alone. Then everything that it tried is published for the others, with directions learned from all volunteers, and
+measured in the same way: is the choice within a tenth of the best, and is what was measured on volunteers within its
+own interval? Tables are long ones in Parquet (user, attribute[, value]); without any, made-up people are taken.
+"""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import scipy.sparse
+
+from dimly.lab.crowd import Asked, Crowd
+from dimly.lab.learning import learn
+from dimly.lab.population import make_population
+from dimly.lab.sample import Sample, read_sample
+from dimly.lab.trial import Trial, Tried
+from dimly.lab.tryout import try_out
+from dimly.mechanisms import Plan
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.planner.question import Purpose
+from dimly.privacy import Budget
+
+N_VOLUNTEERS = 300
+MOST_PEOPLE = 3_000
+EPSILONS = (0.1, 0.5, 2.0)
+PURPOSES: tuple[Purpose, ...] = ("segments", "neighbors")
+FIGURES: dict[Purpose, Asked] = {"segments": "agreement", "neighbors": "closeness", "distances": "ranking"}
+USEFUL = 0.1
+"""A figure below which nothing works, and there is nothing to choose."""
+
+
+def tables(paths: list[Path]) -> Iterator[tuple[str, Sample]]:
+    for path in paths:
+        names = pq.read_schema(path).names
+        value = {"value": names[2]} if len(names) > 2 else {}
+        yield path.stem, read_sample(path, user=names[0], attribute=names[1], **value)
+    if not paths:
+        for groups, weight, taste in ((6, 60, 30.0), (3, 150, 8.0)):
+            made = make_population(3_300, 2_000, n_groups=groups, mean_weight=weight, taste=taste, seed=5)
+            names = Vocabulary.listed(f"place {place}" for place in range(made.table.shape[1]))
+            table = scipy.sparse.csr_array(made.table.astype(np.float32))
+            yield f"made up, {groups} groups", Sample(table, names, np.arange(table.shape[0]), "made up")
+
+
+def measure(people: Sample, epsilon: float, purpose: Purpose, *, seed: int, most: int) -> dict[str, Any]:
+    order = np.random.default_rng(seed).permutation(people.table.shape[0])
+    volunteers, others = order[:N_VOLUNTEERS], order[N_VOLUNTEERS:][:most]
+    sample = Sample(people.table[volunteers], people.attributes, people.users[volunteers], people.name)
+    start = time.process_time()
+    found = try_out(Budget(epsilon), sample, purpose=purpose, n_users=len(others), ladder=())
+    seconds = time.process_time() - start
+    listed = np.asarray(sample.table.sum(axis=0)).ravel() > 0
+    rest = Crowd(people.table[others], len(others), 1, listed)
+    assert isinstance(people.attributes, Vocabulary)
+    figure, names = FIGURES[purpose], list(people.attributes)
+    rows: list[dict[str, Any]] = []
+    for one in found.tried:
+        release = rest.published(plan_of(one, found, sample, rest, names), names)
+        true = rest.measured(release, [figure], n_groups=found.n_groups or 0, n_users=len(others))[figure]
+        said = one.figures[figure]
+        within = said.low <= max(true, 0.0) <= said.high
+        rows.append({"name": one.name, "parts": one.n_parts, "said": said.value, "low": said.low, "high": said.high})
+        rows[-1] |= {"measured": true, "within": bool(within)}
+    best: float = max(row["measured"] for row in rows)
+    return {
+        "epsilon": epsilon,
+        "purpose": purpose,
+        "n_groups": found.n_groups,
+        "seconds": seconds,
+        "loss": 1 - rows[0]["measured"] / best if best >= USEFUL else None,
+        "best": best,
+        "rows": rows,
+    }
+
+
+def plan_of(one: Tried, found: Trial, sample: Sample, rest: Crowd, names: list[str]) -> Plan:
+    budget, resolution = Budget(one.epsilon), found.asking.resolution
+    if one.mechanism.startswith("directions"):
+        if found.directions is not None:
+            return found.plan
+        learned = learn(sample, epsilon=one.epsilon, purpose=found.asking.purpose)
+        return Plan.of(one.mechanism, budget, directions=learned.directions, resolution=resolution)
+    if one.k is None:
+        return Plan.of(one.mechanism, budget, vocabulary=rest.names(names))
+    return Plan.of(one.mechanism, budget, k=one.k, resolution=resolution)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", type=Path)
+    parser.add_argument("--epsilon", type=float, nargs="*", default=EPSILONS)
+    parser.add_argument("--purpose", nargs="*", default=PURPOSES)
+    parser.add_argument("--people", type=int, default=MOST_PEOPLE)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    every = []
+    for name, people in tables(given.tables):
+        for epsilon, purpose in itertools.product(given.epsilon, given.purpose):
+            found = {"table": name} | measure(people, epsilon, purpose, seed=given.seed, most=given.people)
+            every.append(found)
+            loss = "nothing works" if found["loss"] is None else f"loss {found['loss']:.0%}"
+            print(f"{name}, {purpose}, epsilon {epsilon:g}: {loss}, {found['seconds']:.0f} s", flush=True)
+            for row in found["rows"]:
+                inside = "within" if row["within"] else "OUTSIDE"
+                said = f"{row['said']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+                print(
+                    f"    {row['name']:32} {row['parts']} {said}, measured {row['measured']:.2f}: {inside}", flush=True
+                )
+    losses = [one["loss"] for one in every if one["loss"] is not None]
+    tried = [row["within"] for one in every for row in one["rows"]]
+    first = [one["rows"][0]["within"] for one in every]
+    print(f"within 10 % of the best: {sum(loss <= 0.1 for loss in losses)} of {len(losses)}")
+    print(
+        f"choices within their interval: {sum(first)} of {len(first)}; all that was tried: {sum(tried)} of {len(tried)}"
+    )
+    if given.json is not None:
+        given.json.write_text(json.dumps(every, indent=1))
+
+
+if __name__ == "__main__":
+    main()

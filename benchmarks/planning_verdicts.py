@@ -1,0 +1,229 @@
+"""Are the planner's verdicts right? ``python -m benchmarks.planning_verdicts``, also with ``--tables``.
+
+The people of :mod:`benchmarks.planning` are published by the planner's own plans, with fresh seeds and noise. The
+planner is told what is true of them on average: mean weight, number of people, attributes and groups, and squared
+distances (for distances the 10 and 90 % quantiles, for neighbors those to the ten nearest and to anybody, for segments
+those within a group and between two). Measured is what the verdict is about:
+
+- distances: the share of near and far pairs (a tenth of the gap around both) whose estimates are in the right order;
+- neighbors: how much nearer ten found are than random people, as a share of what the true ten would be;
+- segments: the adjusted Rand index of as many segments as there are groups with the groups.
+
+A verdict is right if the figure measured is in the class that it names (``BOUNDS``).
+
+Rules and thresholds were fixed before any of these worlds was made or measured, and each was measured once. Their
+structures are those of :mod:`benchmarks.planning`, on which the rules were set; people, sizes, weights, ε and numbers
+of groups are others. Of the real tables they are people who were not looked at before: other mushrooms, and other
+classes of garments.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.accuracy import tables_of
+from benchmarks.planning import COUNTING, NO_GROUPS, RESPONSE, STRUCTURES, Truth, World
+from dimly.api import publish
+from dimly.lab.population import Population
+from dimly.planner.advice import answer
+from dimly.planner.candidates import Candidate, candidate
+from dimly.planner.judge import Verdict, verdict_on
+from dimly.planner.question import PURPOSES, Purpose, Question
+from dimly.privacy import Budget
+
+RESULTS = Path(__file__).with_name("planning_verdicts.json")
+MECHANISMS = (COUNTING, RESPONSE)
+WORLDS = [
+    *(World("tastes", 6_000, 1_200, 30, e, 1.4, seed=11, n_groups=4) for e in (0.9, 2.2)),
+    *(World("groups", 3_500, 1_600, 90, e, seed=12, n_groups=3) for e in (1.2, 2.6)),
+    *(World("continuum", 3_000, 1_400, 70, e, seed=13) for e in (0.9, 2.2)),
+    *(World("wide apart", 2_400, 2_000, 100, e, seed=15, n_groups=8) for e in (0.25, 0.5)),
+    World("groups", 100_000, 1_500, 50, 0.8, seed=21, n_groups=4),
+    *(World("frequencies", 1_500, 3_000, 500, e, 0.5, seed=16) for e in (0.5,)),
+    *(World("none", 2_000, 1_000, 50, e, seed=18) for e in (1.0, 3.0)),
+    World("tastes", 100_000, 4_000, 80, 1.4, 1.5, seed=22, n_groups=5),
+    *(World("tastes", 3_000, 6_000, 150, e, 1.7, seed=20, n_groups=5) for e in (1.3, 2.5)),
+]
+BOUNDS: dict[Purpose, tuple[float, float]] = {
+    "distances": (0.9, 0.55),
+    "neighbors": (0.6, 0.25),
+    "segments": (0.6, 0.2),
+}
+"""From which measured figure on a purpose was served well, and coarsely."""
+TABLE_EPSILONS = (0.7, 1.4, 2.8)
+CLASSES = {"garments": (0, 5, 7)}
+PASSED_OVER = {"mushrooms": 2_000}
+"""People whom the rules were set on: others are taken here."""
+LARGEST_RESPONSE = 2e7
+"""Bits of a release by randomized response; more take too long."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What the planner was told, and what came of it."""
+
+    world: World
+    purpose: Purpose
+    mechanism: str
+    k: int | None
+    low: float
+    high: float
+    mean_weight: float
+    n_groups: int
+    others: dict[str, float]
+    """Of the world, for those who would tell the planner something else."""
+    runs: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Of all runs."""
+        return float(np.mean(self.runs))
+
+
+def told(truth: Truth) -> dict[str, Any]:
+    """Return what is true of people on average."""
+    low, high = np.quantile(truth.distances, [0.1, 0.9])
+    found = {"q10": low, "q90": high, "mean": truth.distances.mean(), "nearest": truth.nearest}
+    groups = truth.people.groups
+    if groups[0] >= 0:
+        same = groups[truth.pairs[0]] == groups[truth.pairs[1]]
+        found |= {"within": truth.distances[same].mean(), "between": truth.distances[~same].mean()}
+    found["weight_spread"] = truth.people.weights.std()
+    return {name: round(float(value), 2) for name, value in found.items()}
+
+
+def stated(purpose: Purpose, facts: dict[str, float]) -> tuple[float, float] | None:
+    """Return the distances that the planner is told; None if the world has nothing of the kind."""
+    names = {"distances": ("q10", "q90"), "neighbors": ("nearest", "mean"), "segments": ("within", "between")}[purpose]
+    low, high = (facts.get(name, 0.0) for name in names)
+    return (low, high) if 0 < low < high else None
+
+
+def question(trial: Trial) -> Question:
+    """Return what somebody asks who knows the averages."""
+    world = trial.world
+    return Question.of(
+        Budget(world.epsilon),
+        purpose=trial.purpose,
+        n_attributes=world.n_attributes,
+        vocabulary=None,
+        n_users=world.n_users,
+        distance=(trial.low, trial.high),
+        weight=trial.mean_weight,
+        values="bits",
+        resolution=None,
+        unit="attribute",
+        mechanisms=[trial.mechanism],
+        max_bytes_per_user=None,
+        n_groups=trial.n_groups or None,
+    )
+
+
+def judged(trial: Trial) -> tuple[Verdict, Verdict]:
+    """Return the planner's verdict, and the one that was measured."""
+    asked = question(trial)
+    found = candidate(trial.mechanism, asked)
+    assert isinstance(found, Candidate), found
+    good, coarse = BOUNDS[trial.purpose]
+    measured: Verdict = "good" if trial.mean >= good else "coarse" if trial.mean >= coarse else "not feasible"
+    return verdict_on(asked, found), measured
+
+
+def trials(world: World, truth: Truth, *, runs: int) -> Iterator[Trial]:
+    """Yield what came of one world's plans."""
+    facts = told(truth)
+    groups = len(np.unique(truth.people.groups)) if truth.people.groups[0] >= 0 else 0
+    weight = round(float(truth.people.weights.mean()), 1)
+    for purpose in PURPOSES:
+        distance = stated(purpose, facts)
+        if distance is None:
+            continue
+        for mechanism in MECHANISMS:
+            if mechanism == RESPONSE and world.n_users * world.n_attributes > LARGEST_RESPONSE:
+                continue
+            blank = Trial(world, purpose, mechanism, None, *distance, weight, groups, facts, ())
+            plan = answer(question(blank)).plan
+            k = plan.k
+            measured = tuple(measure(purpose, truth, publish(truth.people.table, plan), distance) for _ in range(runs))
+            yield replace(blank, k=k, runs=tuple(round(value, 4) for value in measured))
+
+
+def measure(purpose: Purpose, truth: Truth, release: Any, distance: tuple[float, float]) -> float:
+    """Return how good a release is for a purpose."""
+    if purpose == "distances":
+        return ordered(truth.distances, release.distances(*truth.pairs).value, *distance)
+    names = {"neighbors": "closeness", "segments": "agreement"}
+    asked = Truth(truth.people, (names[purpose],))
+    asked.__dict__.update({name: value for name, value in truth.__dict__.items() if name != "_measures"})
+    return dict(asked.ask(release))[names[purpose]]
+
+
+def ordered(true: NDArray[Any], estimates: NDArray[np.float64], low: float, high: float) -> float:
+    """Return the share of near and far pairs that are estimated to be in the right order."""
+    reach = 0.1 * (high - low)
+    near, far = (np.sort(estimates[np.abs(true - at) <= reach]) for at in (low, high))
+    return float(np.searchsorted(near, far).mean() / len(near))
+
+
+def table_of(path: Path, n_people: int) -> tuple[World, Truth]:
+    """Return a real table as a world that is called like it, at ε = 1."""
+    *_, table = tables_of(path, n_people, skip=PASSED_OVER.get(path.stem, 0), classes=CLASSES)
+    n_people = len(table.people.weights)
+    groups = np.full(n_people, NO_GROUPS) if table.labels is None else np.unique(table.labels, return_inverse=True)[1]
+    truth = Truth(Population(table.people.table, groups), ())
+    weight = round(float(truth.people.weights.mean()))
+    return World(table.name, n_people, table.shape[1], weight, 1.0), truth
+
+
+def store(path: Path, found: list[Trial]) -> None:
+    """Put trials into the file, in the place of older ones of the same world and purpose."""
+    renewed = {(one.world, one.purpose) for one in found}
+    kept = [one for one in load(path) if (one.world, one.purpose) not in renewed] if path.exists() else []
+    lines = ",\n".join(json.dumps(asdict(one)) for one in [*kept, *found])
+    path.write_text(f'{{"format": 1, "trials": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
+def load(path: Path = RESULTS) -> list[Trial]:
+    """Return what was measured."""
+    found = json.loads(path.read_text(encoding="utf-8"))["trials"]
+    return [Trial(**{**one, "world": World(**one["world"]), "runs": tuple(one["runs"])}) for one in found]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", type=Path, help="long tables in Parquet instead of made-up people")
+    parser.add_argument("--only", nargs="+", choices=STRUCTURES, help="people of these structures alone")
+    parser.add_argument("--people", type=int, default=1_500, help="largest number of people of a real table")
+    parser.add_argument("--most", type=int, default=1 << 30, help="leave out worlds of more people")
+    parser.add_argument("--runs", type=int, default=1, help="fresh publications of each plan")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    if options.tables:
+        for path in options.tables:
+            world, truth = table_of(path, options.people)
+            for epsilon in TABLE_EPSILONS:
+                asked = replace(world, epsilon=epsilon)
+                store(options.out, list(trials(asked, truth, runs=options.runs)))
+                print(asked, file=sys.stderr, flush=True)
+        return
+    known: dict[World, Truth] = {}
+    for world in WORLDS:
+        if (options.only and world.structure not in options.only) or world.n_users > options.most:
+            continue
+        same, start = replace(world, epsilon=1.0), time.monotonic()
+        if same not in known:
+            known = {same: Truth(same.people, ())}
+        store(options.out, list(trials(world, known[same], runs=options.runs)))
+        print(world, f"{time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

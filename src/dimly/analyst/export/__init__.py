@@ -1,0 +1,1 @@
+"""Releases in other tools: frames and files, FAISS, PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Smaller errors from the whole likelihood of two published rows."""

@@ -1,0 +1,1 @@
+"""The nearest people: of one, of a vector, or of everybody."""

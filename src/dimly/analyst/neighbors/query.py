@@ -1,0 +1,201 @@
+"""The nearest people: of one person or of a vector of one's own, by reading the release once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dimly.analyst.estimate import Arrays, Vector
+from dimly.analyst.neighbors.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
+from dimly.analyst.pairs import (
+    BitReader,
+    Chosen,
+    Published,
+    Reader,
+    SketchReader,
+    Who,
+    at_limit,
+    chosen,
+    lost_rows,
+)
+from dimly.errors import ParameterError
+from dimly.mechanisms.error.models import Floats
+from dimly.release.reader import in_turn
+
+if TYPE_CHECKING:
+    from dimly.analyst.release import Release
+
+
+Progress = Callable[[int, int], None]
+"""Told how much is done, and how much there is to do."""
+Positions = NDArray[np.int64]
+
+_MOST_MISSED = 0.3
+_BLOCK = 1 << 18  # published numbers; as floats 1 MB
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbors:
+    """The nearest people, the nearest first; people equally near in the order of their ids.
+
+    Whoever has a saturated number comes last, and their estimate is NaN: nothing is known of them.
+
+    Attributes
+    ----------
+    users : ndarray
+        Ids: (n,) of one, (users, n) of everybody, in the order of the release.
+    estimates : Estimate of arrays
+        Of the same shape. Euclidean: the squared distances, unbiased; else the cosines or Jaccard similarities. They
+        need not be in order, least of all where ranking is by denoised points. Each is unbiased for a pair that was
+        chosen beforehand: of those that were picked as the nearest of many, distances are on the low side.
+    metric : {"euclidean", "cosine", "jaccard"}
+    denoised : bool
+        Whether ranking was by denoised points.
+    """
+
+    users: NDArray[Any]
+    estimates: Arrays
+    metric: Metric
+    denoised: bool
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+
+def nearest_to(
+    release: "Release", who: Who, n: int, *, metric: Metric, denoise: bool, progress: Progress | None
+) -> Neighbors:
+    """Return the nearest people of one; see :meth:`Release.neighbors`."""
+    sketches = release._sketches
+    side = chosen(sketches, who)
+    if len(side) != 1:
+        raise ParameterError(f"neighbors are those of one user or vector, got {len(side)}. Use neighbor_graph for all.")
+    check(release, n, metric, others=len(sketches) - side.noisy)
+    space = space_of(release, metric, denoise=denoise)
+    positions = _by_distances(sketches, side, n) if space is None else _by_reading(space, side, n, progress)
+    found = Chosen(sketches, positions)
+    estimates = estimate(release, metric)(who if isinstance(who, Vector) else side, found)
+    return Neighbors(sketches.named(positions), estimates, metric, isinstance(space, DenoisedSpace))
+
+
+def check(release: "Release", n: Any, metric: Metric, *, others: int) -> None:
+    """Refuse what cannot be searched for.
+
+    Raises
+    ------
+    ParameterError
+        If n is no number of other people, or the metric is not one of the release's.
+    """
+    if metric not in get_args(Metric):
+        raise ParameterError(f"metric must be 'euclidean', 'cosine' or 'jaccard', got {metric!r}.")
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ParameterError(f"n must be an integer of at least 1, got {n!r}.")
+    if n > others:
+        raise ParameterError(f"n must be at most the {others} other people of this release, got {n}.")
+    if metric == "jaccard":
+        release._need_bits("Jaccard similarity")
+    if metric != "euclidean":
+        release._need_reader("inner products")
+
+
+_SPACES: Final[dict[type[Reader], Any]] = {SketchReader: SketchSpace, BitReader: BitSpace}
+
+
+def space_of(release: "Release", metric: Metric, *, denoise: bool) -> Space | None:
+    """Return how people of a release are compared; None where their distances are published."""
+    reader = release._reader
+    if reader is None:
+        return None
+    floor = float(np.sqrt(release.plan.error.distance(one_sided=True, weights=(0.0, 0.0))(0.0)))
+    raw: SketchSpace | BitSpace = _SPACES[type(reader)](reader, metric, floor)
+    # Where nothing rises above the noise there is nothing to rank by but the points as they are; and these rank better
+    # where most of what sets people apart lies in directions that were not searched.
+    denoiser = release.denoiser if denoise else None
+    useful = denoiser is not None and denoiser.rank and not (denoiser.searched and denoiser.missed >= _MOST_MISSED)
+    return DenoisedSpace.of(raw, denoiser) if denoiser is not None and useful else raw
+
+
+def estimate(release: "Release", metric: Metric) -> Callable[[Any, Any], Arrays]:
+    """Return the question that a metric asks of pairs."""
+    return {"euclidean": release.distances, "cosine": release.cosine, "jaccard": release.jaccard}[metric]
+
+
+def smallest(keys: Floats, n: int) -> Positions:
+    """Return where the n smallest keys are, in order; of equal ones those that come first."""
+    if n < len(keys):
+        limit = np.partition(keys, n - 1)[n - 1]
+        candidates = np.flatnonzero(keys <= limit)
+    else:
+        candidates = np.arange(len(keys))
+    order = np.argsort(keys[candidates], kind="stable")[:n]
+    return candidates[order]
+
+
+def own_threads() -> Any:
+    """Leave the cores to our own threads for a while: matrix products inside of them shall not start others."""
+    return threadpool_limits(1, user_api="blas")
+
+
+def _by_reading(space: Space, side: Chosen, n: int, progress: Progress | None) -> Positions:
+    sketches, step = side.sketches, side.sketches.users_per_part
+    own = side.vector
+    mine = side.rows
+    one = space.rows(mine) if own is None else space.own(own)
+    blank = own is None and bool(lost_rows(mine)[0])
+    more = n + (own is None)
+
+    limit = np.inf  # nobody beyond is among the nearest; every part may lower it
+
+    def search(part: int) -> tuple[Floats, Positions]:
+        nonlocal limit
+        published = sketches.read_values(part)
+        # Of somebody with a saturated number nothing is known, and nobody is near them.
+        keys = np.full(len(published), np.inf) if blank else _keys(space, one, published, own=own, n=more, limit=limit)
+        found = smallest(keys, more)
+        if len(found) == more:
+            limit = min(limit, float(keys[found[-1]]))
+        return keys[found], found + part * step
+
+    keys, positions = np.empty(0), np.empty(0, np.int64)
+    with own_threads():
+        for part, (more_keys, more_positions) in enumerate(in_turn(search, range(sketches.n_parts))):
+            keys, positions = np.concatenate([keys, more_keys]), np.concatenate([positions, more_positions])
+            best = smallest(keys, more)
+            keys, positions = keys[best], positions[best]
+            if progress is not None:
+                progress(min((part + 1) * step, len(sketches)), len(sketches))
+    return _without(positions, side)[:n]
+
+
+def _keys(
+    space: Space, one: NDArray[Any], published: NDArray[Any], *, own: Vector | None, n: int, limit: float
+) -> Floats:
+    """Return the keys of one with everybody of a part that are within the limit, in blocks that fit into a cache."""
+    keys = np.empty(len(published))
+    step = max(1, _BLOCK // published.shape[1])
+    for start in range(0, len(published), step):
+        block = published[start : start + step]
+        found = space.near(one, block, limit=limit, own=own)
+        within = np.flatnonzero(found <= limit)
+        found[within[lost_rows(block[within])]] = np.inf
+        if n <= len(within) < len(published):
+            limit = min(limit, float(np.partition(found, n - 1)[n - 1]))
+        keys[start : start + step] = found
+    return keys
+
+
+def _by_distances(sketches: Published, side: Chosen, n: int) -> Positions:
+    if side.positions is None:
+        raise ParameterError("noisy distances hold pairs of published people only. Publish sketches instead.")
+    everyone = np.arange(len(sketches))
+    steps = sketches.pairs(np.broadcast_to(side.positions, everyone.shape), everyone)
+    keys = np.where(at_limit(steps), np.inf, steps.astype(np.float64))
+    keys[side.positions] = -np.inf
+    return _without(smallest(keys, n + 1), side)
+
+
+def _without(positions: Positions, side: Chosen) -> Positions:
+    return positions if side.positions is None else positions[positions != side.positions[0]]

@@ -1,0 +1,1 @@
+"""What people have in common: points, denoising, evidence of structure, segments."""

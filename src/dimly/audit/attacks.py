@@ -1,0 +1,235 @@
+"""Attacks that show why: what is read without noise, with it, from repeated releases, and of pseudonyms.
+
+Everybody here is made up, and published by the real perturbing function.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.audit.reconstruction import Reader
+from dimly.audit.trials import PersonTrials
+from dimly.audit.worst_case import canaries_of
+from dimly.curator.options import Progress, Silence
+from dimly.curator.people import People
+from dimly.curator.perturb import Perturber
+from dimly.curator.randomness import Keystream
+from dimly.errors import ParameterError
+from dimly.mechanisms.plan import Plan
+from dimly.privacy import Budget
+
+N_ATTRIBUTES: Final = 1000
+WEIGHT: Final = 10
+K: Final = 64
+EPSILONS: Final = (0.1, 0.3, 1.0, 3.0, 10.0)
+REPEATS: Final = (1, 2, 4, 8, 16, 32)
+KNOWN: Final = (1, 2, 3, 4, 6, 8, 10)
+LINKED: Final = (1.0, 3.0, 10.0, math.inf)
+"""Of the linkage; infinite is a release without noise."""
+DELTA: Final = 1e-6
+_CROWD: Final = 1000
+_COINS: Final = 1 << 16
+_SEED: Final = bytes(32)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How much of people's attributes the attacker of a projection reads."""
+
+    epsilon: float
+    """Infinite without noise."""
+    people: int
+    exactly: float
+    """Share of people whose whole set is read."""
+    attributes: float
+    """Share of the attributes that are read."""
+
+
+@dataclass(frozen=True)
+class Inference:
+    """How often the best attacker is right about one attribute, who knows all others and had an even guess."""
+
+    mechanism: str
+    epsilon: float
+    right: float
+    bound: float
+    """e^ε/(1+e^ε), or with δ what it allows."""
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """The same after several releases with fresh noise."""
+
+    repeats: int
+    right: float
+    one: float
+    """What one release would have allowed."""
+    bound: float
+    """What all of them together allow."""
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """How often somebody who knows some attributes of a person finds that person's row among pseudonyms."""
+
+    epsilon: float
+    known: int
+    found: float
+
+
+@dataclass(frozen=True)
+class Attacks:
+    """All of them."""
+
+    reading: tuple[Reading, ...]
+    inference: tuple[Inference, ...]
+    averaging: tuple[Averaging, ...]
+    linkage: tuple[Linkage, ...]
+    crowd: int = _CROWD
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures, ready for JSON; null is no noise."""
+
+        def facts(one: Any) -> dict[str, Any]:
+            fields: dict[str, Any] = dict(vars(one))
+            if "epsilon" in fields and math.isinf(fields["epsilon"]):
+                fields["epsilon"] = None
+            return fields
+
+        return {
+            "reconstruction": [facts(one) for one in self.reading],
+            "inference": [facts(one) for one in self.inference],
+            "averaging": [facts(one) for one in self.averaging],
+            "linkage": [facts(one) for one in self.linkage],
+            "people_among_whom": self.crowd,
+        }
+
+
+def run_attacks(*, people: int = 40, seed: int = 0, progress: Progress | None = None) -> Attacks:
+    """Attack made-up people, and return how well it went.
+
+    Parameters
+    ----------
+    people : int, default=40
+        Whose attributes are read from each projection; and ten times as many pseudonyms are looked for.
+    seed : int
+        Of the people. Noise is fresh in every run.
+    progress : Progress, optional
+    """
+    if people < 1:
+        raise ParameterError(f"people must be at least 1, got {people!r}.")
+    watcher = Silence() if progress is None else progress
+    watcher.phase("reading attributes")
+    watcher.start(people * (1 + len(EPSILONS)))
+    reading = [read_people(epsilon, people=people, seed=seed, progress=watcher) for epsilon in (math.inf, *EPSILONS)]
+    watcher.phase("guessing one attribute")
+    inference = [infer(name, epsilon) for name in MECHANISMS for epsilon in EPSILONS]
+    watcher.phase("averaging repeated releases")
+    averaging = [average(repeats) for repeats in REPEATS]
+    watcher.phase("finding pseudonyms")
+    linkage = [one for epsilon in LINKED for one in link(epsilon, people=10 * people, seed=seed)]
+    return Attacks(tuple(reading), tuple(inference), tuple(averaging), tuple(linkage))
+
+
+def made_people(n: int, *, seed: int, weight: int = WEIGHT) -> NDArray[np.int64]:
+    """Return sets of attributes, a row each, all equally likely."""
+    chance = np.random.default_rng(seed)
+    return np.sort(np.argsort(chance.random((n, N_ATTRIBUTES)), axis=1)[:, :weight], axis=1)
+
+
+def published(plan: Plan, sets: NDArray[np.int64], *, noise: bool = True) -> NDArray[np.int64]:
+    """Publish people by the real perturbing function; or exactly, as a projection without noise would."""
+    texts = [str(i) for i in range(N_ATTRIBUTES)]
+    indptr = np.arange(len(sets) + 1) * sets.shape[1]
+    if not noise:
+        return plan.rows(texts).project(indptr, sets.reshape(-1))
+    people = People(indptr, sets.reshape(-1), None)
+    return Perturber(plan, texts).perturb(people, Keystream()).astype(np.int64)
+
+
+def read_people(epsilon: float, *, people: int, seed: int = 0, progress: Progress | None = None) -> Reading:
+    """Read whole sets of attributes from a dense projection: d = 1,000 attributes, ten of them, k = 64 numbers."""
+    noise = math.isfinite(epsilon)
+    plan = Plan.of("sign+laplace", Budget(epsilon if noise else 1.0), k=K, seed=_SEED)
+    sets = made_people(people, seed=seed)
+    sketches = published(plan, sets, noise=noise)
+    reader = Reader(plan.rows([str(i) for i in range(N_ATTRIBUTES)]).to_dense(), weight=WEIGHT, seed=seed)
+    right = []
+    for sketch, truth in zip(sketches, sets, strict=True):
+        right.append(len(np.intersect1d(reader.read(sketch), truth)))
+        if progress is not None:
+            progress.advance(1)
+    shares = np.array(right) / WEIGHT
+    return Reading(epsilon, people, float((shares == 1).mean()), float(shares.mean()))
+
+
+MECHANISMS: Final[dict[str, dict[str, Any]]] = {
+    "counting+laplace": {"k": K},
+    "randomized-response": {"n_attributes": N_ATTRIBUTES},
+    "sign+laplace": {"k": K},
+    "sign+gaussian": {"k": K},
+}
+
+
+def infer(mechanism: str, epsilon: float) -> Inference:
+    """Guess one attribute by the likelihood ratio, knowing all others."""
+    plan = Plan.of(mechanism, Budget(epsilon, DELTA), seed=_seed(mechanism), **MECHANISMS[mechanism])
+    trials = PersonTrials(plan, canaries_of(plan), Keystream)
+    n = max(1, _COINS // trials.coins_in_a_draw)
+    seen = trials.seen(n, careless=False)
+    right = float(((seen.scores > 0) == seen.coins).mean())
+    delta = plan.cost.delta
+    return Inference(mechanism, epsilon, right, (math.exp(epsilon) + delta) / (1 + math.exp(epsilon)))
+
+
+def _seed(mechanism: str) -> bytes | None:
+    return None if mechanism == "randomized-response" else _SEED
+
+
+def average(repeats: int, *, epsilon: float = 0.5) -> Averaging:
+    """Guess one attribute from several releases with fresh noise, whose likelihood ratios multiply."""
+    plan = Plan.of("counting+laplace", Budget(epsilon), k=K, seed=_SEED)
+    canaries = canaries_of(plan)
+    perturber = Perturber(plan, canaries.attributes)
+    coins = np.random.default_rng().integers(0, 2, (max(1, _COINS // len(canaries)), len(canaries))).astype(bool)
+    people = canaries.held(coins)
+    total = np.zeros(coins.shape, np.int64)
+    for _ in range(repeats):
+        offset = perturber.perturb(people, Keystream()).astype(np.int64)[:, canaries.columns[:, 0]]
+        total += np.abs(offset) - np.abs(offset - 1)
+    # Where the evidence is even, the attacker tosses a coin.
+    right = float(np.where(total == 0, 0.5, (total > 0) == coins).mean())
+    return Averaging(repeats, right, 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(-repeats * epsilon)))
+
+
+def link(epsilon: float, *, people: int, seed: int = 0) -> list[Linkage]:
+    """Look for people among 1,000 pseudonyms, knowing some of their ten attributes."""
+    noise = math.isfinite(epsilon)
+    plan = Plan.of("counting+laplace", Budget(epsilon if noise else 1.0), k=4 * K, seed=_SEED)
+    sets = made_people(_CROWD, seed=seed)
+    rows = plan.rows([str(i) for i in range(N_ATTRIBUTES)]).to_dense()
+    sketches = published(plan, sets, noise=noise)
+    chosen = np.random.default_rng(seed).permutation(_CROWD)[: min(people, _CROWD)]
+    found = []
+    for known in KNOWN:
+        profiles = rows[sets[chosen][:, :known]].sum(axis=1)
+        # Up to a part that is the same for everybody, the log of the likelihood that all of these are there.
+        capped = np.minimum(sketches[:, None, :], profiles[None, :, :]) if not noise else None
+        scores = _scores(sketches, profiles) if capped is None else (capped * (profiles > 0)).sum(axis=2).T
+        best = scores.max(axis=1, keepdims=True)
+        hits = (scores == best)[np.arange(len(chosen)), chosen] / (scores == best).sum(axis=1)
+        found.append(Linkage(epsilon, known, float(hits.mean())))
+    return found
+
+
+def _scores(sketches: NDArray[np.int64], profiles: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how much likelier each row is with these attributes than without, over the cost of one step."""
+    scores = np.empty((len(profiles), len(sketches)), np.int64)
+    for i, profile in enumerate(profiles):
+        places = np.flatnonzero(profile)
+        offset = sketches[:, places]
+        scores[i] = (np.abs(offset) - np.abs(offset - profile[places])).sum(axis=1)
+    return scores

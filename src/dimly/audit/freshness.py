@@ -1,0 +1,137 @@
+"""Noise that comes twice: an attacker who knows some people's attributes takes their noise off somebody else's row.
+
+Whoever knows what one person has can subtract it from that person's row, and is left with the noise. If the same noise
+was used for another row, in the same batch, in another one or by another process, that row lies open. With fresh noise
+the attacker never finds a match, and guesses nothing.
+"""
+
+import math
+import subprocess
+import sys
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.audit.bounds import Errors
+from dimly.audit.trials import DistanceTrials, PersonTrials, Trials, coin_source, collision_bits, numbers_of
+from dimly.errors import DimlyError
+
+SURPRISE: Final = 96.0
+"""Bits that a piece of noise carries, so that no two of them are equal by chance."""
+_FEWEST: Final = 1 << 10
+_MOST: Final = 1 << 17
+_NUMBERS: Final = 1 << 25  # at most, in all
+_WORDS: Final = 64
+_DRAW: Final = (
+    "import numpy as np\n"
+    "from dimly.curator.randomness import Keystream\n"
+    f"words = np.empty({_WORDS}, np.uint64)\n"
+    "Keystream().fill(words)\n"
+    "print(words.tobytes().hex())\n"
+)
+
+
+def errors_by_repeats(trials: Trials) -> Errors | None:
+    """Return how an attacker errs who says "present" where that makes the noise one that was seen elsewhere.
+
+    In the same batch, or in another one. Of a correct mechanism nothing ever is. None where noise is so small that
+    pieces which cannot be equal by chance would not fit into memory.
+    """
+    if isinstance(trials, PersonTrials):
+        return _of_people(trials)
+    assert isinstance(trials, DistanceTrials)  # noqa: S101 - there are no others
+    return _of_distances(trials)
+
+
+def wanted(epsilon: float, numbers: int) -> int:
+    """Return how many coins have to be guessed right, all of them, to refute ``epsilon`` clearly."""
+    enough = min(max(64 * math.exp(min(epsilon, 20.0)), _FEWEST), _MOST)
+    return max(16, min(math.ceil(enough), _NUMBERS // (3 * numbers)))
+
+
+def _of_people(trials: PersonTrials) -> Errors | None:
+    plan, canaries = trials.plan, trials.canaries
+    width = plan.n_attributes if plan.by_position and plan.n_attributes else plan.published_shape(1)[1]
+    bits = width * collision_bits(plan)
+    if bits * _NUMBERS < SURPRISE * 3 * 16 * trials.numbers:
+        return None
+    rows = max(1, math.ceil(SURPRISE / bits))
+    count = wanted(plan.budget.epsilon, rows * trials.numbers)
+    secret = coin_source().integers(0, 2, count).astype(bool)
+    coins = np.zeros((count, 2, rows, len(canaries)), bool)  # a known piece and a hidden one, in turn
+    coins[:, 1, 0, 0] = secret
+    nothing = np.zeros((2 * count * rows, len(canaries)), bool)
+    before = numbers_of(plan, trials.perturber.perturb(canaries.held(nothing), trials.words()))
+    batch = numbers_of(plan, trials.perturber.perturb(canaries.held(coins.reshape(-1, len(canaries))), trials.words()))
+    absent = np.zeros(width, np.int64)
+    np.add.at(absent, canaries.columns, canaries.start)
+    present = absent.copy()
+    np.add.at(present, canaries.columns[0], canaries.moves[0])
+    pieces = (batch - absent).reshape(count, 2, rows * width)
+    moved = pieces[:, 1].copy()
+    moved[:, :width] += absent - present
+    if plan.dtype == "bit":  # whether a bit was flipped, whatever it was
+        pieces, moved = np.abs(pieces), np.abs(moved)
+        before = np.abs(before - absent) + absent
+    known = _bytes((before - absent).reshape(2 * count, rows * width)) | _bytes(pieces[:, 0])
+    return judged(secret, known, pieces[:, 1], moved)
+
+
+def _of_distances(trials: DistanceTrials) -> Errors | None:
+    plan = trials.plan
+    count = min(256, max(16, _NUMBERS // (8 * trials.numbers)))
+    secret = coin_source().integers(0, 2, count).astype(bool)
+    first = plan.n_users - 1
+    if plan.published_shape(plan.n_users)[0] * collision_bits(plan) < SURPRISE:
+        return None
+
+    def noise(coin: bool) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = trials.perturber.perturb(trials.people(coin, careless=False), trials.words()).astype(
+            np.int64
+        )
+        return found
+
+    known = _bytes(noise(False)[None])
+    hidden = np.stack([noise(coin) for coin in secret.tolist()])
+    moved = hidden.copy()
+    moved[:, :first] -= (2 if plan.unit == "column" else 1) * plan.resolution**2
+    return judged(secret, known, hidden, moved)
+
+
+def _bytes(pieces: NDArray[Any]) -> set[bytes]:
+    return {piece.astype(np.int64).tobytes() for piece in pieces}
+
+
+def judged(
+    secret: NDArray[np.bool_], known: set[bytes], if_absent: NDArray[np.int64], if_present: NDArray[np.int64]
+) -> Errors:
+    """Say "present" where a hidden piece less what the coin adds is known noise, and the whole piece is not."""
+    says = np.array(
+        [
+            present.tobytes() in known and absent.tobytes() not in known
+            for absent, present in zip(if_absent, if_present, strict=True)
+        ],
+        bool,
+    )
+    return Errors(int((~secret).sum()), int((says & ~secret).sum()), int(secret.sum()), int((~says & secret).sum()))
+
+
+def processes_draw_alike(*, prelude: str = "") -> bool:
+    """Return whether two new processes draw the same random words, as a seeded generator would.
+
+    Parameters
+    ----------
+    prelude : str
+        Code that runs first: a test puts a broken generator in.
+    """
+    # -P: code in the working directory is not ours.
+    call = [sys.executable, "-P", "-c", prelude + _DRAW]
+    try:
+        found = [
+            subprocess.run(call, capture_output=True, check=True, text=True).stdout.strip()  # noqa: S603 - our own code
+            for _ in range(2)
+        ]
+    except subprocess.CalledProcessError:
+        raise DimlyError("a new process must draw random numbers, and fails. Is Dimly installed as a whole?") from None
+    return found[0] == found[1]

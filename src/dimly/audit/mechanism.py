@@ -1,0 +1,283 @@
+"""An audit of a plan: guesses from what its own perturbing path publishes of the worst neighbors there are."""
+
+import math
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from dimly.audit.bounds import (
+    Errors,
+    Guesses,
+    epsilon_from_errors,
+    epsilon_from_guesses,
+    epsilon_from_separation,
+    separation_from_errors,
+)
+from dimly.audit.exact_tables import check_tables
+from dimly.audit.freshness import errors_by_repeats, processes_draw_alike
+from dimly.audit.trials import Seen, Trials, Words, trials_of
+from dimly.curator.options import Progress, Resources, Silence
+from dimly.curator.randomness import Keystream
+from dimly.errors import ParameterError
+from dimly.mechanisms.plan import Plan
+
+FALSE_ALARM: Final = 1e-6
+"""How often an audit of a correct mechanism may say that its claim is false."""
+_NUMBERS: Final = 1 << 25
+_THOROUGH: Final = 1 << 34
+_PILOT: Final = 1 << 18  # coins by which the attacker decides when to keep silent
+_LEAST_GUESSED: Final = 50  # coins of the pilot that a rule has to guess
+
+
+class Check(NamedTuple):
+    """One thing that was tried."""
+
+    name: str
+    words: str
+    """What came out, in a sentence."""
+    epsilon_lower_bound: float
+    trials: int
+    failed: bool = False
+    """Whether it refutes the claim by itself, as an exact check does."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found. The bound holds with the stated confidence; it proves no upper bound."""
+
+    claimed_epsilon: float
+    claimed_delta: float
+    confidence: float
+    checks: tuple[Check, ...]
+
+    @property
+    def epsilon_lower_bound(self) -> float:
+        """The largest ε that was refuted by any check: the true one is at least this."""
+        return max((check.epsilon_lower_bound for check in self.checks), default=0.0)
+
+    @property
+    def trials(self) -> int:
+        """How many coins were tossed."""
+        return sum(check.trials for check in self.checks)
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the claim was found to be false."""
+        return self.epsilon_lower_bound > self.claimed_epsilon or any(check.failed for check in self.checks)
+
+    @property
+    def verdict(self) -> str:
+        """What came out, in one sentence."""
+        end = "THIS CONTRADICTS THE CLAIM" if self.contradicts else "nothing contradicts it"
+        return f"claimed {self.claimed_epsilon:g}, at least {floored(self.epsilon_lower_bound)} seen, {end}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures, ready for JSON."""
+        return {
+            "claimed_epsilon": self.claimed_epsilon,
+            "claimed_delta": self.claimed_delta,
+            "epsilon_lower_bound": self.epsilon_lower_bound,
+            "confidence": self.confidence,
+            "trials": self.trials,
+        }
+
+
+def floored(bound: float) -> str:
+    """Return a lower bound with two digits, rounded down.
+
+    Examples
+    --------
+    >>> floored(0.9999), floored(3.051)
+    ('0.99', '3.05')
+    """
+    return f"{math.floor(100 * bound + 1e-9) / 100:.2f}"
+
+
+def audit_plan(
+    plan: Plan,
+    *,
+    vocabulary: Iterable[object] | None = None,
+    thorough: bool = False,
+    numbers: int | None = None,
+    threads: int | None = None,
+    false_alarm: float = FALSE_ALARM,
+    words: Words = Keystream,
+    processes: bool = True,
+    progress: Progress | None = None,
+) -> Audit:
+    """Attack what a plan claims, by its own perturbing function, and return how much ε is seen.
+
+    Coins say which of the worst neighbors is published: an attribute of an invented person whose row of the projection
+    is the longest. An attacker who knows the mechanism and all other attributes guesses the coins by the likelihood
+    ratio, and is silent where that says little; when to be silent is decided on draws of their own. No private data is
+    touched, and nothing is charged.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its directions, if it names some.
+    vocabulary : iterable, optional
+        The list that the plan was made with; needed where rows of the projection differ in length.
+    thorough : bool, default=False
+        512 times as many draws: about an hour instead of seconds.
+    numbers : int, optional
+        Random numbers to draw instead.
+    threads : int, optional
+        All cores by default.
+    false_alarm : float, default=1e-6
+        How often the audit of a correct mechanism may contradict its claim.
+    words : callable
+        For tests: where noise comes from.
+    processes : bool, default=True
+        Whether to start two new processes and compare what they draw.
+    progress : Progress, optional
+
+    Raises
+    ------
+    ParameterError
+        If the vocabulary or the directions are missing, or the rate is no rate.
+
+    Examples
+    --------
+    >>> from dimly.privacy import Budget
+    >>> plan = Plan.of("counting+laplace", Budget(1.0), k=16, seed=bytes(32))
+    >>> found = audit_plan(plan, numbers=1 << 18, processes=False)
+    >>> found.contradicts, found.epsilon_lower_bound > 0.8
+    (False, True)
+    """
+    if not 0 < false_alarm < 0.5:
+        raise ParameterError(f"false_alarm must be between 0 and 1/2, got {false_alarm!r}.")
+    watcher = Silence() if progress is None else progress
+    watcher.phase("checking tables")
+    trials = trials_of(plan, vocabulary=vocabulary, words=words)
+    workers = Resources.of(threads=threads).threads
+    total = (_THOROUGH if thorough else _NUMBERS) if numbers is None else numbers
+    share = false_alarm / 3  # of each of the three attacks
+    checks = [_exact(plan)]
+    for careless, name in ((False, "likelihood"), (True, "repeated rows")):
+        watcher.phase(f"guessing: {name}")
+        draws = max(16, total // 2 // trials.numbers)
+        watcher.start(draws)
+        checks.append(
+            _guessed(
+                trials, plan, name, careless=careless, draws=draws, workers=workers, false_alarm=share, watcher=watcher
+            )
+        )
+    watcher.phase("guessing: repeated noise")
+    checks.append(_repeats(trials, plan, share))
+    if processes:
+        checks.append(_processes())
+    return Audit(plan.cost.epsilon, plan.cost.delta, 1 - false_alarm, tuple(checks))
+
+
+def _exact(plan: Plan) -> Check:
+    wrong = check_tables(plan)
+    words = "the tables that noise is drawn from keep the promise, in exact arithmetic" if wrong is None else wrong
+    return Check("tables", words, 0.0, 0, failed=wrong is not None)
+
+
+def _processes() -> Check:
+    alike = processes_draw_alike()
+    words = "new processes draw the same random numbers" if alike else "new processes draw other random numbers"
+    return Check("processes", words, 0.0, 0, failed=alike)
+
+
+def _repeats(trials: Trials, plan: Plan, false_alarm: float) -> Check:
+    errors = errors_by_repeats(trials)
+    if errors is None:
+        words = "not looked for: at this epsilon there is so little noise that equal pieces prove nothing"
+        return Check("repeated noise", words, 0.0, 0)
+    return repeats_check(errors, plan, false_alarm)
+
+
+def repeats_check(errors: Errors, plan: Plan, false_alarm: float) -> Check:
+    """Return what a search for noise that comes twice has shown.
+
+    A single piece that comes twice is proof, whatever the bound on epsilon: fresh noise repeats 96 bits with a
+    probability of less than 1e-17 in all pairs together.
+    """
+    bound = epsilon_from_errors(errors, delta=plan.cost.delta, false_alarm=false_alarm)
+    found = errors.misses < errors.present or errors.false_alarms > 0
+    words = "noise was found twice" if found else "no noise was found twice"
+    return Check("repeated noise", words, bound, errors.absent + errors.present, failed=found)
+
+
+def _guessed(
+    trials: Trials,
+    plan: Plan,
+    name: str,
+    *,
+    careless: bool,
+    draws: int,
+    workers: int,
+    false_alarm: float,
+    watcher: Progress,
+) -> Check:
+    """Guess the coins of so many draws, by a rule that draws of their own have decided."""
+    gaussian = plan.cost.delta > 0
+    pilot = min(draws // 4, trials.draws_at_once, -(-_PILOT // trials.coins_in_a_draw))
+    threshold = 0
+    if not gaussian:
+        threshold = best_threshold(trials.seen(pilot, careless=careless), false_alarm=false_alarm, scale=draws / pilot)
+    steps = [min(trials.draws_at_once, draws - start) for start in range(0, draws, trials.draws_at_once)]
+
+    def work(step: int) -> tuple[Guesses, Errors]:
+        seen = trials.seen(step, careless=careless)
+        return guessed(seen, threshold), erred(seen)
+
+    guesses, errors = Guesses(0, 0, 0), Errors(0, 0, 0, 0)
+    with ThreadPoolExecutor(workers) as pool:
+        for step, (some, wrong) in zip(steps, pool.map(work, steps), strict=True):
+            guesses, errors = guesses + some, errors + wrong
+            watcher.advance(step)
+    if gaussian:
+        separation = separation_from_errors(errors, false_alarm=false_alarm)
+        bound = epsilon_from_separation(separation, delta=plan.cost.delta)
+        said = f"one unit shows by at least {separation:.4g} standard deviations of the noise"
+    else:
+        bound = epsilon_from_guesses(guesses, false_alarm=false_alarm)
+        said = f"{guesses.right:,} of {guesses.made:,} guesses were right"
+    return Check(name, said, bound, guesses.trials)
+
+
+def guessed(seen: Seen, threshold: int) -> Guesses:
+    """Guess coins whose score is at least ``threshold`` on either side, and count."""
+    made = np.abs(seen.scores) >= max(threshold, 1)
+    right = (seen.scores[made] > 0) == seen.coins[made]
+    return Guesses(len(seen.coins), int(made.sum()), int(right.sum()))
+
+
+def erred(seen: Seen) -> Errors:
+    """Call every coin by the sign of its score, and count what was wrong; half of those in the middle."""
+    says = seen.scores > 0
+    present = int(seen.coins.sum())
+    return Errors(len(seen.coins) - present, int((says & ~seen.coins).sum()), present, int((~says & seen.coins).sum()))
+
+
+def best_threshold(pilot: Seen, *, false_alarm: float, scale: float) -> int:
+    """Return from which score on to guess, so that the bound of ``scale`` times as many draws will be the largest.
+
+    Scores near 0 say little and are wrong often; the largest are rare. What they will prove is judged by their share of
+    right guesses in the pilot, less one standard error, so that no rare score is believed for its luck.
+    """
+    size = np.abs(pilot.scores)
+    right = (pilot.scores > 0) == pilot.coins
+    candidates = np.unique(size[size > 0])
+    if len(candidates) > 256:
+        candidates = np.unique(np.quantile(candidates, np.linspace(0, 1, 256)).astype(np.int64))
+    best, found = 1, -1.0
+    for threshold in candidates.tolist():
+        chosen = size >= threshold
+        made, hits = int(chosen.sum()), int(right[chosen].sum())
+        if made < _LEAST_GUESSED:
+            break
+        share = hits / made
+        careful = share - math.sqrt(max(share * (1 - share), 1.0 / made) / made)
+        guesses = Guesses(*(int(scale * count) for count in (len(size), made, careful * made)))
+        bound = epsilon_from_guesses(guesses, false_alarm=false_alarm)
+        if bound > found:
+            best, found = threshold, bound
+    return best

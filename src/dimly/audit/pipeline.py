@@ -1,0 +1,229 @@
+"""One publication with invented people in it: an audit of the whole way from a table's files to a release's bytes."""
+
+import math
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.audit.bounds import Guesses, epsilon_from_guesses, epsilon_from_separation, separation_from_errors
+from dimly.audit.freshness import SURPRISE, judged, wanted
+from dimly.audit.mechanism import FALSE_ALARM, Audit, Check, best_threshold, erred, guessed, repeats_check
+from dimly.audit.planting import Planted, planted
+from dimly.audit.trials import (
+    PersonTrials,
+    Seen,
+    Words,
+    coin_source,
+    collision_bits,
+    numbers_of,
+    scores_of,
+)
+from dimly.audit.worst_case import MOST_CANARIES, Canaries, canaries_of, invented
+from dimly.curator.options import Options, Silence
+from dimly.curator.randomness import Keystream
+from dimly.curator.run import publish_table
+from dimly.curator.tables.public_lists import plan_along, vocabulary_for
+from dimly.errors import ParameterError
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_kinds import DistancePlan, ResponsePlan
+from dimly.mechanisms.projection.rows import IntArray
+from dimly.privacy import VALUES_MOVED
+from dimly.release.reader import open_folder
+
+_COINS: Final = 1 << 18
+_MOST_PEOPLE: Final = 1 << 17
+_PILOT: Final = 1 << 18
+_FILLER: Final = invented(-1)
+_SHARES: Final = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # of the coins, that are guessed where δ > 0
+_UNREAD: Final = ("roster", "pseudonyms", "ledger", "dataset", "recipient", "append", "update", "diagnose")
+
+Publishing = Callable[[list[str], Plan, Options], object]
+"""Publishes files by a plan: this machine, or a cluster."""
+
+
+class _Crowd(NamedTuple):
+    """The invented people: those with many coins, then pairs of a known and a hidden one."""
+
+    coins: NDArray[np.bool_]
+    hidden: NDArray[np.bool_]
+
+    @property
+    def rows(self) -> NDArray[np.bool_]:
+        """Coins of everybody, a row each."""
+        pairs = np.zeros((2 * len(self.hidden), self.coins.shape[1]), bool)
+        pairs[1::2, 0] = self.hidden
+        return np.concatenate([self.coins, pairs])
+
+
+def audit_table(
+    source: Any,
+    plan: Plan,
+    options: Options,
+    *,
+    publishing: Publishing | None = None,
+    coins: int = _COINS,
+    false_alarm: float = FALSE_ALARM,
+    words: Words = Keystream,
+) -> Audit:
+    """Publish a table once with invented people in it, and guess from their rows what coins gave them.
+
+    Each invented person has attributes that coins were tossed for, written into the table twice. The table is published
+    by the real source, engine and files into a folder that nobody else can read. The rows of invented people are taken
+    out of it, and the folder is removed: no row of anybody else is looked at or kept.
+
+    Parameters
+    ----------
+    source : path, glob, folder or list of these
+        A long table.
+    plan : Plan
+        Any but noisy distances, which are of all people at once.
+    options : Options
+        How the table is read. No roster: the people are those found.
+    publishing : callable, optional
+        How to publish, on another engine.
+    coins : int
+        How many to toss, about.
+    false_alarm : float, default=1e-6
+    words : callable
+        For tests: where noise comes from.
+
+    Raises
+    ------
+    ParameterError
+        If the plan or the options do not fit.
+    DimlyError
+        If the table cannot be published.
+    """
+    if isinstance(plan, DistancePlan):
+        raise ParameterError("data must be left out for noisy distances, which have no row of one person.")
+    for name in _UNREAD:
+        if getattr(options, name) is not None:
+            raise ParameterError(f"{name} must be left out of an audit, which publishes nothing that stays.")
+    if options.attribute is None:
+        raise ParameterError("attribute must name the column of attributes: only long tables are audited so far.")
+    plan = plan_along(plan, options)
+    vocabulary = vocabulary_for(plan, options) if plan.vocabulary is not None else None
+    canaries = canaries_of(plan, vocabulary=vocabulary, together=_together(plan))
+    source_of_coins = coin_source()
+    n = max(64, min(_MOST_PEOPLE, math.ceil(coins / len(canaries))))
+    pairs = wanted(plan.budget.epsilon, 1) if _width(plan) * collision_bits(plan) >= SURPRISE else 0
+    crowd = _Crowd(
+        source_of_coins.integers(0, 2, (n, len(canaries))).astype(bool),
+        source_of_coins.integers(0, 2, min(pairs, 1 << 14)).astype(bool),
+    )
+    base = 1 << 62 | int.from_bytes(os.urandom(7)) << 4
+    rows = crowd.rows
+    # Everybody in an order of chance, so that known and hidden people are mixed.
+    ids = base + source_of_coins.permutation(len(rows))
+    with tempfile.TemporaryDirectory(prefix="dimly-audit-", dir=options.temp) as name:
+        folder = Path(name)
+        files = planted(source, _written(canaries, rows, ids, source_of_coins), options, folder)
+        chosen = replace(options, out=folder / "release", progress=options.progress or Silence())
+        if publishing is None:
+            publish_table(files if len(files) > 1 else files[0], plan, chosen, words=words)
+        else:
+            publishing(files, plan, chosen)
+        published = _rows_of(folder / "release", ids)
+    return _judged(plan, canaries, crowd, published, false_alarm)
+
+
+def _together(plan: Plan) -> int:
+    """Return how many canaries a person may hold, so that an audit has people enough."""
+    if isinstance(plan, ResponsePlan):
+        return min(64, plan.n_attributes // VALUES_MOVED[plan.unit])
+    return min(64, MOST_CANARIES)
+
+
+def _width(plan: Plan) -> int:
+    return plan.n_attributes if isinstance(plan, ResponsePlan) else int(plan.published_shape(1)[1])
+
+
+def _written(canaries: Canaries, rows: NDArray[np.bool_], ids: IntArray, chance: np.random.Generator) -> Planted:
+    """Return the table's rows: everybody has the filler, and so is found; attributes stand twice."""
+    chosen = np.where(rows, canaries.present, canaries.absent)
+    person, canary = np.nonzero(chosen >= 0)
+    names = np.array([*canaries.attributes, _FILLER], object)
+    users = np.concatenate([ids, ids[person], ids[person]])
+    attributes = np.concatenate([np.full(len(ids), _FILLER, object), *[names[chosen[person, canary]]] * 2])
+    order = chance.permutation(len(users))
+    return Planted(users[order].tolist(), attributes[order].tolist())
+
+
+def _rows_of(folder: Path, ids: IntArray) -> NDArray[Any]:
+    """Return the published rows of these people, and of nobody else."""
+    sketches = open_folder(folder)
+    known = np.array([str(one) for one in ids.tolist()], np.dtypes.StringDType()) if sketches.textual else ids
+    return sketches.take(sketches.locate(known))
+
+
+def _without_filler(plan: Plan, published: NDArray[Any]) -> NDArray[Any]:
+    """Take off what everybody has: known to the attacker, and nothing where it is on no list."""
+    values = numbers_of(plan, published)
+    if plan.by_position or plan.vocabulary is not None:
+        return values
+    return values - plan.exact([_FILLER], np.array([plan.resolution]))
+
+
+def _judged(plan: Plan, canaries: Canaries, crowd: _Crowd, published: NDArray[Any], false_alarm: float) -> Audit:
+    """Guess by rules that were fixed before: by draws of the same plan that have nothing to do with the table."""
+    values = _without_filler(plan, published)
+    n, share, delta = len(crowd.coins), false_alarm / 2, plan.cost.delta
+    seen = Seen(crowd.coins.reshape(-1), scores_of(plan, canaries, values[:n], unpacked=True).reshape(-1))
+    pilot = PersonTrials(plan, canaries, Keystream)
+    draws = pilot.seen(max(1, _PILOT // len(canaries)), careless=False)
+    scale = len(seen.coins) / len(draws.coins)
+    if delta == 0:
+        guesses = guessed(seen, best_threshold(draws, false_alarm=share, scale=scale))
+        bound = epsilon_from_guesses(guesses, false_alarm=share)
+    else:
+        fraction = _best_fraction(draws, delta=delta, false_alarm=share / 2, scale=scale)
+        guesses = guessed_most_certain(seen, fraction)
+        bound = max(
+            epsilon_from_guesses(guesses, delta=delta, false_alarm=share / 2),
+            epsilon_from_separation(separation_from_errors(erred(seen), false_alarm=share / 2), delta=delta),
+        )
+    said = f"{guesses.right:,} of {guesses.made:,} guesses about {n:,} invented people were right"
+    checks = [Check("invented people", said, bound, guesses.trials)]
+    if len(crowd.hidden):
+        checks.append(_repeats(plan, canaries, crowd.hidden, values[n:], share))
+    return Audit(plan.cost.epsilon, delta, 1 - false_alarm, tuple(checks))
+
+
+def _repeats(
+    plan: Plan, canaries: Canaries, hidden: NDArray[np.bool_], values: NDArray[Any], false_alarm: float
+) -> Check:
+    """Look for the noise of people who are known on the rows of people who are not."""
+    absent = np.zeros(_width(plan), np.int64)
+    np.add.at(absent, canaries.columns, canaries.start)
+    present = absent.copy()
+    np.add.at(present, canaries.columns[0], canaries.moves[0])
+    noise = [values[0::2] - absent, values[1::2] - absent, values[1::2] - present]
+    if plan.dtype == "bit":
+        noise = [np.abs(one) for one in noise]
+    errors = judged(hidden, {row.tobytes() for row in noise[0]}, noise[1], noise[2])
+    return repeats_check(errors, plan, false_alarm)
+
+
+def guessed_most_certain(seen: Seen, fraction: float) -> Guesses:
+    """Guess a fixed share of the coins: those with the scores farthest from 0, ties in their order."""
+    made = max(1, int(fraction * len(seen.coins)))
+    order = np.argsort(-np.abs(seen.scores), kind="stable")[:made]
+    right = int(((seen.scores[order] > 0) == seen.coins[order]).sum())
+    return Guesses(len(seen.coins), made, right)
+
+
+def _best_fraction(pilot: Seen, *, delta: float, false_alarm: float, scale: float) -> float:
+    """Return which share of the coins to guess, so that the bound will be the largest."""
+    found = []
+    for fraction in _SHARES:
+        trials, made, right = guessed_most_certain(pilot, fraction)
+        careful = right - math.sqrt(made) / 2
+        guesses = Guesses(*(max(0, int(scale * count)) for count in (trials, made, careful)))
+        found.append((epsilon_from_guesses(guesses, delta=delta, false_alarm=false_alarm), fraction))
+    return max(found)[1]

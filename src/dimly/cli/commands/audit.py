@@ -1,0 +1,161 @@
+"""``dimly audit``: attack what a plan claims, and say how much of it is seen."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dimly.cli import options as shared
+from dimly.cli.options import AsJson, Debug, one_or_all
+from dimly.cli.terminal import ProgressBar, people, print_fields, print_json
+from dimly.errors import ParameterError
+from dimly.files import read_text
+
+if TYPE_CHECKING:
+    from dimly.audit.mechanism import Audit
+    from dimly.curator.options import Options
+    from dimly.mechanisms import Plan
+
+
+def audit(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, made by dimly plan.", show_default=False)],
+    *,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="512 times as many draws: about an hour. Not with --data.")
+    ] = False,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DATA",
+            help="Audit the whole way from these files instead: one publication with invented people, thrown away.",
+            rich_help_panel=shared.SHAPE,
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="With --data: the column of people's ids.", rich_help_panel=shared.SHAPE),
+    ] = None,
+    attribute: shared.AttributeColumn = None,
+    value: shared.ValueColumn = None,
+    vocabulary: shared.Vocabulary = None,
+    directions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The public directions that the plan was made with.", rich_help_panel=shared.PUBLIC
+        ),
+    ] = None,
+    table: shared.Table = None,
+    delimiter: shared.Delimiter = None,
+    quote: shared.Quote = None,
+    escape: shared.Escape = None,
+    encoding: shared.Encoding = None,
+    nulls: shared.Nulls = "refuse",
+    values: shared.Values = "refuse",
+    memory: shared.Memory = None,
+    threads: shared.Threads = None,
+    temp: shared.Temp = None,
+    engine: Annotated[
+        Literal["local", "spark"],
+        typer.Option(help="With --data: this machine alone, or a Spark cluster.", rich_help_panel=shared.ENGINE),
+    ] = "local",
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="With --engine spark: the cluster.", rich_help_panel=shared.ENGINE),
+    ] = None,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Attack what a plan claims: guess coins from what it publishes, and bound epsilon from below.
+
+    Draws through the real perturbing function on the worst neighbors of the plan. With --data: one real publication of
+    a table with invented people in it, of which only their rows are looked at, and which is then removed. Nothing is
+    charged. The bound holds with a confidence of 99.9999 %. Exits with 1 if it exceeds the claim. See docs/audit.md.
+
+    $ dimly audit plan.json
+    $ dimly audit plan.json --data visits.csv --user person --attribute place
+    """
+    from dimly.curator.options import Options
+    from dimly.mechanisms import Plan
+
+    read = Plan.from_json(read_text("plan", plan, hint="Make one with dimly plan."))
+    if data is None:
+        for name, given in {"user": user, "attribute": attribute, "value": value, "table": table}.items():
+            if given is not None:
+                raise ParameterError(f"data must be given where {name} is, got none. Add --data FILE.")
+        if engine == "spark":
+            raise ParameterError("data must be given with --engine spark, got none. Add --data FILE.")
+    elif user is None or attribute is None:
+        raise ParameterError("user and attribute must name columns of the data. Add --user COLUMN --attribute COLUMN.")
+    elif thorough:
+        raise ParameterError("thorough must be left out with --data, which publishes once.")
+    if master is not None and engine != "spark":
+        raise ParameterError(f"master must come with --engine spark, got {master!r} alone. Add --engine spark.")
+    with ProgressBar(amount=people if data else draws_text) as progress:
+        options = Options(
+            user=user,
+            attribute=attribute,
+            value=value,
+            vocabulary=vocabulary,
+            directions=directions,
+            table=table,
+            delimiter=delimiter,
+            quote=quote,
+            escape=escape,
+            encoding=encoding,
+            nulls=nulls,
+            values=values,
+            memory=memory,
+            threads=threads,
+            temp=temp,
+            progress=progress,
+        )
+        found = (
+            audit_of_plan(read, options, thorough=thorough)
+            if data is None
+            else _of_table(data, read, options, engine=engine, master=master)
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_fields(audit_fields(found))
+    if found.contradicts:
+        raise typer.Exit(1)
+
+
+def draws_text(count: float) -> str:
+    """Return a number of draws for people."""
+    return f"{count:,.0f} draws"
+
+
+def audit_fields(found: "Audit") -> dict[str, str]:
+    """Return what an audit found, for people."""
+    delta = f", delta = {found.claimed_delta:g}" if found.claimed_delta else ""
+    fields = {"epsilon": found.verdict + delta}
+    fields |= {check.name: check.words for check in found.checks}
+    return fields | {
+        "confidence": f"{100 * found.confidence:.6g} %, in {found.trials:,} trials",
+        "not proven": "that epsilon is not larger: other attacks may see more, and other machines may run other code",
+    }
+
+
+def audit_of_plan(plan: "Plan", options: "Options", *, thorough: bool) -> "Audit":
+    """Audit a plan with the public lists that options name."""
+    from dimly.audit.mechanism import audit_plan
+    from dimly.curator.tables.public_lists import plan_along, vocabulary_for
+
+    plan = plan_along(plan, options)
+    listed = vocabulary_for(plan, options) if options.vocabulary is not None else None
+    return audit_plan(plan, vocabulary=listed, thorough=thorough, threads=options.threads, progress=options.progress)
+
+
+def _of_table(data: list[str], plan: "Plan", options: "Options", *, engine: str, master: str | None) -> "Audit":
+    from dimly.audit.pipeline import audit_table
+
+    if engine == "local":
+        return audit_table(one_or_all(data), plan, options)
+    from dimly.cli.commands.publish import publish_by_spark
+
+    def publishing(files: list[str], of: "Plan", chosen: "Options") -> Any:
+        return publish_by_spark(files, of, master, chosen)
+
+    return audit_table(one_or_all(data), plan, options, publishing=publishing)

@@ -1,0 +1,80 @@
+"""``dimly inspect``: what a release says of itself."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dimly.cli.options import AsJson, Debug, plan_facts, plan_fields
+from dimly.cli.terminal import print_fields, print_json, print_lines, print_table, size_text
+
+if TYPE_CHECKING:
+    from dimly.release.manifest import Manifest
+
+
+_MOST_FILES = 20
+"""More files than this are counted instead of listed, for people."""
+
+
+def inspect(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
+    *,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Show what a release says of itself: its plan, its promise in words, its files.
+
+    Reads the manifest and the footers of the files, whatever their size; dimly verify reads everything.
+
+    $ dimly inspect release
+    """
+    from dimly.release.reader import open_folder
+
+    sketches = open_folder(release)
+    manifest, directions = sketches.manifest, sketches.directions
+    if as_json:
+        about = None if directions is None else {"kind": directions.kind, "origin": directions.origin}
+        print_json(_facts(release, manifest) | ({} if about is None else {"directions": about}))
+        return
+    fields = _fields(release, manifest)
+    if directions is not None:
+        fields["directions"] = f"{directions.count:,}, {fields['directions']}"
+        fields["origin"] = directions.origin
+    print_fields(fields)
+    print_lines(["", *manifest.guarantee, ""])
+    if len(manifest.files) <= _MOST_FILES:
+        rows = [(file.path, size_text(file.bytes), f"{file.rows:,}") for file in manifest.files]
+        print_table(["file", "size", "rows"], rows, numbers=["size", "rows"])
+
+
+def _facts(release: Path, manifest: "Manifest") -> dict[str, Any]:
+    return {
+        "path": str(release),
+        "release": manifest.release,
+        "users": manifest.n_users,
+        "bytes": _bytes(manifest),
+        "plan_digest": manifest.plan_digest,
+        **plan_facts(manifest.plan),
+        "private": manifest.private,
+        "manifest": json.loads(manifest.to_json()),
+    }
+
+
+def _fields(release: Path, manifest: "Manifest") -> dict[str, str]:
+    people = "a public roster" if manifest.users.roster == "given" else "those found in the data"
+    ids = ("pseudonyms, " if manifest.users.pseudonyms else "") + manifest.users.type
+    fields = {"NOT PRIVATE": "made for tests only; must not be given to anyone"} if not manifest.private else {}
+    return fields | {
+        "release": str(release),
+        "id": manifest.release,
+        "people": f"{manifest.n_users:,}: {people}; ids: {ids}",
+        "plan digest": manifest.plan_digest,
+        **plan_fields(manifest.plan),
+        "ledger": "none" if manifest.ledger is None else f"dataset {manifest.ledger.dataset}",
+        "files": f"{len(manifest.files):,}, {size_text(_bytes(manifest))}",
+    }
+
+
+def _bytes(manifest: "Manifest") -> int:
+    return sum(file.bytes for file in manifest.files)

@@ -1,0 +1,192 @@
+"""``dimly ledger``: what may be spent, and what has been."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dimly.cli.options import AsJson, Debug
+from dimly.cli.terminal import print_fields, print_json, print_lines, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dimly.curator.ledger.charge import ChargeRecord, DatasetStatus
+
+
+ledger = typer.Typer(rich_markup_mode="rich", invoke_without_command=True)
+_METHODS = {"sum": "a sum", "renyi": "a Rényi filter"}
+_HEADER = ("charge", "state", "epsilon", "delta", "recipient", "people", "reserved", "plan", "release")
+_SHORT = 12
+"""Digits of a digest that people compare; --json and export give all of them."""
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.", show_default=False)]
+
+
+@ledger.callback()
+def _ledger(context: typer.Context) -> None:
+    """Keep account of what releases of a dataset spend together, whoever got them.
+
+    A release that would exceed the budget is refused before any data is read.
+
+    $ dimly ledger init ledger.db --dataset visits --epsilon 4
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), nl=False)
+
+
+@ledger.command()
+def init(
+    file: _File,
+    *,
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="What the budget is for.", show_default=False)],
+    epsilon: Annotated[float, typer.Option(help="All releases together may cost this much.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="And this much delta; 0 allows pure releases only.")] = 0.0,
+    unit: Annotated[
+        Literal["attribute", "column"], typer.Option(help="What is protected; cannot be changed later.")
+    ] = "attribute",
+    method: Annotated[
+        Literal["sum", "renyi"] | None,
+        typer.Option(help="How costs are added up; cannot be changed later. By default sum if delta is 0, else renyi."),
+    ] = None,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Make a ledger with a dataset and its budget, or add a dataset to one.
+
+    The budget is for all releases of the dataset together, to whomever, and cannot be changed later.
+
+    $ dimly ledger init ledger.db --dataset visits --epsilon 4
+    """
+    from dimly.curator.ledger.ledger import Ledger
+
+    book = Ledger.create(file)
+    book.add_dataset(dataset, epsilon=epsilon, delta=delta, unit=unit, method=method)
+    _print_status(file, [book.status(dataset)], as_json=as_json)
+
+
+@ledger.command()
+def show(
+    file: _File,
+    *,
+    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only this dataset.")] = None,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Show what was spent, for what, and what is left.
+
+    A charge counts from the moment it is reserved until it is given back or forgiven.
+
+    $ dimly ledger show ledger.db
+    """
+    from dimly.curator.ledger.ledger import Ledger
+
+    book = Ledger(file)
+    names = book.datasets() if dataset is None else [dataset]
+    _print_status(file, [book.status(name) for name in names], as_json=as_json)
+
+
+@ledger.command()
+def export(file: _File, *, as_json: AsJson = False, _debug: Debug = False) -> None:
+    """Print the whole ledger as JSON, for the records: everything but its secret key and its people.
+
+    With --json it is one line.
+
+    $ dimly ledger export ledger.db > ledger.json
+    """
+    from dimly.curator.ledger.ledger import Ledger
+
+    print_json(Ledger(file).export(), indent=None if as_json else 2)
+
+
+@ledger.command()
+def forgive(
+    file: _File,
+    charge: Annotated[int, typer.Argument(metavar="CHARGE", help="The charge's number.", show_default=False)],
+    *,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="How you know that; kept in the ledger.", show_default=False)
+    ],
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Even if its process may be alive, or noise was drawn. Make sure that nobody read what it staged.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Take back a charge of a run that was killed before it drew noise.
+
+    What was drawn may have been read while it was staged, and is spent: --force takes it back on your word that nobody
+    did. The charge and the reason stay in the ledger.
+
+    $ dimly ledger forgive ledger.db 3 --reason "killed while it sorted"
+    """
+    from dimly.curator.ledger.ledger import Ledger
+
+    Ledger(file).forgive(charge, reason=reason, force=force)
+    if as_json:
+        print_json({"ledger": str(file), "forgiven": charge, "reason": reason})
+    else:
+        print_lines([f"forgiven: charge {charge}"])
+
+
+@ledger.command()
+def confirm(
+    file: _File,
+    charge: Annotated[int, typer.Argument(metavar="CHARGE", help="The charge's number.", show_default=False)],
+    *,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Record that the release of a charge is out, where publishing could not.
+
+    Needed only if dimly publish says so: the disk of the ledger was full just then, say.
+
+    $ dimly ledger confirm ledger.db 3
+    """
+    from dimly.curator.ledger.ledger import Ledger
+
+    Ledger(file).confirm(charge)
+    if as_json:
+        print_json({"ledger": str(file), "confirmed": charge})
+    else:
+        print_lines([f"visible: charge {charge}"])
+
+
+def _print_status(file: Path, datasets: "Sequence[DatasetStatus]", *, as_json: bool) -> None:
+    if as_json:
+        print_json({"ledger": str(file), "datasets": [status.to_dict() for status in datasets]})
+        return
+    for number, status in enumerate(datasets):
+        if number:
+            print_lines([""])
+        print_fields(
+            {
+                "dataset": status.name,
+                "budget": f"epsilon = {status.epsilon:g}, delta = {status.delta:g} for any one {status.unit}",
+                "spent": f"epsilon = {status.spent.epsilon:.6g}, delta = {status.spent.delta:.6g} by "
+                + _METHODS[status.method],
+                "left": f"a pure release of epsilon = {status.left:.12g}" if status.left else "nothing",
+            }
+        )
+        if status.charges:
+            print_lines([""])
+            print_table(_HEADER, [_row(charge) for charge in status.charges], numbers=["charge", "epsilon", "people"])
+            print_lines(f"charge {charge.id}: {charge.reason}" for charge in status.charges if charge.reason)
+
+
+def _row(charge: "ChargeRecord") -> tuple[object, ...]:
+    return (
+        charge.id,
+        charge.label,
+        "an append" if charge.cost is None else f"{charge.cost.epsilon:g}",
+        "" if charge.cost is None else f"{charge.cost.delta:g}",
+        charge.recipient or "",
+        "" if charge.n_users is None else f"{charge.n_users:,}",
+        charge.reserved_at,
+        charge.plan_digest[:_SHORT],
+        (charge.release_id or "")[:_SHORT],
+    )

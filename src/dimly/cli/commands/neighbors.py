@@ -1,0 +1,94 @@
+"""``dimly neighbors``: who is most like somebody, or like a list of attributes."""
+
+import statistics
+from typing import Annotated, Literal
+
+import typer
+
+from dimly.cli.options import (
+    PARTS,
+    AsJson,
+    Debug,
+    ReleaseFolder,
+    estimate_facts,
+    interval_text,
+    measure_facts,
+    measure_text,
+    number_text,
+    open_to_ask,
+)
+from dimly.cli.terminal import ProgressBar, print_json, print_lines, print_table
+from dimly.errors import ParameterError
+
+
+def neighbors(
+    release: ReleaseFolder,
+    *,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="Whose neighbors.", show_default=False)] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Instead of a person: whoever is nearest to having just these attributes; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", metavar="N", help="How many.")] = 10,
+    metric: Annotated[
+        Literal["euclidean", "cosine", "jaccard"],
+        typer.Option(help="Nearest by squared distance, or most alike by cosine or by Jaccard similarity."),
+    ] = "euclidean",
+    no_denoise: Annotated[
+        bool, typer.Option("--no-denoise", help="Rank by the published numbers as they are; mostly worse.")
+    ] = False,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Find the people nearest to somebody, or to a list of attributes, with an estimate of how near each is.
+
+    They are ranked after denoising, which mostly orders better; the estimate beside each one is that of the published
+    numbers. Estimates of people who were picked as the nearest of many are too low on average, and their intervals
+    hold the truth less often than they say.
+
+    $ dimly neighbors release --user ada -n 5
+    """
+    if (user is None) == (attribute is None):
+        got = "neither" if user is None else "both"
+        raise ParameterError(f"whose neighbors must be told by --user or by --attribute, got {got}.")
+    if attribute is not None and "" in attribute:
+        raise ParameterError("--attribute must not be empty. Was a variable of the shell not set?")
+    from dimly.analyst import Estimate
+
+    asked = open_to_ask(release)
+    who = asked.user(user, name="--user") if user is not None else asked.release.project(attribute or [])
+    with ProgressBar() as bar:
+        bar.phase("searching")
+        found = asked.release.neighbors(who, n=n, metric=metric, denoise=not no_denoise, progress=bar.reach)
+    estimates = [
+        Estimate(*map(float, parts)) for parts in zip(*(getattr(found.estimates, part) for part in PARTS), strict=True)
+    ]
+    people = list(zip(found.users.tolist(), estimates, strict=True))
+    if as_json:
+        facts = [{"user": one, **estimate_facts(estimate)} for one, estimate in people]
+        print_json({"neighbors": facts, **measure_facts(asked.release.plan, metric)})
+        return
+    what = measure_text(asked.release.plan, metric)
+    rows = [(_one_line(one), number_text(e.value), number_text(e.stderr), interval_text(e)) for one, e in people]
+    print_table(["user", what, "standard error", "95 % interval"], rows, numbers=[what, "standard error"])
+    if metric == "euclidean":
+        # Two independent errors: a difference of so many standard errors is chance in one of twenty cases.
+        least = 1.96 * 2**0.5 * statistics.median(e.stderr for _, e in people)
+        print_lines(
+            [
+                "",
+                f"Distances may be below zero; differences below {number_text(least)} may be noise.",
+                "Picked as the nearest of many, they are mostly farther than it seems, beyond some of the intervals.",
+                *([] if no_denoise else ["The order is by denoised points, and need not be that of the distances."]),
+            ]
+        )
+
+
+def _one_line(user: object) -> str:
+    """Return an id as a table can show it: one with line breaks or the like, escaped."""
+    text = str(user)
+    return text if text.isprintable() else repr(text)

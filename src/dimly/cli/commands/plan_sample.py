@@ -1,0 +1,215 @@
+"""``dimly plan --sample``: what was measured on public people, as text and as JSON, and the files of the plan."""
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from dimly.cli.options import promise
+from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, size_text, warn
+from dimly.errors import ParameterError
+from dimly.files import check_output, write_text
+
+if TYPE_CHECKING:
+    from dimly.lab.trial import Measured, Trial, Tried
+    from dimly.privacy import Budget
+
+_COLUMNS = {
+    "distances": {"error": "relative error", "ranking": "near first"},
+    "neighbors": {"closeness": "closeness", "recall": "recall"},
+    "segments": {"agreement": "agreement", "closeness": "closeness"},
+}
+
+
+def plan_by_sample(
+    budget: "Budget",
+    source: str,
+    output: Path | None,
+    directions_out: Path | None,
+    *,
+    reading: dict[str, Any],
+    asked: dict[str, Any],
+    overwrite: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Try everything out on a sample, write the plan and what belongs to it, and say what was measured."""
+    from dimly.lab.sample import read_sample
+    from dimly.lab.tryout import try_out
+
+    if directions_out is not None and output is None:
+        raise ParameterError(
+            "directions_out must be given together with output: it belongs to the plan that is written."
+        )
+    beside = _beside(output, directions_out)
+    for path in (output, *beside.values()):
+        if path is not None:
+            check_output(path, overwrite=overwrite)
+    with ProgressBar(amount=lambda number: f"{number:.0f} trials") as bar:
+        bar.phase("reading")
+        sample = read_sample(source, unit=asked["unit"], **reading)
+        bar.phase("trying out")
+        found = try_out(budget, sample, progress=bar.reach, **asked)
+    files: dict[str, str | None] = {"path": None, "directions": None, "attributes": None}
+    if output is not None:
+        files = _written(found, output, beside, overwrite=overwrite, force=force)
+    for text in (*found.doubts, *found.cautions):
+        warn(text)
+    if as_json:
+        print_json(_facts(found) | {"path": files["path"], "files": files})
+        return
+    _print(found, files)
+
+
+def _beside(output: Path | None, directions_out: Path | None) -> dict[str, Path]:
+    if output is None:
+        return {}
+    return {
+        "directions": directions_out or output.with_name(f"{output.stem}.directions.parquet"),
+        "attributes": output.with_name(f"{output.stem}.attributes.jsonl"),
+    }
+
+
+def _written(
+    found: "Trial", output: Path, beside: dict[str, Path], *, overwrite: bool, force: bool
+) -> dict[str, str | None]:
+    from dimly.release.directions import write_directions
+
+    if found.verdict == "not feasible" and not force:
+        least = found.needed.coarse
+        more = "No epsilon that was tried would do" if least is None else f"Use an epsilon of at least {least:g}"
+        raise ParameterError(
+            f"output must not be given for a plan that is not feasible. {more}; --force writes it all the same."
+        )
+    files: dict[str, str | None] = {"path": str(output), "directions": None, "attributes": None}
+    if found.directions is not None:
+        write_directions(beside["directions"], found.directions, overwrite=overwrite)
+        files["directions"] = str(beside["directions"])
+    if found.vocabulary is not None and not found.asking.closed:
+        lines = "".join(json.dumps({"attribute": name}) + "\n" for name in found.vocabulary)
+        write_text(beside["attributes"], lines, overwrite=overwrite)
+        files["attributes"] = str(beside["attributes"])
+    write_text(output, found.plan.to_json(), overwrite=overwrite)
+    return files
+
+
+def _print(found: "Trial", files: dict[str, str | None]) -> None:
+    from dimly.planner.advice import reasons_of
+
+    asked = found.asking
+    columns = _COLUMNS[asked.purpose]
+    print_lines(
+        [f"Measured on {asked.sample.table.shape[0]:,} public people, those judged held back; 90 % intervals:", ""]
+    )
+    header = ["mechanism", "k", *columns.values(), "size", "promise"]
+    rows = [_row(one, found, list(columns)) for one in found.tried]
+    print_table(header, rows, numbers=["k", "size"])
+    rungs = ["epsilon", "best", *columns.values()]
+    print_lines([""])
+    print_table(
+        rungs,
+        [(f"{one.epsilon:g}", one.name, *(_cell(one, name) for name in columns)) for one in found.ladder],
+        numbers=["epsilon"],
+    )
+    typer.echo()
+    fields = {
+        "choice": found.chosen.name,
+        "because": found.reason,
+        "verdict": found.words,
+        "assumed": "; ".join(found.assumed),
+        "directions": "" if found.directions is None else found.directions.origin,
+        "attributes": ""
+        if found.vocabulary is None
+        else f"a closed list of {len(found.vocabulary):,}: others are left out",
+        "left out": reasons_of(found.left_out),
+        "plan": files["path"] or "",
+        "digest": found.plan.digest if files["path"] else "",
+        "publish with": _options(files),
+    }
+    print_fields({name: text for name, text in fields.items() if text})
+    print_lines(["", found.caveat, *found.meaning, *promise(found.plan)[2:]])
+
+
+def _options(files: dict[str, str | None]) -> str:
+    if files["path"] is None:
+        return ""
+    found = [f"--plan {files['path']}"]
+    if files["directions"]:
+        found.append(f"--directions {files['directions']}")
+    if files["attributes"]:
+        found.append(f"--vocabulary {files['attributes']}")
+    return " ".join(found)
+
+
+def _row(one: "Tried", found: "Trial", columns: list[str]) -> list[str]:
+    budget = found.asking.budget
+    return [
+        one.mechanism,
+        f"{one.k:,}" if one.k else "",
+        *(_cell(one, name) for name in columns),
+        size_text(one.bytes_per_user),
+        "pure" if one.pure else f"({budget.epsilon:g}, {budget.delta:g})",
+    ]
+
+
+def _cell(one: "Tried", name: str) -> str:
+    return str(one.figures[name]) if name in one.figures else ""
+
+
+def _facts(found: "Trial") -> dict[str, Any]:
+    asked, least = found.asking, found.needed
+    learned = found.learned
+    return {
+        "mechanism": found.chosen.mechanism,
+        "k": found.chosen.k,
+        "purpose": asked.purpose,
+        "verdict": found.verdict,
+        "figure": _interval(found.figure),
+        "tried": [_tried(one) for one in found.tried],
+        "ladder": [_tried(one) for one in found.ladder],
+        "rivals": [one.name for one in found.rivals],
+        "smallest_epsilon": {"coarse": least.coarse, "good": least.good},
+        "sample": {
+            "people": int(asked.sample.table.shape[0]),
+            "attributes": int(asked.sample.table.shape[1]),
+            "name": asked.sample.name,
+        },
+        "n_users": asked.n_users,
+        "n_users_stated": asked.n_users_stated,
+        "n_published": asked.n_published,
+        "n_groups": found.n_groups,
+        "resolution": asked.resolution,
+        "assumed": list(found.assumed),
+        "learning": None if learned is None else {"recipe": str(learned.recipe), "merit": learned.merit},
+        "digest": found.plan.digest,
+        "plan": found.plan.model_dump(mode="json", exclude_none=True),
+        "epsilon": found.plan.cost.epsilon,
+        "delta": found.plan.cost.delta,
+        "unit": found.plan.unit,
+        "bytes_per_user": found.plan.bytes_per_user,
+        "reason": found.reason,
+        "words": found.words,
+        "caveat": found.caveat,
+        "left_out": dict(found.left_out),
+        "meaning": list(found.meaning),
+        "warnings": [*found.doubts, *found.cautions],
+    }
+
+
+def _tried(one: "Tried") -> dict[str, Any]:
+    return {
+        "mechanism": one.mechanism,
+        "k": one.k,
+        "epsilon": one.epsilon,
+        "bytes_per_user": one.bytes_per_user,
+        "pure": one.pure,
+        "n_parts": one.n_parts,
+        "figures": {name: _interval(measured) for name, measured in one.figures.items()},
+    }
+
+
+def _interval(measured: "Measured") -> dict[str, float | None]:
+    parts = {"value": measured.value, "low": measured.low, "high": measured.high}
+    return {name: number if math.isfinite(number) else None for name, number in parts.items()}

@@ -1,0 +1,311 @@
+"""``dimly publish``: a table of people becomes a release folder."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dimly.cli import options as shared
+from dimly.cli.faults import Signals
+from dimly.cli.options import AsJson, Debug, chosen_columns, one_or_all
+from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, size_text, warn
+from dimly.errors import DimlyError, ParameterError
+from dimly.files import read_text
+
+if TYPE_CHECKING:
+    from dimly.audit.mechanism import Audit
+    from dimly.curator.options import Options
+    from dimly.curator.run import Published
+    from dimly.mechanisms import Plan
+    from dimly.privacy import Cost
+
+
+_FOUND = "those found in the table; a dry run tells their number only if a roster makes it public"
+
+
+def publish(
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATA",
+            help="Files, globs or folders of Parquet, CSV or JSON lines, or one DuckDB or SQLite file.",
+            show_default=False,
+        ),
+    ],
+    *,
+    plan: Annotated[Path, typer.Option(metavar="FILE", help="The plan, made by dimly plan.", show_default=False)],
+    user: shared.UserColumn,
+    out: Annotated[
+        # No Path: one would lose a slash of an address.
+        str | None, typer.Option(metavar="DIR", help="The release folder to make; not with --append.")
+    ] = None,
+    attribute: shared.AttributeColumn = None,
+    value: shared.ValueColumn = None,
+    attribute_list: shared.ListColumn = None,
+    columns: shared.Columns = None,
+    all_columns: shared.AllColumns = False,
+    roster: shared.Roster = None,
+    vocabulary: shared.Vocabulary = None,
+    directions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The public directions that the plan was made with; they become part of the release.",
+            rich_help_panel=shared.PUBLIC,
+        ),
+    ] = None,
+    volunteers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The people that the directions were learned from: refused if any of them is to be published.",
+            rich_help_panel=shared.PUBLIC,
+        ),
+    ] = None,
+    except_volunteers: Annotated[
+        bool,
+        typer.Option(
+            "--except-volunteers",
+            help="Publish volunteers, too; the promise then says that it does not hold for them.",
+            rich_help_panel=shared.PUBLIC,
+        ),
+    ] = False,
+    pseudonyms: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEYFILE",
+            help="Replace ids by a keyed hash; the file holds 32 secret bytes or more.",
+            rich_help_panel=shared.PUBLIC,
+        ),
+    ] = None,
+    ledger: shared.LedgerFile = None,
+    dataset: shared.Dataset = None,
+    recipient: shared.Recipient = None,
+    append: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RELEASE",
+            help="Add people who are not in this release yet, in its place; costs nothing more. Needs the ledger.",
+            rich_help_panel=shared.LEDGER,
+        ),
+    ] = None,
+    update: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RELEASE",
+            help="Some people of this release changed: a new release, where they are published anew and charged.",
+            rich_help_panel=shared.LEDGER,
+        ),
+    ] = None,
+    table: shared.Table = None,
+    query: shared.Query = None,
+    delimiter: shared.Delimiter = None,
+    quote: shared.Quote = None,
+    escape: shared.Escape = None,
+    encoding: shared.Encoding = None,
+    nulls: shared.Nulls = "refuse",
+    values: shared.Values = "refuse",
+    memory: shared.Memory = None,
+    threads: shared.Threads = None,
+    temp: shared.Temp = None,
+    engine: Annotated[
+        Literal["local", "spark"],
+        typer.Option(help="This machine alone, or a Spark cluster (docs/scale.md).", rich_help_panel=shared.ENGINE),
+    ] = "local",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="With --engine spark: the cluster, such as yarn; this machine's cores by default.",
+            rich_help_panel=shared.ENGINE,
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace an existing release; a full new charge.", rich_help_panel=shared.OUTPUT
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Check everything and say the cost, and with a roster the size; no charge.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = False,
+    audit: Annotated[
+        bool,
+        typer.Option(
+            "--audit",
+            help="Attack the plan first, and put a certificate beside the release: DIR.audit.json. Takes seconds.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = False,
+    diagnose: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write how much is left out to a new file for you alone: NOT covered by the promise.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None,
+    private_diagnostics: Annotated[
+        bool,
+        typer.Option(
+            "--private-diagnostics",
+            help="Print rows read and the like on stderr: NOT covered by the promise, not to be passed on.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Publish a table of people by a plan: a folder of noisy sketches that may go out.
+
+    The folder appears complete or not at all. With a ledger, the charge comes first, and comes back only if the run
+    fails before any noise is drawn.
+
+    $ dimly publish visits.parquet --plan plan.json --user person --attribute place --out release
+    """
+    from dimly.curator.options import Options
+    from dimly.curator.run import publish_table
+    from dimly.mechanisms import Plan
+
+    if out is None and append is None and not dry_run:
+        raise ParameterError("out must be a folder to make, got none. Add --out DIR, or --dry-run to check only.")
+    if master is not None and engine != "spark":
+        raise ParameterError(f"master must come with --engine spark, got {master!r} alone. Add --engine spark.")
+    if private_diagnostics and engine == "spark":
+        raise ParameterError("private-diagnostics must be left out with --engine spark, whose own pages count rows.")
+    read = Plan.from_json(read_text("plan", plan, hint="Make one with dimly plan."))
+    certificate = _certificate_path(out, append, overwrite=overwrite, dry_run=dry_run) if audit else None
+    with ProgressBar() as progress:
+        options = Options(
+            user=user,
+            attribute=attribute,
+            attributes=attribute_list,
+            columns=chosen_columns(columns, all_columns=all_columns),
+            value=value,
+            roster=roster,
+            vocabulary=vocabulary,
+            directions=directions,
+            volunteers=volunteers,
+            except_volunteers=except_volunteers,
+            pseudonyms=pseudonyms,
+            out=out,
+            ledger=ledger,
+            dataset=dataset,
+            recipient=recipient,
+            append=append,
+            update=update,
+            table=table,
+            query=query,
+            delimiter=delimiter,
+            quote=quote,
+            escape=escape,
+            encoding=encoding,
+            memory=memory,
+            threads=threads,
+            temp=temp,
+            nulls=nulls,
+            values=values,
+            diagnose=diagnose,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            progress=progress,
+        )
+        audited = None if certificate is None else _audited(read, options)
+        if engine == "spark":
+            published = publish_by_spark(data, read, master, options)
+        else:
+            published = publish_table(one_or_all(data), read, options)
+    Signals.let_pass()
+    if certificate is not None and audited is not None:
+        _certify(audited, published, certificate)
+    for text in published.warnings:
+        warn(text)
+    if private_diagnostics:
+        print_lines(["private, not covered by the promise, not to be passed on:"], err=True)
+        print_fields(published.diagnostics, err=True)
+    if as_json:
+        print_json(_facts(published))
+    else:
+        print_fields(_fields(published))
+
+
+def _certificate_path(out: str | None, append: Path | None, *, overwrite: bool, dry_run: bool) -> Path:
+    """Return where the certificate will lie; refuse now what could not be written then."""
+    from dimly.audit.certificate import certificate_path
+    from dimly.files import check_output
+
+    if dry_run or (out is None and append is None):
+        raise ParameterError("audit must be left out of a dry run. Run dimly audit PLAN.")
+    if out is not None and "://" in out:
+        raise ParameterError("audit must be left out where the release ends elsewhere. Run dimly audit PLAN.")
+    path = certificate_path(Path(out) if append is None and out is not None else Path(str(append)))
+    check_output(path, overwrite=overwrite or append is not None)
+    return path
+
+
+def _audited(plan: "Plan", options: "Options") -> "Audit":
+    """Attack the plan before anything is charged; refuse to publish by one whose claim is false."""
+    from dimly.cli.commands.audit import audit_of_plan
+
+    found = audit_of_plan(plan, options, thorough=False)
+    if found.contradicts:
+        raise DimlyError(f"nothing was published: the audit of the plan says {found.verdict}. Run dimly audit PLAN.")
+    return found
+
+
+def _certify(audited: "Audit", published: "Published", path: Path) -> None:
+    from dimly.audit.certificate import Certificate
+    from dimly.files import write_text
+
+    made = Certificate.of(audited, release=published.release_id or "", plan_digest=published.plan_digest)
+    write_text(path, made.to_json(), overwrite=True)
+
+
+def publish_by_spark(data: list[str], plan: "Plan", master: str | None, options: "Options") -> "Published":
+    """Publish files on a Spark cluster."""
+    from dimly.curator.tables.csv import CsvOptions
+    from dimly.spark.cluster import running_session
+    from dimly.spark.files import read_files
+    from dimly.spark.publishing import publish_frame
+
+    # The files are read and the session is made here; publishing takes a frame as it is.
+    rest = replace(options, delimiter=None, quote=None, escape=None, encoding=None, memory=None)
+    with running_session(master=master, memory=options.memory) as session:
+        return publish_frame(read_files(session, data, csv=CsvOptions.of(options)), plan, rest)
+
+
+def _facts(published: "Published") -> dict[str, Any]:
+    return {
+        "release": None if published.path is None else str(published.path),
+        "users": published.n_users,
+        "bytes": published.bytes,
+        "epsilon": published.cost.epsilon if published.cost else 0.0,
+        "delta": published.cost.delta if published.cost else 0.0,
+        "plan_digest": published.plan_digest,
+        "ledger": published.ledger,
+    }
+
+
+def _cost_text(cost: "Cost | None") -> str:
+    return "nothing more" if cost is None else f"epsilon = {cost.epsilon:g}, delta = {cost.delta:g}"
+
+
+def _fields(published: "Published") -> dict[str, str]:
+    fields = {
+        "release": "none: a dry run" if published.path is None else str(published.path),
+        "id": published.release_id or "",
+        "people": _FOUND if published.n_users is None else f"{published.n_users:,}",
+        "numbers": "" if published.bytes is None else f"{size_text(published.bytes)}, less on disk",
+        "cost": _cost_text(published.cost),
+        "plan digest": published.plan_digest,
+        "ledger": "none",
+    }
+    if published.ledger is not None:
+        fields["ledger"] = ", ".join(f"{name} {value}" for name, value in published.ledger.items())
+    return {name: text for name, text in fields.items() if text}

@@ -1,0 +1,77 @@
+"""``dimly report``: one page on a release, for the privacy officer and for the analyst."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dimly.cli.commands.segments import count_or_auto
+from dimly.cli.options import AsJson, Debug, ReleaseFolder
+from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, size_text, warn
+from dimly.files import check_output, write_text
+
+if TYPE_CHECKING:
+    from dimly.release.manifest import Manifest
+
+
+def report(
+    release: ReleaseFolder,
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    count: Annotated[
+        str,
+        typer.Option(
+            metavar="N|auto",
+            help="How many segments to look for; auto estimates it, which takes most of the time.",
+            parser=count_or_auto,
+        ),
+    ] = "auto",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Write a page on a release: what it promises and what not, what it cost, what can be seen through its noise.
+
+    One file for the privacy officer and the analyst, which opens in any browser and loads nothing from anywhere. It
+    shows no user id. A certificate that dimly publish --audit left beside the release is shown, too. Segments are those
+    that dimly segments finds, and have the same numbers; of all else it looks at 65,536 people at most, evenly spaced.
+
+    $ dimly report release -o report.html
+    """
+    check_output(output, overwrite=overwrite)
+    from dimly.lab.report.officer import checks
+    from dimly.lab.report.page import page_of
+    from dimly.lab.report.report import report_of
+    from dimly.release.reader import open_folder
+
+    sketches = open_folder(release)
+    if not sketches.private:
+        warn("this release was made for tests only and is NOT PRIVATE; it must not be given to anyone.")
+    with ProgressBar() as bar:
+        found = report_of(sketches, count="auto" if count == "auto" else int(count), progress=bar)
+        bar.phase("writing")
+        page = page_of(found, audit=_audit_lines(release, found.manifest))
+    write_text(output, page, overwrite=overwrite)
+    if as_json:
+        print_json({"path": str(output), **found.to_dict()})
+        return
+    people = f"{found.sample.looked_at:,} of {found.manifest.n_users:,}"
+    print_fields({"report": output, "size": size_text(len(page.encode())), "people looked at": people})
+    print_lines(["", "To check before the release is given away:"])
+    print_lines(f"- {line}" for line in checks(found.manifest))
+
+
+def _audit_lines(release: Path, manifest: "Manifest") -> tuple[str, ...]:
+    """Return what the certificate beside a release says, if there is one and it is about this release."""
+    from dimly.audit.certificate import Certificate, certificate_path
+
+    path = certificate_path(release)
+    if not path.exists():
+        return ()
+    found = Certificate.read(path)
+    if (found.release, found.plan_digest) != (manifest.release, manifest.plan_digest):
+        warn(f"{path.name} is about another release, and is not shown. Remove it.")
+        return ()
+    return found.lines

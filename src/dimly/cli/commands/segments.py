@@ -1,0 +1,95 @@
+"""``dimly segments``: which groups of people there are."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dimly.cli.options import AsJson, Debug, ReleaseFolder, number_text, open_to_ask
+from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table
+from dimly.files import check_output, write_bytes
+
+if TYPE_CHECKING:
+    from dimly.analyst.structure.segments import Segments
+
+
+_MOST_NAMED = 3  # attributes at each end, in a line
+
+
+def count_or_auto(text: str) -> str:
+    """Return how many segments, as written: a number, or "auto"."""
+    if text != "auto" and not (text.isascii() and text.isdigit() and int(text)):
+        raise typer.BadParameter(f"must be a number of segments or auto, got {text!r}")
+    return text
+
+
+def segments(
+    release: ReleaseFolder,
+    *,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Parquet file to make, with user and segment, numbered from 0; -1 if nothing is known of a person.",
+            show_default=False,
+        ),
+    ],
+    count: Annotated[
+        str,
+        typer.Option(
+            metavar="N|auto",
+            help="How many segments; auto estimates it, and finds 1 where there are no groups.",
+            parser=count_or_auto,
+        ),
+    ] = "auto",
+    no_denoise: Annotated[
+        bool, typer.Option("--no-denoise", help="Cluster the published numbers as they are; mostly worse.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Divide the people into segments, and say how stable these are: clustering divides pure noise, too.
+
+    Writes who is in which segment; prints sizes, the stability from 0 to 1, and how much structure there is. Of a
+    release along directions, it names the attributes that count most toward each segment and away from it.
+
+    $ dimly segments release --count 8 --out segments.parquet
+    """
+    check_output(out, overwrite=overwrite)
+    asked = open_to_ask(release)
+    with ProgressBar() as bar:
+        bar.phase("finding what goes together")
+        found = asked.release.segments(
+            "auto" if count == "auto" else int(count), denoise=not no_denoise, progress=bar.reach
+        )
+    from dimly.release.segments import encode_segments
+
+    user_type: Literal["text", "int64"] = "text" if asked.textual else "int64"
+    content = encode_segments(found.users, found.labels, user_type=user_type, release=asked.release_id)
+    write_bytes(out, content, overwrite=overwrite)
+    if as_json:
+        print_json(_facts(found))
+        return
+    print_fields({"segments": out, "stability": number_text(found.stability), "signal": number_text(found.signal)})
+    print_lines(["", found.words, ""])
+    sizes = [(segment, f"{size:,}") for segment, size in enumerate(found.sizes.tolist())]
+    if not found.is_described:
+        print_table(["segment", "people"], sizes, numbers=["segment", "people"])
+        return
+    from dimly.analyst.structure.profiles import DIRECTIONS_SAY
+
+    told = [(*row, profile.words) for row, profile in zip(sizes, found.describe(most=_MOST_NAMED), strict=True)]
+    print_table(["segment", "people", "told apart by"], told, numbers=["segment", "people"])
+    print_lines(["", DIRECTIONS_SAY])
+
+
+def _facts(found: "Segments") -> dict[str, Any]:
+    return {
+        "count": len(found.sizes),
+        "sizes": found.sizes.tolist(),
+        "stability": found.stability,
+        "signal": found.signal,
+        "words": found.words,
+        "profiles": [profile.to_dict() for profile in found.describe()] if found.is_described else None,
+    }

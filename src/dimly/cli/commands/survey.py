@@ -1,0 +1,373 @@
+"""``dimly survey``: a few noisy counts of a private table, for planning."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dimly.cli import options as shared
+from dimly.cli.faults import Signals
+from dimly.cli.options import AsJson, Debug, chosen_columns, names_between_commas, number_text, one_or_all
+from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, warn
+from dimly.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dimly.curator.cooccurrence import LearnedFile
+    from dimly.curator.options import Options
+    from dimly.curator.survey import Surveyed
+    from dimly.privacy import Budget
+    from dimly.release.profiles import Profiles
+    from dimly.release.survey import Counts, Curve, Survey
+
+_PROMISE = "What is promised"
+_SHOWN = 20
+_TELLING = 5
+
+
+def survey(
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATA",
+            help="Files, globs or folders of Parquet, CSV or JSON lines, or one DuckDB or SQLite file.",
+            show_default=False,
+        ),
+    ],
+    *,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="All answers together change the odds of any one attribute by at most e^epsilon.",
+            rich_help_panel=_PROMISE,
+        ),
+    ],
+    user: shared.UserColumn,
+    delta: Annotated[
+        float,
+        typer.Option(
+            help="Probability beyond that factor; needed to show names of attributes that no public list holds.",
+            rich_help_panel=_PROMISE,
+        ),
+    ] = 0.0,
+    unit: Annotated[
+        Literal["attribute", "column"],
+        typer.Option(help="What is protected: one attribute, or one categorical column.", rich_help_panel=_PROMISE),
+    ] = "attribute",
+    ask: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="Q1,Q2,...",
+            help="vocabulary (frequent names), counts (of a public list), weights (attributes of a person), distances "
+            "(of pairs); by default all that can be answered with what is given. Or directions alone (what goes "
+            "together).",
+            parser=names_between_commas,
+            rich_help_panel=_PROMISE,
+        ),
+    ] = None,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="Q=PART,...",
+            help="How epsilon is divided, such as distances=2,weights=1; equally by default.",
+            parser=names_between_commas,
+            rich_help_panel=_PROMISE,
+        ),
+    ] = None,
+    by: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SEGMENTS",
+            help="Count the attributes of --vocabulary in each segment, from a file made by dimly segments; nothing "
+            "else is asked then, and the output is a Parquet table.",
+            rich_help_panel=shared.PUBLIC,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="The file to make: JSON; Parquet with --by, and for directions.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None,
+    attribute: shared.AttributeColumn = None,
+    value: shared.ValueColumn = None,
+    attribute_list: shared.ListColumn = None,
+    columns: shared.Columns = None,
+    all_columns: shared.AllColumns = False,
+    resolution: Annotated[
+        int, typer.Option(help="1 for bits; R for values from 0 to 1 in steps of 1/R.", rich_help_panel=shared.SHAPE)
+    ] = 1,
+    roster: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The public list of people; needed for weights and distances. Others are left out.",
+            rich_help_panel=shared.PUBLIC,
+        ),
+    ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The public list of attributes, to ask for counts.", rich_help_panel=shared.PUBLIC
+        ),
+    ] = None,
+    members: Annotated[
+        int | None,
+        typer.Option(
+            help="For directions: how many attributes of a person count at most; 150 by default.",
+            rich_help_panel=_PROMISE,
+        ),
+    ] = None,
+    seed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEX",
+            help="Public key of the order in which people are paired, 64 hexadecimal digits; fresh by default.",
+            rich_help_panel=shared.PUBLIC,
+        ),
+    ] = None,
+    ledger: shared.LedgerFile = None,
+    dataset: shared.Dataset = None,
+    recipient: shared.Recipient = None,
+    table: shared.Table = None,
+    query: shared.Query = None,
+    delimiter: shared.Delimiter = None,
+    quote: shared.Quote = None,
+    escape: shared.Escape = None,
+    encoding: shared.Encoding = None,
+    nulls: shared.Nulls = "refuse",
+    values: shared.Values = "refuse",
+    memory: shared.Memory = None,
+    threads: shared.Threads = None,
+    temp: shared.Temp = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace an existing file; a full new charge.", rich_help_panel=shared.OUTPUT),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Check everything and say the cost; no noise, no charge.", rich_help_panel=shared.OUTPUT
+        ),
+    ] = False,
+    diagnose: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write how much is left out to a new file for you alone: NOT covered by the promise.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Ask a private table what planning needs to know, for a small share of its budget.
+
+    Answers are noisy counts: which attributes are frequent, how many a person has, how far apart people are. They are
+    public, and charged as a release is. Give the file to dimly plan --survey.
+
+    $ dimly survey visits.parquet --user person --attribute place --roster people.csv --epsilon 0.05 -o survey.json
+    """
+    from dimly.curator.options import Options
+    from dimly.privacy import Budget
+    from dimly.release.profiles import Profiles
+    from dimly.release.survey import Survey
+
+    if output is None and not dry_run:
+        raise ParameterError("output must be a file to make, got none. Add -o FILE, or --dry-run to check only.")
+    budget, source = Budget(epsilon, delta), one_or_all(data)
+    with ProgressBar() as progress:
+        options = Options(
+            user=user,
+            attribute=attribute,
+            attributes=attribute_list,
+            columns=chosen_columns(columns, all_columns=all_columns),
+            value=value,
+            roster=roster,
+            vocabulary=vocabulary,
+            out=output,
+            ledger=ledger,
+            dataset=dataset,
+            recipient=recipient,
+            table=table,
+            query=query,
+            delimiter=delimiter,
+            quote=quote,
+            escape=escape,
+            encoding=encoding,
+            memory=memory,
+            threads=threads,
+            temp=temp,
+            nulls=nulls,
+            values=values,
+            diagnose=diagnose,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            progress=progress,
+        )
+        promise = {"share": _shares(_flat(share)), "unit": unit, "resolution": resolution, "seed": seed}
+        done = (
+            _asked(source, budget, _flat(ask), options, promise | {"members": members})
+            if by is None
+            else _profiled(source, budget, _flat(ask), options, promise, by=by)
+        )
+    Signals.let_pass()
+    for text in done.warnings:
+        warn(text)
+    if as_json:
+        print_json(_facts(done))
+        return
+    print_fields(_fields(done))
+    if isinstance(done.survey, Survey):
+        _print_answers(done.survey)
+        print_lines(["", *done.survey.guarantee])
+    elif isinstance(done.survey, Profiles):
+        _print_profiles(done.survey)
+    elif done.survey is not None:
+        _print_directions(done.survey)
+
+
+def _asked(
+    source: Any, budget: "Budget", ask: list[str], options: "Options", promise: dict[str, Any]
+) -> "Surveyed[Any]":
+    from dimly.curator.cooccurrence import learn_from_table
+    from dimly.curator.survey import default_questions, survey_table
+    from dimly.mechanisms.survey import SurveyPlan
+
+    plan = SurveyPlan.of(budget, ask or default_questions(source, budget, options), **promise)
+    return (learn_from_table if plan.members else survey_table)(source, plan, options)
+
+
+def _profiled(
+    source: Any, budget: "Budget", ask: list[str], options: "Options", promise: dict[str, Any], *, by: Path
+) -> "Surveyed[Any]":
+    from dimly.curator.profiles import profile_table
+    from dimly.mechanisms.survey import SurveyPlan
+    from dimly.release.segments import read_segments
+
+    if ask not in ([], ["profiles"]):
+        raise ParameterError(f"ask must be left out with --by, which asks for profiles alone, got {','.join(ask)!r}.")
+    labels = read_segments(by)
+    plan = SurveyPlan.of(budget, ["profiles"], release=labels.release, **promise)
+    return profile_table(source, plan, options, labels=labels, labels_from=by)
+
+
+def _flat(given: Any) -> list[str]:
+    """Return the names of all options of one kind; each was parsed into a list already."""
+    return [name for names in given or () for name in names]
+
+
+def _shares(parts: list[str]) -> dict[str, float] | None:
+    """Return how the budget is divided, from texts such as distances=2."""
+    found: dict[str, float] = {}
+    for text in parts:
+        name, _, part = text.partition("=")
+        try:
+            found[name] = float(part)
+        except ValueError:
+            raise ParameterError(f"share must be a question and its part, such as distances=2, got {text!r}.") from None
+    return found or None
+
+
+def _facts(done: "Surveyed[Any]") -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "survey": None if done.path is None else str(done.path),
+        "id": None if done.survey is None else done.survey.id,
+        "epsilon": done.cost.epsilon,
+        "delta": done.cost.delta,
+        "shares": {one.topic: one.epsilon for one in done.plan.shares},
+        "plan_digest": done.plan.digest,
+        "users": getattr(done.survey, "n_users", None),
+        "ledger": done.ledger,
+    }
+    if done.survey is None or done.plan.release is not None:
+        return facts
+    if done.plan.members is not None:
+        return facts | {"count": done.survey.directions.count, "eigenvalues": list(done.survey.eigenvalues)}
+    curves = {"weights": done.survey.weights, "distances": done.survey.distances}
+    for name, curve in curves.items():
+        if curve is not None:
+            facts[name] = {share: one.model_dump() for share, one in curve.quantiles.items()}
+    names = done.survey.vocabulary or done.survey.counts
+    return facts | ({} if names is None else {"n_attributes": len(names.attributes)})
+
+
+def _fields(done: "Surveyed[Any]") -> dict[str, str]:
+    fields = {
+        "survey": "none: a dry run" if done.path is None else str(done.path),
+        "id": "" if done.survey is None else done.survey.id,
+        "cost": f"epsilon = {done.cost.epsilon:g}, delta = {done.cost.delta:g}",
+        "shares": ", ".join(f"{one.topic} {one.epsilon:g}" for one in done.plan.shares),
+        "ledger": "none",
+    }
+    if done.ledger is not None:
+        fields["ledger"] = ", ".join(f"{name} {value}" for name, value in done.ledger.items())
+    return {name: text for name, text in fields.items() if text}
+
+
+def _print_answers(survey: "Survey") -> None:
+    curves = {"attributes of a person": survey.weights, "squared distance of a pair": survey.distances}
+    found = {name: curve for name, curve in curves.items() if curve is not None}
+    if found:
+        typer.echo()
+        shares = list(next(iter(found.values())).quantiles)
+        print_table(
+            ["quantile", *shares], [[name, *_quantiles(curve)] for name, curve in found.items()], numbers=shares
+        )
+    names = survey.vocabulary or survey.counts
+    if names is not None:
+        _print_counts(names)
+
+
+def _print_profiles(found: "Profiles") -> None:
+    typer.echo()
+    header = ["segment", "attribute", "people", "count", "95 % interval", "share", "more than others"]
+    rows = [
+        [
+            segment,
+            row["attribute"],
+            f"{row['people']:,}",
+            f"{row['count']:,}",
+            f"{row['low']:,} to {row['high']:,}",
+            f"{row['share']:.0%}",
+            f"{row['apart']:+.0%}",
+        ]
+        for segment in range(len(found.sizes))
+        for row in found.strongest(segment, _TELLING)
+    ]
+    print_table(header, rows, numbers=[name for name in header if name != "attribute"])
+    print_lines(["", "The strongest are those that seem so: noise makes some of them look stronger than they are."])
+
+
+def _print_directions(found: "LearnedFile") -> None:
+    strengths = ", ".join(number_text(value) for value in found.eigenvalues)
+    typer.echo()
+    print_fields(
+        {
+            "directions": f"{found.directions.count} of {len(found.directions.matrix):,} attributes",
+            "strength": f"{strengths}; noise alone reaches {number_text(found.noise)}",
+            "origin": found.directions.origin,
+        }
+    )
+
+
+def _quantiles(curve: "Curve") -> list[str]:
+    return [
+        f"{number_text(one.value)} ({number_text(one.low)} to {number_text(one.high)})"
+        for one in curve.quantiles.values()
+    ]
+
+
+def _print_counts(names: "Counts") -> None:
+    typer.echo()
+    if not names.attributes:
+        print_lines(["No attribute is frequent enough to be shown."])
+        return
+    most = sorted(names.attributes, key=lambda one: -one.count)[:_SHOWN]
+    rows = [[one.attribute, f"{one.count:,}", f"{one.low:,} to {one.high:,}"] for one in most]
+    print_table(["attribute", "people", "95 % interval"], rows, numbers=["people"])
+    if len(names.attributes) > len(most):
+        print_lines([f"and {len(names.attributes) - len(most):,} more in the file."])

@@ -1,0 +1,179 @@
+"""What goes to stdout and what to stderr: answers here; warnings, progress and errors there."""
+
+import contextlib
+import json
+import shutil
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from dimly.errors import printable
+
+
+def people(number: float) -> str:
+    """Return a number of people, in words."""
+    return f"{number:,.0f} people"
+
+
+class _Done(ProgressColumn):
+    """How much of how much, and how much a second."""
+
+    def __init__(self, amount: Callable[[float], str]) -> None:
+        super().__init__()
+        self._amount = amount
+
+    def render(self, task: Task) -> Text:
+        """Return the text of one task."""
+        if task.total is None:
+            return Text("")
+        rate = "" if task.speed is None else f", {self._amount(task.speed)}/s"
+        return Text(f"{self._amount(task.completed)} of {self._amount(task.total)}{rate}")
+
+
+class ProgressBar:
+    """Tells on stderr, if that is a terminal, what a job is at; otherwise nothing.
+
+    Parameters
+    ----------
+    amount : callable, default=people
+        Says what is counted, in words.
+    console : Console, optional
+        Where to; stderr by default.
+    """
+
+    def __init__(self, *, amount: Callable[[float], str] = people, console: Console | None = None) -> None:
+        # Not Rich's own view of it: FORCE_COLOR would put a moving bar into logs.
+        terminal = sys.stderr is not None and sys.stderr.isatty()
+        out = console or Console(stderr=True, force_terminal=terminal)
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            _Done(amount),
+            TimeRemainingColumn(),
+            console=out,
+            transient=True,
+            disable=not out.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def phase(self, name: str) -> None:
+        """Say what begins now; how long it takes is not known yet."""
+        self._bar.remove_task(self._task)  # Rich cannot forget a total
+        self._task = self._bar.add_task(name, total=None)
+
+    def start(self, n_users: int) -> None:
+        """Say of how many people the present phase is."""
+        self._bar.reset(self._task, total=n_users)
+
+    def advance(self, n_users: int) -> None:
+        """Say that so many more are done; from any thread."""
+        self._bar.advance(self._task, n_users)
+
+    def reach(self, done: int, total: int) -> None:
+        """Say how much is done of how much."""
+        self._bar.update(self._task, completed=done, total=total)
+
+
+_WIDEST = 10_000
+_NARROWEST = 30
+_PACKAGE = Path(__file__).parents[1]
+
+
+def print_json(answer: Mapping[str, object], *, indent: int | None = None) -> None:
+    """Print one JSON object, in one line unless indented; ASCII, so that no terminal can spoil it."""
+    typer.echo(json.dumps(answer, allow_nan=False, indent=indent))
+
+
+def print_fields(fields: Mapping[str, object], *, err: bool = False) -> None:
+    """Print names and what they are, two columns; on a terminal, long ones in several lines."""
+    width = max(map(len, fields), default=0)
+    room = shutil.get_terminal_size().columns - width - 2
+    folds = (sys.stderr if err else sys.stdout).isatty() and room >= _NARROWEST
+    for name, value in fields.items():
+        text = printable(str(value))
+        if folds:  # a name of a file or a digest stays whole
+            lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+            text = ("\n" + " " * (width + 2)).join(lines)
+        typer.echo(f"{typer.style(name.ljust(width), bold=True)}  {text}", err=err)
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[str] = ()) -> None:
+    """Print a table; the columns named in ``numbers`` are set to the right."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for name in header:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
+    console = Console(file=sys.stdout, highlight=False)
+    if not sys.stdout.isatty():  # also where FORCE_COLOR asks for colors
+        console.size = (_WIDEST, console.height)  # a pipe has no width to fold to
+    console.print(table)
+
+
+def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Print sentences, one a line."""
+    for line in lines:
+        typer.echo(printable(line), err=err)
+
+
+def warn(text: str) -> None:
+    """Print a warning on stderr, in one line."""
+    typer.echo(printable(f"warning: {' '.join(text.split())}"), err=True)
+
+
+@contextlib.contextmanager
+def show_own_warnings() -> Iterator[None]:
+    """Show Dimly's own warnings on stderr; those of libraries are dropped, because they may quote data."""
+
+    def show(message: Warning | str, _category: type[Warning], filename: str, *_: object) -> None:
+        if Path(filename).is_relative_to(_PACKAGE):
+            warn(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show  # type: ignore[assignment]  # it is called by position
+        yield
+
+
+def size_text(n_bytes: float) -> str:
+    """Return a number of bytes for people.
+
+    Examples
+    --------
+    >>> size_text(512), size_text(1_500_000)
+    ('512 bytes', '1.5 MB')
+    """
+    size = float(n_bytes)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} TB"

@@ -1,0 +1,347 @@
+"""What publishing is asked for, and what it may use: one record, whoever fills it in and whichever engine does it."""
+
+import difflib
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypedDict, TypeVar
+
+from numpy.typing import ArrayLike
+
+from dimly.errors import ParameterError, check_path
+from dimly.mechanisms.projection.directions import Directions
+
+
+class Progress(Protocol):
+    """Told by publishing how far it is; called from one thread at a time."""
+
+    def phase(self, name: str) -> None:
+        """Hear that work of a new kind begins, whose length is not known."""
+
+    def start(self, n_users: int) -> None:
+        """Hear that this many people are going to be published."""
+
+    def advance(self, n_users: int) -> None:
+        """Hear that so many more people are written."""
+
+
+class Silence:
+    """Nobody watches."""
+
+    def phase(self, name: str) -> None:
+        """Say nothing."""
+
+    def start(self, n_users: int) -> None:
+        """Say nothing."""
+
+    def advance(self, n_users: int) -> None:
+        """Say nothing."""
+
+
+LEAST_MEMORY = 768 << 20
+"""What the process, the least of a database, one batch and some rows of the projection take together."""
+MOST_THREADS = 1024
+"""More than any machine has use for; a system refuses to start many thousands."""
+_MOST_MEMORY = 1 << 50
+_LEAST_OF_A_DATABASE = 192 << 20  # JSON alone takes 32 MiB for each thread and file that is read at a time
+_USUAL_MEMORY = 2 << 30
+_OF_THE_PROCESS = 320 << 20  # the interpreter, its libraries and compiled kernels: 290 MB, measured
+_OF_A_THREAD = 160 << 20  # a batch with its copies, a part, and its encoded bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Limits of one run. Make one with :meth:`of`.
+
+    Attributes
+    ----------
+    memory : int
+        Bytes of the whole process, the interpreter and its libraries included.
+    threads : int
+        Of the sort; as many batches are perturbed at a time, unless ``memory`` is short.
+    temp : Path or None
+        Folder for what does not fit in memory; the system's own by default.
+    """
+
+    memory: int
+    threads: int
+    temp: Path | None
+
+    @classmethod
+    def of(
+        cls, *, memory: int | None = None, threads: int | None = None, temp: str | os.PathLike[str] | None = None
+    ) -> Self:
+        """Return checked limits: by default 2 GiB or half of the machine's memory, and all of its cores.
+
+        Raises
+        ------
+        ParameterError
+            If they are too small to work with.
+        """
+        if memory is None:
+            memory = max(LEAST_MEMORY, min(_USUAL_MEMORY, _machine_memory() // 2))
+        if threads is None:
+            threads = min(_cores(), MOST_THREADS)
+        if _is_integer(memory) and memory > _MOST_MEMORY:
+            raise ParameterError(f"memory must be at most {_MOST_MEMORY} bytes (1 PiB), got {memory!r}.")
+        if not _is_integer(memory) or memory < LEAST_MEMORY:
+            raise ParameterError(f"memory must be at least {LEAST_MEMORY} bytes (768 MiB), got {memory!r}.")
+        if not _is_integer(threads) or not 1 <= threads <= MOST_THREADS:
+            raise ParameterError(f"threads must be an integer from 1 to {MOST_THREADS}, got {threads!r}.")
+        folder = None if temp is None else Path(temp)
+        if folder is not None:
+            check_path("temp", folder)
+        if folder is not None and not folder.is_dir():
+            raise ParameterError(f"temp must be a folder, got {str(temp)!r}. Make it first.")
+        return cls(memory, threads, folder)
+
+    @property
+    def database_memory(self) -> int:
+        """Bytes for sorting and joining; DuckDB itself takes somewhat more than it is told."""
+        return max(_LEAST_OF_A_DATABASE, 3 * self._free // 8)
+
+    @property
+    def rows_memory(self) -> int:
+        """Bytes for rows of the projection that are kept."""
+        return self._free // 8
+
+    @property
+    def workers(self) -> int:
+        """How many batches are perturbed or written at a time."""
+        return max(1, min(self.threads, 3 * self._free // 8 // _OF_A_THREAD))
+
+    @property
+    def _free(self) -> int:
+        """Bytes that are left for the table and its people."""
+        return max(0, self.memory - _OF_THE_PROCESS)
+
+
+def _is_integer(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _machine_memory() -> int:
+    """Return the bytes that this process may count on: the machine's, or fewer in a container."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        return total
+    return min(total, int(limit)) if limit.isdecimal() else total
+
+
+PathLike = str | os.PathLike[str]
+RosterKind = Literal["given", "found"]
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Charging(NamedTuple):
+    """Which ledger pays: the file, the dataset's name in it, and who receives the release."""
+
+    ledger: Path
+    dataset: str
+    recipient: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The keywords of :func:`dimly.publish`, which explains them, checked as far as they can be by themselves.
+
+    Raises
+    ------
+    ParameterError
+        If some of them do not go together.
+    """
+
+    user: str | None = None
+    attribute: str | None = None
+    attributes: str | Iterable[object] | None = None
+    columns: Iterable[str] | Literal["all"] | None = None
+    value: str | None = None
+    users: ArrayLike | None = None
+    roster: Any = None
+    vocabulary: Any = None
+    directions: Directions | PathLike | None = None
+    volunteers: Any = None
+    except_volunteers: bool = False
+    pseudonyms: PathLike | None = None
+    out: PathLike | None = None
+    ledger: PathLike | None = None
+    dataset: str | None = None
+    recipient: str | None = None
+    append: PathLike | None = None
+    update: PathLike | None = None
+    table: str | None = None
+    query: str | None = None
+    delimiter: str | None = None
+    quote: str | None = None
+    escape: str | None = None
+    encoding: str | None = None
+    memory: int | None = None
+    threads: int | None = None
+    temp: PathLike | None = None
+    nulls: Literal["refuse", "drop"] = "refuse"
+    values: Literal["refuse", "clamp"] = "refuse"
+    diagnose: PathLike | None = None
+    overwrite: bool = False
+    dry_run: bool = False
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, Iterable) and not isinstance(self.columns, str):
+            object.__setattr__(self, "columns", tuple(self.columns))  # which can be gone through again
+        if self.ledger is None:
+            for name in ("dataset", "recipient"):
+                if getattr(self, name) is not None:
+                    raise ParameterError(f"ledger must be given where {name} is, got none.")
+        elif self.dataset is None:
+            raise ParameterError("dataset must be named where a ledger is given, got none.")
+        if self.append is None:
+            return
+        if self.update is not None:
+            raise ParameterError("append and update must not be given together. Add new people first, then update.")
+        if self.out is not None:
+            raise ParameterError("out must not be given with append, which replaces the release by a larger one.")
+        if self.ledger is None:
+            raise ParameterError("ledger must be given with append: it alone knows who is in the release already.")
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the release stays in memory."""
+        return self.target is None and not self.dry_run
+
+    @property
+    def target(self) -> Path | None:
+        """The folder to make, or to replace by a larger one; None in memory, and for a dry run without one."""
+        target = self.out if self.append is None else self.append
+        return None if target is None else Path(target)
+
+    @property
+    def grows(self) -> Path | None:
+        """The release that another one grows from."""
+        base = self.update if self.append is None else self.append
+        return None if base is None else Path(base)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a release that is there is replaced."""
+        return self.overwrite or self.append is not None
+
+    @property
+    def charging(self) -> Charging | None:
+        """Who pays."""
+        if self.ledger is None or self.dataset is None:
+            return None
+        return Charging(Path(self.ledger), self.dataset, self.recipient)
+
+    @property
+    def roster_kind(self) -> RosterKind:
+        """Whether the people are those of a list, or those found in the table."""
+        return "found" if self.roster is None else "given"
+
+    @property
+    def resources(self) -> Resources:
+        """What publishing may use of this machine."""
+        return Resources.of(memory=self.memory, threads=self.threads, temp=self.temp)
+
+    @property
+    def watcher(self) -> Progress:
+        """Who is told how far the work is."""
+        return Silence() if self.progress is None else self.progress
+
+    @property
+    def user_column(self) -> str:
+        """The column of the people's ids, of a table that has columns.
+
+        Raises
+        ------
+        ParameterError
+            If none is named, or ids are given apart.
+        """
+        if self.user is None:
+            raise ParameterError("user must name the column of the people's ids, got none.")
+        if self.users is not None:
+            raise ParameterError("users must be given for a matrix only. Name the column of ids by user.")
+        return self.user
+
+    @property
+    def named_columns(self) -> set[str] | None:
+        """The columns of a table that are read; None where these may be all."""
+        if self.columns is not None and not isinstance(self.columns, list | tuple):
+            return None
+        names = (self.user, self.attribute, self.attributes, self.value, *(self.columns or ()))
+        return {name for name in names if isinstance(name, str)}
+
+    def only(self, *names: str) -> "Options":
+        """Return a record of some of the options."""
+        return Options(**{name: getattr(self, name) for name in names})
+
+
+class PublishOptions(TypedDict, total=False):
+    """The same, for type checkers: keywords of a call, but for ``dry_run``, which changes what is returned."""
+
+    user: str | None
+    attribute: str | None
+    attributes: str | Iterable[object] | None
+    columns: Iterable[str] | Literal["all"] | None
+    value: str | None
+    users: ArrayLike | None
+    roster: Any
+    vocabulary: Any
+    directions: Directions | PathLike | None
+    volunteers: Any
+    except_volunteers: bool
+    pseudonyms: PathLike | None
+    out: PathLike | None
+    ledger: PathLike | None
+    dataset: str | None
+    recipient: str | None
+    append: PathLike | None
+    update: PathLike | None
+    table: str | None
+    query: str | None
+    delimiter: str | None
+    quote: str | None
+    escape: str | None
+    encoding: str | None
+    memory: int | None
+    threads: int | None
+    temp: PathLike | None
+    nulls: Literal["refuse", "drop"]
+    values: Literal["refuse", "clamp"]
+    diagnose: PathLike | None
+    overwrite: bool
+    progress: Progress | None
+
+
+def takes_options(function: FunctionT) -> FunctionT:
+    """Show the options in the signature of a function that passes its keywords on to :class:`Options`."""
+    signature = inspect.signature(function)
+    own = [
+        parameter for parameter in signature.parameters.values() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
+    options = inspect.signature(Options).parameters.values()
+    function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return function
+
+
+def check_keywords(keywords: Iterable[str], *, function: str = "publish") -> None:
+    """Refuse a keyword that is no option, as Python would.
+
+    Raises
+    ------
+    TypeError
+        With the nearest option that there is.
+    """
+    known = [option.name for option in fields(Options)]
+    for name in keywords:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}.{hint}")

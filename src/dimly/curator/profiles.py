@@ -1,0 +1,157 @@
+"""Profiles: what the people of each segment of a release have, counted in the private table with noise.
+
+The segments are public, because they follow from a release. So one attribute of one person still moves a single count
+by 1, however many segments there are.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dimly.curator.engine import cut, people_of_sorted
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.options import Options
+from dimly.curator.randomness import Keystream, WordSource, is_secret
+from dimly.curator.run import is_matrix
+from dimly.curator.sampling import NoiseSampler
+from dimly.curator.survey import (
+    CountedTable,
+    Surveyed,
+    having,
+    made_by,
+    noise_between,
+    open_survey,
+)
+from dimly.curator.tables.public_lists import check_apart
+from dimly.errors import BudgetError, DataError, ParameterError
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.release.profiles import Profiles
+from dimly.release.segments import Labels
+
+MOST_COUNTS: Final = 1 << 26
+"""Segments times attributes: half a gigabyte of counts."""
+_STEP: Final = 1 << 16
+
+
+def profile_table(
+    source: Any,
+    plan: SurveyPlan,
+    options: Options,
+    *,
+    labels: Labels,
+    labels_from: Any = None,
+    words: Callable[[], WordSource] = Keystream,
+) -> Surveyed[Profiles]:
+    """Count the attributes of a public list in each segment of a release.
+
+    Parameters
+    ----------
+    source, options
+        As of :func:`dimly.survey`. The people are those of ``labels``, and no roster is given.
+    plan : SurveyPlan
+        Of profiles, by the release of ``labels``.
+    labels : Labels
+    labels_from : path, optional
+        Where they were read, to be told from the private table.
+    words : callable
+        For tests.
+
+    Raises
+    ------
+    ParameterError
+        If there is no public list of attributes, or the labels are the private table.
+    BudgetError
+        If the ledger knows the dataset, and charged no release of the labels' id to it.
+    """
+    if is_matrix(source):
+        raise ParameterError("source must be a table with a column of people's ids to be divided by segments.")
+    if options.roster is not None:
+        raise ParameterError("roster must be left out with by: the people are those who are in a segment.")
+    if options.vocabulary is None:
+        raise ParameterError(
+            "vocabulary must be given for profiles, got none. Add --vocabulary with a public list of attributes, or "
+            "with a survey that found the frequent ones."
+        )
+    if plan.release != labels.release:
+        raise ParameterError("plan must be made for the release that the segments are of.")
+    if labels_from is not None:
+        check_apart(source, labels_from, "roster")
+    _check_release(options, labels)
+    known = labels.segments >= 0
+    people = labels.users.filter(pa.array(known))
+    if not len(people):
+        raise ParameterError("by must put at least one person into a segment, got none.")
+    asked = open_survey(source, plan, replace(options, roster=people))
+    assert asked.vocabulary is not None  # noqa: S101 - as it was given
+    if labels.count * len(asked.vocabulary) > MOST_COUNTS:
+        raise ParameterError(
+            f"vocabulary must be short enough for {MOST_COUNTS} counts in all, got {len(asked.vocabulary)} attributes "
+            f"for {labels.count} segments. Give a list of the frequent ones."
+        )
+    names = tuple(asked.vocabulary)
+
+    def answered(table: CountedTable, _: int | None, begin: Callable[[], None]) -> Profiles:
+        segments = _in_order(table, people, labels.segments[known])
+        exact = count_segments(table, plan, segments, count=labels.count, width=len(names), options=options)
+        noise = plan.noise("profiles")
+        begin()
+        noisy = np.empty(exact.size, np.int64)
+        NoiseSampler(noise).add(exact.reshape(-1), words(), noisy)
+        return Profiles(
+            plan=plan,
+            attributes=names,
+            sizes=np.bincount(segments, minlength=labels.count),
+            counts=noisy.reshape(exact.shape),
+            spread=noise_between(noise.cells()),
+            private=is_secret(words()),
+            ledger=options.dataset,
+        )
+
+    return made_by(asked, plan, options, answered)
+
+
+def count_segments(
+    table: CountedTable, plan: SurveyPlan, segments: NDArray[np.int64], *, count: int, width: int, options: Options
+) -> NDArray[np.int64]:
+    """Return exactly how many people of each segment have each attribute."""
+    exact = np.zeros(count * width, np.int64)
+    progress = options.watcher
+    for number, batch in enumerate(cut(table.rows(), n_users=table.n_users, step=_STEP)):
+        if not number:
+            progress.phase("counting")
+            progress.start(table.n_users)
+        people = having(people_of_sorted(batch, resolution=plan.resolution))
+        of = np.repeat(segments[batch.first : batch.stop], np.diff(people.indptr))
+        exact += np.bincount(of * width + people.indices, minlength=len(exact))
+        progress.advance(len(people))
+    return exact.reshape(count, width)
+
+
+def _in_order(table: CountedTable, users: pa.Array, segments: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the segment of each person of a table, in its order."""
+    ids = table.users(0, table.n_users)
+    if pa.types.is_integer(ids.type) != pa.types.is_integer(users.type):
+        ids, users = ids.cast(pa.string()), users.cast(pa.string())
+    at = pc.index_in(ids, value_set=users.cast(ids.type))
+    if at.null_count:
+        raise DataError("by must hold everybody who is counted, but some ids are written in another way.")
+    found: NDArray[np.int64] = segments[at.to_numpy()]
+    return found
+
+
+def _check_release(options: Options, labels: Labels) -> None:
+    """Refuse labels of a release that the ledger does not know of this dataset: nobody can tell what they are of."""
+    charging = options.charging
+    if charging is None:
+        return
+    charges = Ledger(charging.ledger).status(charging.dataset).charges
+    if labels.release not in {one.release_id for one in charges if one.counts}:
+        raise BudgetError(
+            f"by must be segments of a release that the ledger charged to dataset {charging.dataset!r}, got those of "
+            "another. Labels that come from the private table itself would tell about it without any noise."
+        )

@@ -1,0 +1,615 @@
+"""A publication on this machine: from any source to a release, from the charge to the rename."""
+
+import contextlib
+import math
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+from numpy.typing import NDArray
+
+from dimly.curator import volunteers
+from dimly.curator.append import Base, base_of
+from dimly.curator.diagnosis import inspected
+from dimly.curator.engine import LocalEngine, NamedTable, Parts
+from dimly.curator.ledger.ledger import Charge, Ledger
+from dimly.curator.options import Charging, Options
+from dimly.curator.people import Pseudonyms
+from dimly.curator.perturb import Perturber
+from dimly.curator.randomness import Keystream, WordSource
+from dimly.curator.tables.matrix import MatrixTable, matrix_people, ordered_by_user, publish_people
+from dimly.curator.tables.numbered import open_table
+from dimly.curator.tables.public_lists import check_lists_apart, nobody_there, plan_along, vocabulary_for
+from dimly.errors import DataError, DimlyError, Note, ParameterError
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_kinds import DirectionsPlan
+from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
+from dimly.privacy import Cost
+from dimly.release.format import UserType, layout_of
+from dimly.release.parts import WrittenPart, as_user_column, check_ids
+from dimly.release.sketches import Sketches, published_layout
+from dimly.release.writer import ReleaseWriter, check_public
+
+_HELD = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
+
+
+@contextlib.contextmanager
+def interrupts_held(*, forget: bool = False) -> Iterator[None]:
+    """Let signals that end a program wait until the block is left; they are then handled as if they had just come.
+
+    Only the main thread of a program handles signals, so that elsewhere this does nothing.
+
+    Parameters
+    ----------
+    forget : bool, default=False
+        Whether to let them pass instead: for the last steps of a job, after which there is nothing left to end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    handlers = {number: signal.signal(number, lambda *signals: came.append(signals)) for number in _HELD}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if came and not forget:
+            number, frame = came[0]
+            handler = handlers[number]
+            if callable(handler):
+                handler(number, frame)
+            elif handler == signal.SIG_DFL:
+                os.kill(os.getpid(), number)
+
+
+class Chargeable(Protocol):
+    """What a ledger is charged for: a plan, or the questions of a survey."""
+
+    @property
+    def cost(self) -> Cost:
+        """What it spends."""
+
+    @property
+    def digest(self) -> str:
+        """Which one it is."""
+
+
+class Target(Protocol):
+    """Where something charged becomes visible."""
+
+    @property
+    def place(self) -> str:
+        """Where it will be, for texts."""
+
+    @property
+    def is_published(self) -> bool | None:
+        """Whether it can be seen; None where nobody can tell."""
+
+
+def _reserve(charging: Charging, plan: Chargeable, base: Base | None) -> Charge:
+    ledger = Ledger(charging.ledger)
+    digest, recipient = plan.digest, charging.recipient
+    if base is None:
+        return ledger.reserve(charging.dataset, plan.cost, plan_digest=digest, recipient=recipient)
+    release = base.sketches.manifest.release
+    if base.replace:
+        return ledger.reserve(charging.dataset, plan.cost, plan_digest=digest, recipient=recipient, updates=release)
+    return ledger.reserve_append(charging.dataset, release_id=release, plan_digest=digest, recipient=recipient)
+
+
+def account_of(charging: Charging, charge_id: int | None) -> dict[str, Any]:
+    """Return what is left of a dataset's budget, and by which charge."""
+    return {
+        "dataset": charging.dataset,
+        "charge": charge_id,
+        "left": Ledger(charging.ledger).status(charging.dataset).left,
+    }
+
+
+@contextlib.contextmanager
+def charged(charging: Charging | None, plan: Chargeable, base: Base | None, writer: Target) -> Iterator[Charge | None]:
+    """Charge a release; if it fails, give the charge back if no noise was drawn, and say what became of it.
+
+    Noise that was drawn was staged where others of the same account can read it, and whether a run fails may depend on
+    it (how many bytes a part takes on a full disk). So it is spent, whatever ended the run: to try again until it is
+    to one's liking, or to average several tries, must cost as much as the tries.
+    """
+    charge = None
+    try:
+        if charging is not None:
+            with interrupts_held():  # so that none comes between the charge and the name for it
+                charge = _reserve(charging, plan, base)
+        yield charge
+    except BaseException as error:
+        if charge is None or charging is None:
+            raise
+        is_published = writer.is_published
+        if is_published is False:
+            said = _abandoned(charge, charging)
+            if said is not None:
+                error.add_note(said)
+            raise
+        if is_published is None:
+            error.add_note(_unknown(charge, charging, writer))
+            raise
+        try:
+            charge.make_visible()
+        except DimlyError as failed:
+            raise DimlyError(_unconfirmed(charge, charging, writer, failed)) from None
+        error.add_note(Note(f"{writer.place} is published and charge {charge.id} recorded: nothing is left to do."))
+        raise
+
+
+def _abandoned(charge: Charge, charging: Charging) -> Note | None:
+    """End a charge whose release was not published; return why it stays, if it does."""
+    try:
+        if charge.abandon():
+            return None
+        is_append = charge.record.appends_to is not None
+    except DimlyError as failed:
+        return Note(
+            f"Charge {charge.id} stays although nothing was published, because the ledger could not be told: {failed} "
+            f"See `dimly ledger show {charging.ledger}`, and `dimly ledger forgive` if no noise was drawn."
+        )
+    again = "To add these people now takes --update, which is charged" if is_append else "To try again costs again"
+    return Note(
+        f"Charge {charge.id} stays in the ledger although nothing was published, because noise had been drawn and may "
+        f"have been read. {again}. If you are sure that nobody read it, see `dimly ledger forgive --help`."
+    )
+
+
+def _unknown(charge: Charge, charging: Charging, writer: Target) -> Note:
+    return Note(
+        f"It is not known whether {writer.place} was published, so that charge {charge.id} stays. If the release is "
+        f"there, run `dimly ledger confirm {charging.ledger} {charge.id}`."
+    )
+
+
+def _unconfirmed(charge: Charge, charging: Charging, writer: Target, failed: DimlyError) -> str:
+    return (
+        f"{writer.place} is published and charged, by charge {charge.id}; only the ledger's entry that it can be seen "
+        f"is missing. Do not publish again: run `dimly ledger confirm {charging.ledger} {charge.id}` when the ledger "
+        f"can be written to. {failed}"
+    )
+
+
+class CheckedTable(Protocol):
+    """A private table that has been read and checked, and whose people are known."""
+
+    user_type: UserType
+
+    @property
+    def n_users(self) -> int:
+        """How many people there are."""
+
+    def own_ids(self) -> Iterator[pa.Array]:
+        """Return everybody's own id, pseudonyms or not."""
+
+    def published_ids(self) -> Iterator[pa.Array]:
+        """Return everybody's published id, in order."""
+
+    def diagnostics(self) -> dict[str, int]:
+        """Return private figures about the table, for the curator's own eyes."""
+
+
+class OpenTable(NamedTable, CheckedTable, Protocol):
+    """A private table that has been read, checked and numbered."""
+
+
+TableT = TypeVar("TableT", bound=CheckedTable)
+Table_contra = TypeVar("Table_contra", bound=CheckedTable, contravariant=True)
+Opening = AbstractContextManager[OpenTable]
+Filling = Callable[[Parts, Callable[[], None]], None]
+"""Writes everybody's published row into parts, and calls the second argument before it starts."""
+
+
+class ReleaseParts(Protocol):
+    """Where parts of a stored release go: numbers to write, or files that were written elsewhere."""
+
+    def write_part(self, index: int, users: pa.Array, values: NDArray[Any]) -> None:
+        """Take the people of one part, and what is published of them."""
+
+    def adopt_part(self, part: WrittenPart) -> None:
+        """Take a part that is in a file already."""
+
+
+class Engine(Protocol[Table_contra]):
+    """Perturbs people and hands over the parts of a release."""
+
+    @property
+    def private(self) -> bool:
+        """Whether all noise comes from fresh secret keystreams."""
+
+    def publish(self, table: Table_contra, parts: ReleaseParts, *, before_noise: Callable[[], None]) -> None:
+        """Publish everybody; ``before_noise`` is called once, before anything is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What publishing did, or would do: nothing here depends on private rows but ``diagnostics``.
+
+    After a dry run without a roster ``n_users`` and ``bytes`` are None: how many people the table holds is private
+    until they are published.
+    """
+
+    path: Path | str | None
+    """Where it is: a folder, or an address of another file system; None after a dry run."""
+    n_users: int | None
+    bytes: int | None
+    cost: Cost | None
+    """What was charged, or would be; None for an append, which costs nothing."""
+    plan_digest: str
+    release_id: str | None = None
+    ledger: dict[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+    diagnostics: dict[str, int] = field(default_factory=dict, repr=False)
+
+
+def publish_folder(
+    opening: Opening,
+    plan: Plan,
+    options: Options,
+    *,
+    vocabulary: Vocabulary | None = None,
+    words: Callable[[], WordSource] = Keystream,
+    filling: Filling | None = None,
+) -> Published:
+    """Publish a table into a folder.
+
+    The target is checked and the charge reserved before the table is read; the folder appears whole or not at all.
+
+    Parameters
+    ----------
+    opening : context manager
+        Opens the table; entered once the charge is reserved.
+    plan : Plan
+    options : Options
+        With a target.
+    vocabulary : Vocabulary, optional
+        The closed list of attributes.
+    words : callable
+        Makes a source of random words for each batch; anything but fresh keystreams leaves a stamp.
+    filling : callable, optional
+        Writes what was perturbed beforehand, in the place of perturbing the table's rows.
+
+    Raises
+    ------
+    DimlyError
+        If anything does not fit or fails; a note on the error says what became of the charge. It is given back if no
+        noise had been drawn. Nothing is visible then, unless the text says that the release is published.
+    """
+    engine: Engine[OpenTable] = LocalEngine(plan, options.resources, options.watcher, words)
+    if filling is not None:
+        engine = _Filled(engine.private, filling)
+    return publish_by(lambda _: engine, with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
+
+
+@contextlib.contextmanager
+def with_short_ids(opening: Opening, plan: Plan) -> Iterator[OpenTable]:
+    """Open a table with a look at the ids: those that no reader would take are refused before noise is drawn."""
+    with opening as table:
+        if table.user_type == "text":
+            step = layout_of(plan).users_per_part
+            for start in range(0, table.n_users, step):
+                users = table.users(start, min(start + step, table.n_users))
+                check_ids(as_user_column(users, "text"), plan)
+        yield table
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """Hands over what was perturbed beforehand."""
+
+    private: bool
+    filling: Filling
+
+    def publish(self, _: CheckedTable, parts: Parts, *, before_noise: Callable[[], None]) -> None:
+        """Hand it over."""
+        self.filling(parts, before_noise)
+
+
+def publish_by(
+    engine_for: Callable[[ReleaseWriter], Engine[TableT]],
+    opening: AbstractContextManager[TableT],
+    plan: Plan,
+    options: Options,
+    *,
+    vocabulary: Vocabulary | None = None,
+    writing: Callable[[], ReleaseWriter] | None = None,
+) -> Published:
+    """Publish a table into a folder, by any engine; see :func:`publish_folder`.
+
+    Parameters
+    ----------
+    engine_for : callable
+        Makes the engine, given the writer whose file system it may use.
+    opening, plan, options, vocabulary
+        As there.
+    writing : callable, optional
+        Makes another writer, for a release that ends elsewhere than in a folder of this machine.
+    """
+    target, base, charging = options.target, base_of(options, plan), options.charging
+    if target is None:
+        raise ParameterError("out must be a folder to make, got none.")
+    check_public(plan, vocabulary)
+    volunteers.check_options(plan, options)
+    replaced = None if base is None else base.replaced_at(target)
+    made = ReleaseWriter(target, plan, overwrite=options.replaces, replaces=replaced) if writing is None else writing()
+    with made as writer, charged(charging, plan, base, writer) as charge:
+        with opening as table:
+            _claim(table, charge, plan, options, base)
+            writer.user_type = table.user_type
+            parts: ReleaseParts = writer if base is None else base.new_parts(writer.make_scratch())
+            engine = engine_for(writer)
+            engine.publish(table, parts, before_noise=lambda: _begin_sampling(writer, charge))
+            diagnostics = table.diagnostics()
+        if base is not None:
+            options.watcher.phase("merging")
+            base.merge_into(writer)
+        options.watcher.phase("sealing")
+        _write_public(writer, plan, vocabulary)
+        manifest = writer.seal(
+            roster=options.roster_kind if base is None else base.roster(options.roster_kind),
+            pseudonyms=options.pseudonyms is not None,
+            volunteers=options.except_volunteers or (base is not None and base.sketches.manifest.users.volunteers),
+            ledger=None if charging is None else charging.dataset,
+            private=engine.private and (base is None or base.sketches.private),
+        )
+        if base is not None:
+            base.check_unchanged()
+        with interrupts_held(forget=True):  # after the rename there is nothing left to stop
+            if charge is not None:
+                charge.seal(release_id=manifest.release, appendable=plan.places_people)
+            path = writer.publish()
+            account = None
+            if charge is not None and charging is not None:
+                charge.make_visible()
+                account = account_of(charging, charge.id)
+    return Published(
+        path=path,
+        n_users=manifest.n_users,
+        bytes=published_bytes(plan, manifest.n_users),
+        cost=_cost(plan, base),
+        plan_digest=plan.digest,
+        release_id=manifest.release,
+        ledger=account,
+        warnings=_warnings(plan, manifest.n_users, options, base),
+        diagnostics=diagnostics,
+    )
+
+
+def _begin_sampling(writer: ReleaseWriter, charge: Charge | None) -> None:
+    """Tell the ledger that noise is about to be drawn, which spends the charge, if the release can still go out."""
+    writer.check_free()
+    if charge is not None:
+        charge.start_sampling()
+
+
+def _check_people(table: CheckedTable, plan: Plan, options: Options, base: Base | None) -> None:
+    """Refuse people who cannot be published by the plan, or together with those of an earlier release."""
+    if table.n_users == 0:
+        raise nobody_there("table")
+    if not plan.admits(table.n_users):
+        raise DataError(f"the table must have at most {plan.n_users} people, as the plan says.")
+    if base is not None:
+        base.check(table.user_type, pseudonyms=options.pseudonyms is not None)
+    volunteers.check_apart(table.own_ids(), options)
+
+
+def _claim(table: CheckedTable, charge: Charge | None, plan: Plan, options: Options, base: Base | None) -> None:
+    """Tell the ledger who is going to be published."""
+    _check_people(table, plan, options, base)
+    if charge is not None:
+        charge.claim_users(table.own_ids())
+    _check_ids_together(table, base)
+
+
+def _check_ids_together(table: CheckedTable, base: Base | None) -> None:
+    """Refuse new people whose ids, among those of an earlier release, no reader would take."""
+    if base is not None and table.user_type == "text":
+        base.check_ids(table.published_ids())
+
+
+def publish_in_memory(
+    opening: Opening,
+    plan: Plan,
+    options: Options,
+    *,
+    words: Callable[[], WordSource] = Keystream,
+) -> Sketches:
+    """Return what may be published of a table, in memory."""
+    parts = _MemoryParts()
+    engine = LocalEngine(plan, options.resources, options.watcher, words)
+    with opening as table:
+        volunteers.check_apart(table.own_ids(), options)
+        engine.publish(table, parts)
+    users, values = parts.joined()
+    return Sketches(plan, users, values, private=engine.private)
+
+
+def rehearse(
+    opening: AbstractContextManager[CheckedTable],
+    plan: Plan,
+    options: Options,
+    *,
+    vocabulary: Vocabulary | None = None,
+) -> Published:
+    """Check everything that publishing would check, and draw no noise, write nothing and charge nothing."""
+    check_public(plan, vocabulary)
+    volunteers.check_options(plan, options)
+    base, charging = base_of(options, plan), options.charging
+    if options.target is not None:
+        ReleaseWriter.check_target(options.target, overwrite=options.replaces)
+    ledger = None
+    if charging is not None:
+        if base is None or base.replace:
+            Ledger(charging.ledger).check(charging.dataset, plan.cost)
+        ledger = account_of(charging, None)
+    with opening as table:
+        _check_people(table, plan, options, base)
+        _check_ids_together(table, base)
+        n_users = table.n_users if options.roster_kind == "given" else None
+        diagnostics = table.diagnostics()
+    return Published(
+        path=None,
+        n_users=n_users,
+        bytes=None if n_users is None else published_bytes(plan, n_users),
+        cost=_cost(plan, base),
+        plan_digest=plan.digest,
+        ledger=ledger,
+        warnings=_warnings(plan, n_users, options, base),
+        diagnostics=diagnostics,
+    )
+
+
+class _MemoryParts:
+    """Parts of a release that stays in memory."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[pa.Array, NDArray[Any]]] = {}
+
+    def write_part(self, index: int, users: pa.Array, values: NDArray[Any]) -> None:
+        """Take a part."""
+        self._parts[index] = (users, values)
+
+    def joined(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return users and values of all parts."""
+        parts = [self._parts[index] for index in sorted(self._parts)]
+        users = pa.chunked_array([users for users, _ in parts])
+        ids = (
+            users.to_numpy()
+            if pa.types.is_integer(users.type)
+            else np.array(users.to_pylist(), np.dtypes.StringDType())
+        )
+        return ids, np.concatenate([values for _, values in parts])
+
+
+def _write_public(writer: ReleaseWriter, plan: Plan, vocabulary: Vocabulary | None) -> None:
+    """Write what is public knowledge: the plan's directions or list of attributes, and P where readers need it."""
+    if isinstance(plan, DirectionsPlan):
+        writer.write_directions()
+    # A list that the plan knows nothing of only says what is left out.
+    if vocabulary is None or plan.vocabulary is None:
+        return
+    if not vocabulary.is_numbered:
+        writer.write_vocabulary(vocabulary)
+    if plan.ships_rows:
+        writer.write_projection(vocabulary)
+
+
+def published_bytes(plan: Plan, n_users: int) -> int:
+    """Return the bytes of what is published before it is packed: how tightly it packs depends on the noise."""
+    dtype, shape = published_layout(plan, n_users)
+    return dtype.itemsize * math.prod(shape)
+
+
+def _cost(plan: Plan, base: Base | None) -> Cost | None:
+    return plan.cost if base is None or base.replace else None
+
+
+def _warnings(plan: Plan, n_users: int | None, options: Options, base: Base | None) -> tuple[str, ...]:
+    found = []
+    if base is not None and base.replace:
+        found.append("An update: whoever has the old release too sees who was published anew.")
+    if options.ledger is None:
+        found.append("No ledger: nothing keeps count of what these people's releases cost together.")
+    if isinstance(plan, DirectionsPlan) and plan.directions.kind == "learned" and options.volunteers is None:
+        found.append(
+            "No volunteers: the directions were learned from people who must not be among those published. Give their "
+            "list as volunteers, to have that checked."
+        )
+    if isinstance(plan, DirectionsPlan) and plan.directions.kind == "surveyed":
+        found.append(
+            "The directions were learned from a private table by a survey, whose epsilon and delta come on top of "
+            "those of this release. Make sure that the survey was charged to the same dataset of the ledger."
+        )
+    if options.roster_kind == "found":
+        found.append(
+            "No roster: the people are those found in the table, so that being in the release says that a person "
+            "has a row there. Give the public list of people as roster."
+        )
+    if n_users is None and plan.cost.delta > 0:
+        found.append("delta should be well below 1/n: without a roster a dry run does not compare it with n.")
+    elif n_users is not None and plan.cost.delta * n_users > 0.1:
+        found.append("delta is not well below 1/n: it would allow some people to be exposed altogether.")
+    return tuple(found)
+
+
+def publish_table(
+    source: Any, plan: Plan, options: Options, *, words: Callable[[], WordSource] = Keystream
+) -> Published:
+    """Publish into a folder as :func:`dimly.publish` does, and return what was done.
+
+    ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
+    """
+    plan = plan_along(plan, options)
+    opening, vocabulary = _opened(source, plan, options)
+    if options.dry_run:
+        return rehearse(with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
+    return publish_folder(opening, plan, options, vocabulary=vocabulary, words=words)
+
+
+def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, Vocabulary | None]:
+    """Publish in memory; return the sketches, and the closed list of attributes if there is one."""
+    for name in ("ledger", "update"):
+        if getattr(options, name) is not None:
+            raise ParameterError(f"out must be a folder to make where {name} is given, got none.")
+    plan = plan_along(plan, options)
+    volunteers.check_options(plan, options)
+    opening, vocabulary = _opened(source, plan, options)
+    if isinstance(opening, MatrixTable):
+        volunteers.check_apart(opening.own_ids(), options)
+        sketches = publish_people(opening.people, Perturber(plan, opening.attributes), users=opening.ids)
+    else:
+        sketches = publish_in_memory(opening, plan, options)
+    return sketches, vocabulary
+
+
+def _opened(source: Any, plan: Plan, options: Options) -> tuple[Opening, Vocabulary | None]:
+    """Return a source that is to be read, and its closed list of attributes. What is public is read and checked now."""
+    plan.prove()
+    _ = options.resources  # refused whatever the source
+    if is_matrix(source):
+        return _opened_matrix(source, plan, options)
+    _ = options.user_column  # refused before anything is read
+    check_lists_apart(source, options)
+    vocabulary = vocabulary_for(plan, options)
+    pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
+    opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms)
+    return inspected(opening, plan, options, vocabulary), vocabulary
+
+
+def _opened_matrix(source: Any, plan: Plan, options: Options) -> tuple[MatrixTable, Vocabulary | None]:
+    for name in ("attribute", "columns", "diagnose", "pseudonyms", "query", "roster", "table", "user", "value"):
+        if getattr(options, name) is not None:
+            raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
+    if options.vocabulary is not None:
+        raise ParameterError("vocabulary of a matrix must be its columns. Name them by attributes.")
+    texts = None if options.attributes is None else attribute_texts(options.attributes)
+    people, known = matrix_people(source, plan, attributes=texts)
+    if isinstance(plan, DirectionsPlan) and not (plan.matrix.codes(known) >= 0).any():
+        raise ParameterError(
+            "attributes must have rows in the directions, but none of the columns has one, so that only noise would be "
+            "published. Name the columns by attributes, as the directions do."
+        )
+    people, ids = ordered_by_user(people, options.users)
+    table = MatrixTable(people, ids, known, resolution=plan.resolution)
+    return table, known if isinstance(known, Vocabulary) else None
+
+
+def is_matrix(source: Any) -> bool:
+    """Return whether a source has rows and columns, but no names for them."""
+    if scipy.sparse.issparse(source) or isinstance(source, np.ndarray):
+        return True
+    # A list of paths is a table in several files; a list of rows is a matrix.
+    return isinstance(source, list | tuple) and not any(isinstance(item, str | os.PathLike) for item in source)

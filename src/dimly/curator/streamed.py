@@ -1,0 +1,168 @@
+"""Sketches that were made one by one become part of a release: nothing is left to perturb."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dimly.curator.engine import Parts
+from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms, user_ids
+from dimly.curator.run import Published, publish_folder
+from dimly.errors import DataError
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.release.format import UserType, layout_of
+from dimly.release.sketches import published_layout
+
+
+class Collected:
+    """People and their published rows, ordered by published id. Make one with :meth:`of`."""
+
+    def __init__(
+        self,
+        own: NDArray[Any],
+        published: NDArray[Any],
+        rows: list[NDArray[Any]],
+        plan: Plan,
+        *,
+        nothing: Callable[[], NDArray[Any]],
+    ) -> None:
+        self._order = np.argsort(published, kind="stable")
+        self._own = own[self._order]
+        self._published = published[self._order]
+        self._rows = rows
+        self._nothing = nothing
+        self._plan = plan
+        self.n_users = len(own)
+        self.user_type: UserType = _type(published)
+
+    @classmethod
+    def of(
+        cls,
+        pairs: Iterable[tuple[Any, Any]],
+        plan: Plan,
+        *,
+        roster: Iterable[Any] | None,
+        nothing: Callable[[], NDArray[Any]],
+        pseudonyms: Pseudonyms | None,
+        must_hold_any: bool = False,
+    ) -> "Collected":
+        """Return the people of ``pairs``, checked.
+
+        Parameters
+        ----------
+        pairs : iterable of (id, integers)
+        plan : Plan
+        roster : iterable, optional
+            Everybody's id. Whoever is not among the pairs gets a row of ``nothing``.
+        nothing : callable
+            Makes the row of a person without attributes.
+        pseudonyms : Pseudonyms, optional
+        must_hold_any : bool, default=False
+            Whether a roster alone is refused.
+
+        Raises
+        ------
+        DataError
+            If ids are not all different and of one kind, somebody is not on the roster, or a row is not the plan's.
+        """
+        ids, rows = [], []
+        for pair in pairs:
+            try:
+                user, row = pair
+            except (TypeError, ValueError):
+                raise DataError("sketches must be a mapping from ids to integers, or pairs of both.") from None
+            ids.append(user)
+            rows.append(_row(row, plan))
+        own = user_ids(ids, len(ids))
+        if not rows and must_hold_any:
+            raise DataError("sketches must be of at least one person, got none, so that only noise would be published.")
+        if roster is not None:
+            everybody = list(roster)
+            listed = user_ids(everybody, len(everybody))
+            sent = set(own.tolist())
+            if not sent <= set(listed.tolist()):
+                raise DataError("sketches must be of people on the roster, but some are not.")
+            missing = [user for user in listed.tolist() if user not in sent]
+            own = user_ids([*own.tolist(), *missing], len(ids) + len(missing))
+        published = own
+        if pseudonyms is not None:
+            published = np.array(pseudonyms.of(map(str, own.tolist())), np.dtypes.StringDType())
+        return cls(own, published, rows, plan, nothing=nothing)
+
+    def fill(self, parts: Parts, before: Callable[[], None]) -> None:
+        """Write everybody's row; noise for those who sent nothing is drawn only now, when the ledger knows."""
+        before()
+        rows = self._rows + [self._nothing() for _ in range(self.n_users - len(self._rows))]
+        dtype, shape = published_layout(self._plan, len(rows))
+        values = np.array(rows, dtype).reshape(shape)[self._order]
+        step = layout_of(self._plan).users_per_part
+        for index, start in enumerate(range(0, self.n_users, step)):
+            stop = min(start + step, self.n_users)
+            parts.write_part(index, self.users(start, stop), values[start:stop])
+
+    def users(self, start: int, stop: int) -> pa.Array:
+        """Return the published ids of people ``start`` … ``stop`` − 1."""
+        return _as_arrow(self._published[start:stop])
+
+    def published_ids(self) -> Iterator[pa.Array]:
+        """Return everybody's published id, in order."""
+        yield self.users(0, self.n_users)
+
+    def own_ids(self) -> Iterator[pa.Array]:
+        """Return everybody's own id, pseudonyms or not."""
+        yield _as_arrow(self._own)
+
+    def rows(self) -> NoReturn:
+        """Refuse: attributes stayed where they were."""
+        raise NotImplementedError
+
+    texts = rows
+
+    def diagnostics(self) -> dict[str, int]:
+        """Return private figures about the table: there are none."""
+        return {}
+
+
+def merge(
+    pairs: Iterable[tuple[Any, Any]],
+    plan: Plan,
+    options: Options,
+    *,
+    vocabulary: Vocabulary | None,
+    nothing: Callable[[], NDArray[Any]],
+) -> Published:
+    """Publish sketches together with those of a release: :meth:`~dimly.curator.sketcher.Sketcher.merge_into`."""
+    keyed = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
+    makes_new = options.grows is None
+    table = Collected.of(pairs, plan, roster=options.roster, nothing=nothing, pseudonyms=keyed, must_hold_any=makes_new)
+    return publish_folder(nullcontext(table), plan, options, vocabulary=vocabulary, filling=table.fill)
+
+
+def _row(row: Any, plan: Plan) -> NDArray[Any]:
+    """Return one person's row in the plan's type."""
+    dtype, (_, *width) = published_layout(plan, 1)
+    limits = np.iinfo(dtype)
+    try:
+        numbers = np.asarray(row)
+    except ValueError:  # lists of different lengths
+        numbers = np.empty(0)
+    if numbers.shape != tuple(width) or numbers.dtype.kind not in "iu":
+        raise DataError(f"a sketch must be {width[0]} integers by this plan, but some are not.")
+    if numbers.size and not (limits.min <= numbers.min() and numbers.max() <= limits.max):
+        raise DataError(f"a sketch must be integers that fit {dtype} by this plan, but some are not.")
+    if numbers[-1] & plan.padding:
+        raise DataError("the bits beyond the last attribute must be 0, but some are not.")
+    return numbers.astype(dtype)
+
+
+def _type(users: NDArray[Any]) -> UserType:
+    return "int64" if users.dtype.kind == "i" else "text"
+
+
+def _as_arrow(users: NDArray[Any]) -> pa.Array:
+    return pa.array(users) if _type(users) == "int64" else pa.array(users.tolist(), pa.string())

@@ -1,0 +1,1 @@
+"""From any source to rows of integers: files, databases, frames and matrices."""

@@ -1,0 +1,350 @@
+"""Any source as a numbered table: people and attributes as integers, which the sort and the kernels work on."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dimly.curator.diagnosis import LeftOut
+from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms
+from dimly.curator.perturb import ListedTexts, Texts
+from dimly.curator.tables.columns import literal
+from dimly.curator.tables.csv import CsvOptions
+from dimly.curator.tables.database import Cursor, PrivateDatabase
+from dimly.curator.tables.public_lists import Roster, nobody_there, read_roster
+from dimly.curator.tables.shapes import Grain, RowsView, rows_view
+from dimly.curator.tables.sources import open_source
+from dimly.mechanisms.projection.rows import IntArray
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.release.format import UserType
+
+_CHUNK = 1 << 17
+_ROWS = 1 << 20
+
+
+class CodedRows(NamedTuple):
+    """Some (user, attribute[, value]) rows as integers, in the order of users and then attributes.
+
+    A key holds the user's number in its upper and the attribute's in its lower 32 bits: one integer sorts faster than
+    two, and is compared at once.
+    """
+
+    keys: NDArray[np.int64]
+    values: NDArray[Any] | None
+    in_steps: bool = False
+    """Whether values are the plan's steps, integers in 0…resolution, and each attribute comes once; else in [0, 1]."""
+
+    @classmethod
+    def of(
+        cls,
+        users: NDArray[Any],
+        attributes: NDArray[Any],
+        values: NDArray[Any] | None = None,
+        *,
+        in_steps: bool = False,
+    ) -> Self:
+        """Return rows from numbers of users and attributes."""
+        return cls((users.astype(np.int64) << 32) | attributes.astype(np.int64), values, in_steps)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def slice(self, start: int, stop: int) -> "CodedRows":
+        """Return some of the rows."""
+        values = None if self.values is None else self.values[start:stop]
+        return CodedRows(self.keys[start:stop], values, self.in_steps)
+
+    def rows_before(self, user: int) -> int:
+        """Return how many rows are of users with a smaller number."""
+        return int(np.searchsorted(self.keys, np.int64(user) << 32))
+
+
+class CodedTable:
+    """A private table in which people and attributes are numbers; its rows come sorted. A context manager.
+
+    Parameters
+    ----------
+    database : PrivateDatabase
+    view : RowsView
+        Checked.
+    roster : Roster, optional
+        The people to publish; those who occur by default.
+    vocabulary : Vocabulary, optional
+        The attributes to publish; all by default.
+    pseudonyms : Pseudonyms, optional
+        Replace the ids, and with them the order of people.
+    order_key : str, optional
+        Number people by the SHA-256 of this public key and their id, and not by the id: neighbors in this order are
+        pairs of people by chance, whatever their ids have in common.
+    keep_values : bool
+        Whether values other than 0 and 1 matter.
+    check_unchanged : callable
+        Refuses a source that changed since it was opened: called after the last pass over it, and before anything can
+        be drawn. What becomes of it later no longer matters, and must not cost a charge.
+
+    Attributes
+    ----------
+    n_users : int
+    user_type : {"int64", "text"}
+        Of the published ids.
+
+    Raises
+    ------
+    DataError
+        If there is nobody.
+    """
+
+    def __init__(
+        self,
+        database: PrivateDatabase,
+        view: RowsView,
+        *,
+        roster: Roster | None = None,
+        vocabulary: Vocabulary | None = None,
+        pseudonyms: Pseudonyms | None = None,
+        order_key: str | None = None,
+        keep_values: bool = False,
+        check_unchanged: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._database = database
+        self._check_unchanged = check_unchanged
+        self._view = view
+        self._vocabulary = vocabulary
+        self._values = keep_values and view.has_values
+        as_text = roster is not None and roster.user_type != view.user_type
+        # A roster of text and a table of integers, or the other way round, meet as text.
+        self._user = "CAST(r.u AS VARCHAR)" if as_text and view.user_type == "int64" else "r.u"
+        self.user_type: UserType = "text" if as_text or pseudonyms else view.user_type
+        people = view.people_sql if roster is None else f"SELECT u FROM {roster.name}"  # each once, either way
+        if as_text:
+            people = f"SELECT CAST(u AS VARCHAR) AS u FROM ({people})"
+        self._people = self._number_people(people, pseudonyms, order_key)
+        self.n_users = self._count(self._people)
+        if self.n_users == 0:
+            raise nobody_there("table" if roster is None else "roster")
+        self._texts: str | None = None
+        self._attributes = self._number_attributes()
+        self._cursor = database.cursor()  # beside the stream of rows
+        check_unchanged()
+
+    def users(self, start: int, stop: int) -> pa.Array:
+        """Return the published ids of people ``start`` … ``stop`` − 1."""
+        sql = f"SELECT id FROM {self._people} WHERE code >= ? AND code < ? ORDER BY code"
+        return self._cursor.table(sql, [start, stop]).column(0).combine_chunks()
+
+    def published_ids(self) -> Iterator[pa.Array]:
+        """Return everybody's published id, in order."""
+        for start in range(0, self.n_users, _CHUNK):
+            yield self.users(start, start + _CHUNK)
+
+    def own_ids(self) -> Iterator[pa.Array]:
+        """Return everybody's own id, pseudonyms or not, in no order."""
+        for batch in self._database.stream(f"SELECT u FROM {self._people}", batch_rows=_CHUNK):
+            yield batch.column(0)
+
+    def rows(self) -> Iterator[CodedRows]:
+        """Return all rows in the order of people and then attributes, repeats included."""
+        value = ", r.v AS v" if self._values else ""
+        sql = f"""
+            SELECT (CAST(p.code AS BIGINT) << 32) | t.code AS key{value}
+            FROM {self._published_rows}
+            ORDER BY key
+        """
+        batches = self._database.stream(sql, batch_rows=_ROWS)
+        first = next(batches, None)
+        self._check_unchanged()  # to sort rows takes all of them, so that nothing of the source is left to read
+        for batch in chain([] if first is None else [first], batches):
+            yield CodedRows(*(column.to_numpy() for column in batch.columns), *([] if self._values else [None]))
+
+    def texts(self) -> Texts:
+        """Return what the numbers of attributes stand for."""
+        if self._texts is None:
+            return ListedTexts(self._vocabulary or ())
+        return _KeptTexts(self._database.cursor(), self._texts, self._count(self._texts))
+
+    def diagnostics(self) -> dict[str, int]:
+        """Return private figures about the table, for the curator's own eyes."""
+        ((rows,),) = self._database.fetch(f"SELECT coalesce(sum(n), 0) FROM {self._spelled}")
+        return {"rows": int(rows), "distinct attributes": self._count(self._attributes)}
+
+    def fits_list(self) -> bool:
+        """Return whether any attribute of the table is in the list, whoever has it; the first one found is enough."""
+        return self._occurs(f"{self._view.name} AS r JOIN {self._attributes} AS t ON r.a = t.a")
+
+    def fits_roster(self) -> bool:
+        """Return whether anybody on the roster has any attribute; the first one found is enough."""
+        return self._occurs(f"{self._view.name} AS r JOIN {self._people} AS p ON {self._user} = p.u")
+
+    def left_out(self, most: int) -> LeftOut:
+        """Return private figures: how much roster and list leave out, and the most frequent attributes of that."""
+        joined = f"{self._view.name} AS r LEFT JOIN {self._people} AS p ON {self._user} = p.u"
+        named = f"{joined} LEFT JOIN {self._attributes} AS t ON r.a = t.a"
+        ((rows, unknown, kept, unlisted, touched),) = self._database.fetch(
+            "SELECT count(*), count(*) FILTER (p.u IS NULL), count(*) FILTER (p.u IS NOT NULL AND t.a IS NOT NULL), "
+            "count(*) FILTER (p.u IS NOT NULL AND t.a IS NULL), "
+            f"count(DISTINCT p.u) FILTER (t.a IS NULL) FROM {named}"
+        )
+        outside = f"{self._spelled} s ANTI JOIN {self._attributes} t USING (a)"
+        frequent = self._database.fetch(f"SELECT text, n FROM {outside} ORDER BY n DESC, text LIMIT {int(most)}")
+        return LeftOut(
+            rows=rows,
+            unknown=unknown,
+            kept=kept,
+            unlisted=unlisted,
+            people=self.n_users,
+            touched=touched,
+            attributes=self._count(self._spelled),
+            outside=self._count(outside),
+            frequent=frequent,
+        )
+
+    @property
+    def _published_rows(self) -> str:
+        """Rows ``r`` of people ``p`` and attributes ``t`` that are published."""
+        people = f"{self._people} AS p ON {self._user} = p.u"
+        return f"{self._view.name} AS r JOIN {people} JOIN {self._attributes} AS t ON r.a = t.a"
+
+    def _occurs(self, relation: str) -> bool:
+        return self._count(f"(SELECT 1 FROM {relation} LIMIT 1)") > 0
+
+    def _count(self, relation: str) -> int:
+        return int(self._database.fetch(f"SELECT count(*) FROM {relation}")[0][0])
+
+    def _number_people(self, people: str, pseudonyms: Pseudonyms | None, order_key: str | None) -> str:
+        """Return a table of own ids ``u``, published ids ``id`` and numbers ``code``."""
+        named = f"SELECT u, u AS id FROM ({people})"
+        if pseudonyms is not None:
+            found = self._database.create_table(people)
+            renamed = self._rename(found, pseudonyms)
+            named = f"SELECT f.u, n.id FROM {found} f JOIN {renamed} n ON CAST(f.u AS VARCHAR) = n.u"
+        order = "id" if order_key is None else f"sha256({literal(order_key)} || CAST(id AS VARCHAR)), id"
+        number = f"CAST(row_number() OVER (ORDER BY {order}) - 1 AS INTEGER)"
+        return self._database.create_table(f"SELECT u, id, {number} AS code FROM ({named})")
+
+    def _rename(self, found: str, pseudonyms: Pseudonyms) -> str:
+        """Return a table of own ids, as text, and pseudonyms."""
+        pairs = self._database.create_table("SELECT '' AS u, '' AS id WHERE false")
+        with self._database.cursor() as cursor:
+            for batch in self._database.stream(f"SELECT CAST(u AS VARCHAR) AS u FROM {found}", batch_rows=_CHUNK):
+                names = batch.column(0).to_pylist()
+                cursor.insert(pairs, pa.table({"u": names, "id": pseudonyms.of(names)}))
+        return pairs
+
+    def _number_attributes(self) -> str:
+        """Return a table of attributes ``a`` as the rows have them, and numbers ``code``."""
+        database = self._database
+        counted = f"SELECT a, count(*) AS n FROM {self._view.name} GROUP BY a"
+        spelled = database.create_table(f"SELECT a, {self._view.attribute_text_sql('a')} AS text, n FROM ({counted})")
+        self._spelled = spelled
+        if self._vocabulary is None:
+            # By text and not by a: were two values of a column ever spelled alike, they would be one attribute.
+            number = "CAST(row_number() OVER (ORDER BY sum(n) DESC, text) - 1 AS INTEGER)"
+            self._texts = database.create_table(f"SELECT text, {number} AS code FROM {spelled} GROUP BY text")
+            return database.create_table(f"SELECT s.a, t.code FROM {spelled} s JOIN {self._texts} t USING (text)")
+        if self._vocabulary.is_numbered:
+            numbers = f"SELECT a, text, TRY_CAST(text AS BIGINT) AS code FROM {spelled}"
+            return database.create_table(
+                f"SELECT a, CAST(code AS INTEGER) AS code FROM ({numbers}) "
+                f"WHERE code >= 0 AND code < {len(self._vocabulary)} AND CAST(code AS VARCHAR) = text"
+            )
+        listed = database.create_table("SELECT '' AS text, CAST(0 AS INTEGER) AS code WHERE false")
+        with database.cursor() as cursor:
+            for start in range(0, len(self._vocabulary), _CHUNK):
+                texts = self._vocabulary[start : start + _CHUNK]
+                codes = np.arange(start, start + len(texts), dtype=np.int32)
+                cursor.insert(listed, pa.table({"text": pa.array(texts, pa.string()), "code": codes}))
+        return database.create_table(f"SELECT s.a, v.code FROM {spelled} s JOIN {listed} v USING (text)")
+
+
+class _KeptTexts:
+    """Texts of attributes that occur, in the database."""
+
+    def __init__(self, cursor: Cursor, table: str, size: int) -> None:
+        self._cursor = cursor
+        self._table = table
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def between(self, start: int, stop: int) -> list[str]:
+        """Return the texts of the attributes ``start`` … ``stop`` − 1."""
+        return self._fetch("code >= ? AND code < ?", [start, stop])
+
+    def at(self, codes: IntArray) -> list[str]:
+        """Return the texts of these attributes, whose numbers rise."""
+        return self._fetch("code IN (SELECT unnest(?))", [codes.tolist()])
+
+    def _fetch(self, condition: str, parameters: list[object]) -> list[str]:
+        sql = f"SELECT text FROM {self._table} WHERE {condition} ORDER BY code"
+        texts: list[str] = self._cursor.table(sql, parameters).column(0).to_pylist()
+        return texts
+
+
+@contextlib.contextmanager
+def open_table(
+    source: Any,
+    plan: Grain,
+    options: Options,
+    *,
+    vocabulary: Vocabulary | None = None,
+    pseudonyms: Pseudonyms | None = None,
+    order_key: str | None = None,
+) -> Iterator[CodedTable]:
+    """Read, check and number a table; all of it is forgotten at the end.
+
+    Parameters
+    ----------
+    source, plan, options
+        As :func:`dimly.publish` takes them.
+    vocabulary, pseudonyms, order_key : optional
+        As :class:`CodedTable` takes them.
+
+    Raises
+    ------
+    ParameterError
+        If the source or its columns are not there, or cannot be what they are said to be.
+    DataError
+        If rows do not fit. The text holds nothing of them.
+    """
+    resources, progress = options.resources, options.watcher
+    with PrivateDatabase(
+        memory=resources.database_memory,
+        threads=resources.threads,
+        temp=resources.temp,
+        believing=options.value is None and options.columns is None,  # there are no numbers to be wrong about
+    ) as database:
+        progress.phase("reading")
+        opened = open_source(
+            database,
+            source,
+            table=options.table,
+            query=options.query,
+            csv=CsvOptions.of(options),
+            wanted=options.named_columns,
+        ).naming({options.user_column, *(options.named_columns or ())})
+        if plan.unit == "column" and options.columns is not None:
+            opened = opened.held(database)  # that everybody has one row is checked in a pass of its own
+        view = rows_view(database, opened, plan, options)
+        roster = None
+        if options.roster is not None:
+            roster = read_roster(database, options.roster, user_column=options.user_column)
+        view.check()
+        progress.phase("numbering")
+        table = CodedTable(
+            database,
+            view,
+            roster=roster,
+            vocabulary=vocabulary,
+            pseudonyms=pseudonyms,
+            order_key=order_key,
+            keep_values=plan.resolution > 1,
+            check_unchanged=opened.check_unchanged,
+        )
+        progress.phase("sorting")
+        yield table

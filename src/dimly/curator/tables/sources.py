@@ -1,0 +1,253 @@
+"""Everything that a curator may have, as one relation of a private database."""
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeGuard
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from dimly.curator.tables.columns import check_names, check_same_columns, listing, quoted
+from dimly.curator.tables.csv import CsvOptions, open_csv
+from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.files import Stamp, find_files, glob_literal
+from dimly.curator.tables.formats import arrow_data, open_duckdb, open_json_lines, open_sqlite
+from dimly.errors import DataError, ParameterError
+
+_AS_WRITTEN: Final = CsvOptions()
+_READABLE = "a path, pattern or list of paths, or a pandas, polars or Arrow table"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A private table, ready to be queried.
+
+    Attributes
+    ----------
+    name : str
+        Quoted name of the relation, for FROM.
+    columns : dict of str to str
+        DuckDB type of each column, by name, in order.
+    has_types : bool
+        False where every column is text because the format knows nothing else (CSV).
+    files : tuple of Stamp
+        What is read from its files at each pass. Those that were copied do not count: they were compared with their
+        stamps right after that.
+    is_held : bool
+        Whether all passes see the same, unless :meth:`check_unchanged` says otherwise.
+    has_private_names : bool
+        Whether the names of columns may come from people's rows (JSON, CSV without a header), and must not be shown.
+    """
+
+    name: str
+    columns: dict[str, str]
+    has_types: bool = True
+    files: tuple[Stamp, ...] = ()
+    is_held: bool = True
+    has_private_names: bool = False
+
+    @property
+    def listing(self) -> str:
+        """A sentence with the columns that there are, for errors."""
+        if self.has_private_names and self.has_types:
+            return "The names that JSON objects hold may be private, and are not listed."
+        if self.has_private_names:
+            return (
+                "The first line of a CSV file must name its columns, but holds none of the names given. It may be a "
+                "person's row, and is not shown: look at it, and add a line of names if there is none."
+            )
+        return listing(self.columns)
+
+    def naming(self, names: Collection[str]) -> "Source":
+        """Return the table with its columns listed only if its first line is surely one of names: it has one of these.
+
+        A CSV file without a header, or in another encoding, has a person's row there, or all of them.
+        """
+        known = {name.casefold() for name in self.columns}
+        if self.has_types or not known.isdisjoint(name.casefold() for name in names):
+            return self
+        return replace(self, has_private_names=True)
+
+    def held(self, database: PrivateDatabase) -> "Source":
+        """Return the table in the private database, where nobody can change it between two passes.
+
+        Files are not copied: whether they stayed as they were is asked after the last pass.
+        """
+        if self.is_held:
+            return self
+        return replace(self, name=database.create_table(f"SELECT * FROM {self.name}"), is_held=True)
+
+    def check_unchanged(self) -> None:
+        """Refuse if a file that is still read changed since it was opened.
+
+        Raises
+        ------
+        DataError
+            Naming the file.
+        """
+        for stamp in self.files:
+            stamp.check_unchanged()
+
+
+def open_source(
+    database: PrivateDatabase,
+    source: object,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    csv: CsvOptions = _AS_WRITTEN,
+    wanted: Collection[str] | None = None,
+) -> Source:
+    """Make a private table readable in ``database``.
+
+    Parameters
+    ----------
+    database : PrivateDatabase
+    source : path, glob, folder or list of these; or a pandas, polars or Arrow table
+        Files are Parquet, CSV, JSON lines, DuckDB or SQLite, by their suffix; several must be of one format and have
+        the same columns.
+    table, query : str, optional
+        Which table, or which SELECT, of a DuckDB or SQLite file; its only table by default.
+    csv : CsvOptions, optional
+        How CSV is written, where it is not as usual.
+    wanted : collection of str, optional
+        The columns that will be read; all by default. Others may have different types in different Parquet files, and
+        are then left out.
+
+    Raises
+    ------
+    ParameterError
+        If the call cannot work.
+    DataError
+        If a file cannot be read; the text holds nothing of its content.
+    """
+    data = arrow_data(source)
+    if data is not None:
+        _refuse(data, table=table, query=query)
+        return _open_arrow(database, data)
+    if not are_paths(source):
+        raise ParameterError(f"source must be {_READABLE}, got {type(source).__name__}.")
+    form, files = find_files(source)
+    if form in {"DuckDB", "SQLite"}:
+        if len(files) > 1:
+            raise ParameterError(f"source must be one {form} file, got several. Publish them one by one.")
+        for stamp in files:
+            database.inputs[os.fspath(stamp.path)] = (stamp.name, form)
+        opened = open_duckdb if form == "DuckDB" else open_sqlite
+        name, columns = opened(database, files[0], table=table, query=query)
+        files[0].check_unchanged()
+        return Source(name, columns, files=_still_read(database, files))
+    _refuse(form, table=table, query=query)
+    for stamp in files:
+        database.inputs[os.fspath(stamp.path)] = (stamp.name, form)
+    if form == "CSV":
+        name, columns = open_csv(database, files, csv)
+        return Source(name, columns, has_types=False, files=_still_read(database, files))
+    if form == "Parquet":
+        name, columns = _open_parquet(database, files, wanted)
+    else:
+        name, columns = open_json_lines(database, files)
+    return Source(name, columns, files=_still_read(database, files), has_private_names=form == "JSON lines")
+
+
+def _still_read(database: PrivateDatabase, files: Sequence[Stamp]) -> tuple[Stamp, ...]:
+    return tuple(stamp for stamp in files if stamp.name not in database.copied)
+
+
+def _open_arrow(database: PrivateDatabase, data: Any) -> Source:
+    check_names(data.schema.names, "the table")
+    name = database.register(data)
+    is_stream = not isinstance(data, pa.Table)
+    if is_stream:
+        # A stream can be read only once, and the files of a dataset may be others the next time.
+        name = database.create_table(f"SELECT * FROM {name}")
+    return Source(name, dict(database.columns(name)), is_held=is_stream)
+
+
+def _open_parquet(
+    database: PrivateDatabase, files: Sequence[Stamp], wanted: Collection[str] | None
+) -> tuple[str, dict[str, str]]:
+    schemas = parquet_schemas(files, wanted=wanted, nulls_fit=True)
+    kinds = {name: {_plain(schema.field(name).type) for schema in schemas} - {pa.null()} for name in schemas[0].names}
+    # Files of the same types are read together. Of a column that holds nothing in some file, and has no type there, the
+    # others say what it is.
+    groups: dict[tuple[tuple[str, pa.DataType], ...], list[str]] = {}
+    for schema, stamp in zip(schemas, files, strict=True):
+        groups.setdefault(tuple((field.name, _plain(field.type)) for field in schema), []).append(
+            glob_literal(stamp.path)
+        )
+    parts = []
+    for group in groups:
+        is_null = {name: kind == pa.null() and bool(kinds[name]) for name, kind in group}
+        selected = [
+            f"NULL AS {quoted(name)}" if is_null[name] else quoted(name) for name in kinds if len(kinds[name]) <= 1
+        ]
+        parts.append(f"SELECT {', '.join(selected)} FROM read_parquet(?, hive_partitioning = false)")
+    name = database.create_view(" UNION ALL ".join(parts), list(groups.values()))
+    return name, dict(database.columns(name))
+
+
+def parquet_schemas(
+    files: Sequence[Stamp], *, wanted: Collection[str] | None = None, nulls_fit: bool = False
+) -> list[pa.Schema]:
+    """Return the types of the columns of each file; files that differ in their columns, or in types, are refused.
+
+    DuckDB would turn types that differ into one that holds both, often text, and Spark would fail. Only the types of
+    ``wanted`` columns must agree, of all by default. A column that holds nothing may have been written without a type,
+    which fits any if ``nulls_fit``.
+    """
+    schemas = [_parquet_schema(stamp) for stamp in files]
+    for schema, stamp in zip(schemas, files, strict=True):
+        check_names(schema.names, stamp.name)
+    check_same_columns((schema.names for schema in schemas), files)
+    first: dict[str, tuple[pa.DataType, Stamp]] = {}
+    for schema, stamp in zip(schemas, files, strict=True):
+        for field in schema:
+            kind = _plain(field.type)
+            if (wanted is not None and field.name not in wanted) or (nulls_fit and pa.types.is_null(kind)):
+                continue
+            known, where = first.setdefault(field.name, (kind, stamp))
+            if kind != known:
+                raise ParameterError(
+                    f"files must have columns of the same types, but {field.name!r} of {stamp.name} has another type "
+                    f"than in {where.name}. Write them alike."
+                )
+    return schemas
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return a type as Parquet has it: dictionaries, large texts and names of time zones are Arrow's own affair."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    return kind
+
+
+def _parquet_schema(stamp: Stamp) -> pa.Schema:
+    try:
+        schema = pyarrow.parquet.read_schema(stamp.path)
+        schema.names  # noqa: B018 - decodes them, and fails where a name is not UTF-8
+        return schema
+    except (pa.ArrowException, OSError, UnicodeError):
+        pass
+    raise DataError(f"{stamp.name} must be a readable Parquet file. It is damaged, incomplete or of another format.")
+
+
+def are_paths(source: object) -> TypeGuard[str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]:
+    """Return whether a source is files, and not data in memory."""
+    if isinstance(source, str | os.PathLike):
+        return True
+    return isinstance(source, list | tuple) and all(isinstance(one, str | os.PathLike) for one in source)
+
+
+def _refuse(what: object, *, table: str | None, query: str | None) -> None:
+    if table is not None or query is not None:
+        given = "table" if table is not None else "query"
+        name = what if isinstance(what, str) else type(what).__name__
+        raise ParameterError(f"{given} must be left out unless source is a DuckDB or SQLite file, got it with {name}.")

@@ -1,0 +1,73 @@
+"""Volunteers, whose public data directions were learned from, must not be among those who are published.
+
+Directions show rare attributes of the people that they were learned from, so that the promise does not hold for these.
+Whether somebody is in both lists is asked before any noise is drawn. Ids are compared as text, in memory, and are
+neither quoted nor written anywhere: neither directions nor releases hold a list of volunteers.
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dimly.curator.options import Options
+from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.public_lists import read_roster
+from dimly.errors import DataError, ParameterError
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_kinds import DirectionsPlan
+
+_BATCH = 1 << 20
+
+
+def check_options(plan: Plan, options: Options) -> None:
+    """Refuse volunteers of a plan that was not made from anybody, and an exception without them.
+
+    Raises
+    ------
+    ParameterError
+        If the plan is not along directions, or ``except_volunteers`` stands alone.
+    """
+    if options.except_volunteers and options.volunteers is None:
+        raise ParameterError("volunteers must be given where except_volunteers is, got none.")
+    if options.volunteers is not None and not isinstance(plan, DirectionsPlan):
+        raise ParameterError(
+            f"volunteers must be left out for {plan.mechanism}, whose releases show nothing of them: they are the "
+            "people that directions were learned from."
+        )
+
+
+def check_apart(people: Iterable[pa.Array], options: Options) -> None:
+    """Refuse to publish people who are volunteers, unless that is excepted from the promise.
+
+    Parameters
+    ----------
+    people : iterable of arrays
+        Own ids of those to be published.
+    options : Options
+
+    Raises
+    ------
+    DataError
+        If somebody is both. Nothing is said of who, or how many.
+    ParameterError
+        If the list of volunteers cannot be read.
+    """
+    if options.volunteers is None or options.except_volunteers:
+        return
+    volunteers = _ids(options)
+    for ids in people:
+        if pc.any(pc.is_in(ids.cast(pa.string()), value_set=volunteers)).as_py():
+            raise DataError(
+                "volunteers must not be among the people to publish, but some are: directions show their data. Take "
+                "them out of the table or the roster; or add except_volunteers=True (--except-volunteers), and the "
+                "promise says that it does not hold for them."
+            )
+
+
+def _ids(options: Options) -> pa.Array:
+    resources = options.resources
+    with PrivateDatabase(memory=1 << 28, threads=1, temp=resources.temp) as database:
+        listed = read_roster(database, options.volunteers, user_column=options.user or "user", role="volunteers")
+        batches = database.stream(f"SELECT CAST(u AS VARCHAR) AS u FROM {listed.name}", batch_rows=_BATCH)
+        return pa.concat_arrays([batch.column(0).cast(pa.string()) for batch in batches])

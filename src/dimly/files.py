@@ -1,0 +1,323 @@
+"""New files that appear whole or not at all, folders that a living process holds, and what dead runs left behind."""
+
+import atexit
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dimly.errors import ParameterError, check_path
+
+_RANDOM_DIGITS = 16
+_PATIENCE = 60.0  # seconds
+# Network file systems that cannot lock a folder say one of these. Nobody can then take the lock of anybody's folder
+# there, so that nothing is swept: dead runs stay until somebody removes them by hand.
+_NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+_unremoved: dict[Path, int] = {}
+"""Folders that were made here, and the process that made them: a fork inherits the list but not the folders."""
+
+
+class LockedFolder:
+    """A folder of mode 0700 that this process holds; a context manager that removes it. See :func:`locked_folder`."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor: int | None = descriptor
+
+    def remove(self) -> None:
+        """Remove the folder and all that it holds, then let go of it. A second call does nothing.
+
+        Raises
+        ------
+        OSError
+            If something in it cannot be removed; the end of the process tries again, and the next sweep.
+        """
+        if self._descriptor is None:
+            return
+        try:
+            if _is_at(self.path, self._descriptor):
+                shutil.rmtree(self.path)
+            _unremoved.pop(self.path, None)
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.remove()
+            return
+        # What went wrong first is what the caller must hear of.
+        with contextlib.suppress(OSError):
+            self.remove()
+
+
+def locked_folder(parent: Path, prefix: str) -> LockedFolder:
+    """Make a folder ``prefix`` + 16 random hexadecimal digits in ``parent``, mode 0700, and lock it.
+
+    Raises
+    ------
+    OSError
+        If ``parent`` is missing, cannot be written to, or is full.
+    """
+    parent = Path(os.path.abspath(parent))  # the working directory may change
+    while True:
+        path = parent / f"{prefix}{secrets.token_hex(_RANDOM_DIGITS // 2)}"
+        _unremoved[path] = os.getpid()
+        try:
+            path.mkdir(0o700)
+        except OSError:
+            del _unremoved[path]
+            raise
+        # A sweep may lock and remove the folder between mkdir and our lock. It removes only what it has locked, so
+        # that a folder which we have locked and which is still there is ours; any other is given up for a new one.
+        try:
+            descriptor = _locked(path)
+        except OSError:
+            path.rmdir()
+            raise
+        if descriptor is None:
+            continue
+        if _is_at(path, descriptor):
+            return LockedFolder(path, descriptor)
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def names_held(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, so that of all who take it only one at a time looks at a name in it and changes it.
+
+    Waits for others, but no more than a minute: it is held for moments by us, and whoever can read the folder can hold
+    it for ever. On file systems that cannot lock, and of a folder that cannot be read, it does nothing. So it keeps
+    peace among those who take it, and nothing may rest on it alone.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
+    try:
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    break
+                time.sleep(0.01)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                break
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked meanwhile has the descriptor, too
+        os.close(descriptor)
+
+
+def sweep(parent: Path, prefix: str) -> None:
+    """Remove the folders of dead runs in ``parent``: named by ``prefix``, owned by us, and locked by nobody.
+
+    What cannot be removed stays, without a word: it is not this run's fault.
+    """
+    named = re.compile(re.escape(prefix) + f"[0-9a-f]{{{_RANDOM_DIGITS}}}")
+    try:
+        candidates = [entry for entry in os.scandir(parent) if named.fullmatch(entry.name)]
+    except OSError:
+        return
+    for entry in candidates:
+        path = Path(entry.path)
+        try:
+            found = path.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                continue  # in a folder that all may write to, somebody else's link or bait
+            descriptor = _locked(path, needed=True)
+        except OSError:
+            continue
+        if descriptor is None:
+            continue
+        try:
+            if _is_at(path, descriptor):
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+@atexit.register
+def _remove_the_rest() -> None:
+    """Remove what this process made and could not remove when it should have."""
+    for path, process in list(_unremoved.items()):
+        if process == os.getpid():
+            shutil.rmtree(path, ignore_errors=True)
+            del _unremoved[path]
+
+
+def _locked(path: Path, *, needed: bool = False) -> int | None:
+    """Return a descriptor that holds the lock of a folder; None if it is gone or another holds it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _NO_LOCKS and not needed:
+            return descriptor
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return descriptor
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Return whether the folder behind ``descriptor`` is still the one at ``path``."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+_LONGEST_TEXT = 1 << 20
+
+
+def check_output(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that cannot be written: before hours of work, not after them.
+
+    Raises
+    ------
+    ParameterError
+        If the file exists, or its folder does not.
+    """
+    if not path.parent.is_dir():
+        raise ParameterError(f"output must be in a folder that exists, got {str(path)!r}. Make the folder first.")
+    if path.is_dir():
+        raise ParameterError(f"output must be a file, got {str(path)!r}, which is a folder. Name a file in it.")
+    if not overwrite and path.exists():
+        raise _taken(path)
+
+
+def write_text(path: Path, text: str, *, overwrite: bool) -> None:
+    """Write a file in one step; see :func:`write_bytes`."""
+    write_bytes(path, text.encode(), overwrite=overwrite)
+
+
+def write_bytes(path: Path, content: bytes | memoryview, *, overwrite: bool) -> None:
+    """Write a file in one step; an existing one is refused unless ``overwrite``.
+
+    Raises
+    ------
+    ParameterError
+        If the file exists, or its folder does not.
+    """
+    with drafted(path, overwrite=overwrite) as draft:
+        draft.write_bytes(content)
+
+
+@contextlib.contextmanager
+def drafted(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield where to write a file, of the same ending; it gets its name when all is well, and else nothing stays.
+
+    Raises
+    ------
+    ParameterError
+        If the file exists, or its folder does not.
+    """
+    check_output(path, overwrite=overwrite)
+    draft = path.with_name(f".dimly-{secrets.token_hex(8)}{path.suffix}")
+    with _put_in_place(draft, path, overwrite=overwrite, taken=_taken):
+        yield draft
+
+
+@contextlib.contextmanager
+def _put_in_place(
+    draft: Path, path: Path, *, overwrite: bool, taken: Callable[[Path], ParameterError]
+) -> Iterator[None]:
+    """Give a draft its name once it is written; remove it if it is not."""
+    try:
+        yield
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())
+        if overwrite:
+            draft.replace(path)
+            return
+        try:
+            path.hardlink_to(draft)  # unlike a rename it fails if another process was first
+        except FileExistsError:
+            raise taken(path) from None
+        except OSError:  # no hard links on this file system
+            draft.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def _taken(path: Path) -> ParameterError:
+    return ParameterError(f"output must be a new file, got {str(path)!r}, which exists. Add --overwrite to replace it.")
+
+
+def read_text(name: str, path: Path, *, hint: str) -> str:
+    """Return a file's text.
+
+    Raises
+    ------
+    ParameterError
+        If it cannot be read; ``hint`` says what to do.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LONGEST_TEXT + 1)  # a device may have no end
+        if len(content) <= _LONGEST_TEXT:
+            return content.decode()
+        reason = f"it is longer than {_LONGEST_TEXT} bytes"
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    raise ParameterError(f"{name} must be a readable file, got {str(path)!r}: {reason}. {hint}")
+
+
+@contextlib.contextmanager
+def new_file(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give the path of a draft to write; it takes its name once it is done, and is removed if that fails.
+
+    Raises
+    ------
+    ParameterError
+        If the file exists and is not to be replaced, or its folder does not; before anything is written.
+    """
+    check_path("path", path)
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ParameterError(f"path must be in a folder that exists, got {str(path)!r}. Make the folder first.")
+    if path.is_dir():
+        raise ParameterError(f"path must be a file, got {str(path)!r}, which is a folder. Name a file in it.")
+    if not overwrite and path.exists():
+        raise _name_taken(path)
+    draft = path.with_name(f".dimly-{secrets.token_hex(8)}")
+    with _put_in_place(draft, path, overwrite=overwrite, taken=_name_taken):
+        yield draft
+
+
+def _name_taken(path: Path) -> ParameterError:
+    return ParameterError(f"path must be of a new file, got {str(path)!r}, which exists. Use overwrite to replace it.")

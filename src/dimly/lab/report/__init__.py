@@ -1,0 +1,1 @@
+"""A report on a release as one page: for the privacy officer and for the analyst."""

@@ -1,0 +1,485 @@
+"""Planning by example: every mechanism that could serve is tried out on public people, and the best is chosen.
+
+The sample is cut into parts. Each part in turn is judged: directions are learned from the other parts, everybody is
+published by each plan with noise from its own table (see :mod:`dimly.lab.crowd`), and the analyst's questions are asked
+about people whom nothing was learned from. Theory says at which k a sketch is tried, and which mechanisms need not be;
+what is reported was measured. All of it is only as good as the sample is like the people who will be published.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dimly.errors import ParameterError
+from dimly.lab.crowd import Asked, Crowd
+from dimly.lab.learning import Learned, learn
+from dimly.lab.sample import Sample
+from dimly.lab.trial import (
+    CHOSEN_BY,
+    FIGURE,
+    TIMES,
+    Asking,
+    Measured,
+    Progress,
+    Trial,
+    Tried,
+    gain,
+    merit_of,
+)
+from dimly.mechanisms.make import (
+    DIRECTED,
+    MAX_USERS,
+    NOISY_DISTANCES,
+    RANDOMIZED_RESPONSE,
+    as_integer,
+    check_mechanism,
+    is_open,
+    needs_delta,
+    public_seed,
+)
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.planner.advice import reasons_of
+from dimly.planner.candidates import Candidate, LeftOut, candidates
+from dimly.planner.question import DEFAULT_RESOLUTION, PURPOSES, Purpose, Question, check_choice
+from dimly.privacy import Budget, Unit
+
+LADDER: Final = (0.25, 0.5, 2.0, 4.0, 8.0)
+"""Other epsilons that are tried, as multiples of the one that was asked for."""
+LEAST_PEOPLE: Final = 12
+"""Below, nobody can be held back."""
+N_PARTS: Final = 3
+DIRECTIONS: Final = DIRECTED[0]
+MENU: Final = ("counting+laplace", "hashing+laplace", "counting+gaussian", "hashing+gaussian", RANDOMIZED_RESPONSE)
+"""Tried beside directions; others of the menu if they are named. Theory has none of them ahead of these."""
+_WIDTHS: Final[dict[Purpose, tuple[float, ...]]] = {
+    "distances": (1.0,),
+    "neighbors": (1.0, 4.0, 16.0),
+    "segments": (0.5, 1.0, 4.0),
+}
+"""Multiples of the k that theory takes for a purpose. Denoising makes use of more than theory knows."""
+_LARGEST_K: Final = 1_024
+_SMALLEST_K: Final = 8
+_RIVALS: Final = 1.6  # times the smallest blur, up to which theory does not rule a mechanism out
+_IN_REACH: Final = 0.75  # of the best in the first part: others are not tried in the other parts
+_SURE: Final = 1.83  # standard deviations on both sides: 90 % with nine degrees of freedom
+_LEAST_SPREAD: Final = 0.03
+_LEAST_SPREAD_OF_GROUPS: Final = 0.06  # other people may be grouped otherwise, though all parts of a sample agree
+
+
+def try_out(
+    budget: Budget,
+    sample: Sample,
+    *,
+    purpose: Purpose = "distances",
+    n_users: int | None = None,
+    n_groups: int | None = None,
+    mechanisms: Sequence[str] | None = None,
+    max_bytes_per_user: int | None = None,
+    vocabulary: Iterable[object] | None = None,
+    resolution: int | None = None,
+    unit: Unit = "attribute",
+    seed: bytes | str | None = None,
+    ladder: Sequence[float] | None = None,
+    progress: Progress | None = None,
+) -> Trial:
+    """Return the plan that served best on public people, and everything that was measured.
+
+    Parameters
+    ----------
+    budget : Budget
+    sample : Sample
+        At least twelve public people; better some hundreds.
+    purpose, n_users, n_groups, mechanisms, max_bytes_per_user, vocabulary, resolution, unit, seed
+        As of :func:`dimly.planner.advise`. ``n_users`` is ten times the sample by default, ``n_groups`` as many as the
+        sample shows, and ``resolution`` 16 if the sample has values other than 0 and 1. ``mechanisms`` may name
+        ``directions+laplace`` and ``directions+gaussian``, too.
+    ladder : sequence of float, optional
+        Multiples of epsilon that are tried, too, to find the smallest that would do; ¼, ½, 2, 4 and 8 by default.
+    progress : callable, optional
+        Told of (trials done, trials in all, about).
+
+    Raises
+    ------
+    ParameterError
+        If the sample is too small, nothing can be tried, or the arguments do not fit each other.
+    """
+    asking = _asked(
+        budget,
+        sample,
+        purpose=purpose,
+        n_users=n_users,
+        n_groups=n_groups,
+        mechanisms=mechanisms,
+        max_bytes_per_user=max_bytes_per_user,
+        vocabulary=vocabulary,
+        resolution=resolution,
+        unit=unit,
+        seed=seed,
+    )
+    import sklearn.cluster  # noqa: F401, PLC0415 (slow to import; its threads are limited only once it is loaded)
+
+    with threadpool_limits(1):  # many small products, which threads only slow down
+        return _Trials(asking, progress).chosen(LADDER if ladder is None else ladder)
+
+
+def _asked(budget: Any, sample: Sample, *, vocabulary: Iterable[object] | None, **given: Any) -> Asking:
+    if not isinstance(budget, Budget):
+        raise ParameterError(f"budget must be a Budget, got {type(budget).__name__}. Write Budget(epsilon, delta).")
+    check_choice("purpose", given["purpose"], PURPOSES)
+    n = int(sample.table.shape[0])
+    if n < LEAST_PEOPLE:
+        raise ParameterError(
+            f"sample must have at least {LEAST_PEOPLE} people, so that some can be held back, got {n}. Some hundreds "
+            "tell more; without a sample, state distances."
+        )
+    if given["seed"] is not None:
+        public_seed(given["seed"])
+    mechanisms = given["mechanisms"]
+    for name in mechanisms or ():
+        check_mechanism(name)
+    n_users, n_groups = given["n_users"], given["n_groups"]
+    if vocabulary is not None:
+        sample = _listed(sample, vocabulary)
+    bits = bool((sample.table.data == 1).all())
+    resolution = given["resolution"]
+    if resolution is None or (resolution == 1 and not bits):
+        resolution = 1 if bits else DEFAULT_RESOLUTION
+    return Asking(
+        budget=budget,
+        purpose=given["purpose"],
+        sample=sample,
+        closed=vocabulary is not None,
+        unit=given["unit"],
+        resolution=resolution,
+        mechanisms=None if mechanisms is None else tuple(mechanisms),
+        max_bytes_per_user=given["max_bytes_per_user"],
+        n_users=TIMES * n if n_users is None else as_integer("n_users", n_users, 2, MAX_USERS),
+        n_users_stated=n_users is not None,
+        n_groups=None if n_groups is None else as_integer("n_groups", n_groups, 2, max(2, n // 4)),
+        seed=given["seed"],
+    )
+
+
+def _listed(sample: Sample, vocabulary: Iterable[object]) -> Sample:
+    """Return the sample with a column for each attribute of a list, and no others."""
+    names = vocabulary if isinstance(vocabulary, Vocabulary) else Vocabulary.listed(vocabulary)
+    codes = names.codes(_attributes(sample))
+    kept = np.flatnonzero(codes >= 0)
+    if not len(kept):
+        raise ParameterError(
+            "vocabulary must hold attributes of the sample, but it holds none. Check how they are spelled."
+        )
+    places = scipy.sparse.csr_array(
+        (np.ones(len(kept), np.float32), (kept, codes[kept])), shape=(len(codes), len(names))
+    )
+    return replace(sample, table=scipy.sparse.csr_array(sample.table @ places), attributes=names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What is tried: directions, or a mechanism at its k."""
+
+    mechanism: str
+    candidate: Candidate | None = None
+
+    @property
+    def directed(self) -> bool:
+        return self.mechanism in DIRECTED
+
+
+class _Trials:
+    """Parts of a sample, and what was measured on them."""
+
+    def __init__(self, asking: Asking, progress: Progress | None) -> None:
+        self._asked = asking
+        self._progress = progress
+        self._done, self._total = 0, 1
+        sample = asking.sample
+        table = sample.table
+        n = int(table.shape[0])
+        # In an order of its own: neighbors in a file are often alike.
+        part = np.random.default_rng(0).permutation(n) % N_PARTS
+        self._names = _attributes(sample)
+        self._judged: list[NDArray[np.bool_]] = [part == one for one in range(N_PARTS)]
+        self._crowds = [
+            Crowd.of(table, judged, size=max(asking.n_published, int(judged.sum())), seed=one)
+            for one, judged in enumerate(self._judged)
+        ]
+        self._directions: dict[tuple[int, float], Directions] = {}
+        self._n_groups = asking.n_groups
+        if asking.purpose == "segments" and self._n_groups is None:
+            self._n_groups = self._crowds[0].soundest
+
+    def chosen(self, ladder: Sequence[float]) -> Trial:
+        asked = self._asked
+        budget, purpose = asked.budget, asked.purpose
+        entries, left_out = self._entries(budget)
+        if not entries:
+            raise ParameterError(f"mechanisms must include one that can serve, got none. {reasons_of(left_out)}.")
+        steps = [budget.epsilon * step for step in ladder]
+        self._total = len(entries) + 2 * (N_PARTS - 1) + 3 * len(steps)
+        figures: dict[_Entry, list[dict[str, float]]] = {}
+        every: set[Asked] = {FIGURE[purpose], CHOSEN_BY[purpose], "error", "ranking", "closeness", "recall"}
+        for entry in entries:
+            found = self._measured(entry, budget, 0, every)
+            if isinstance(found, str):
+                left_out.append(LeftOut(entry.mechanism, found))
+            else:
+                figures[entry] = [found]
+        if not figures:
+            raise ParameterError(f"mechanisms must include one that can serve, got none. {reasons_of(left_out)}.")
+        first = {entry: merit_of(found[0], purpose) for entry, found in figures.items()}
+        reach = max(first.values()) - (1 - _IN_REACH) * abs(max(first.values())) - _LEAST_SPREAD
+        for part in range(1, N_PARTS):
+            for entry in [one for one, value in first.items() if value >= reach]:
+                again = self._measured(entry, budget, part, every)
+                if not isinstance(again, str):
+                    figures[entry].append(again)
+        spreads = _spreads(figures.values())
+        tried = sorted(
+            (self._tried(entry, budget, found, spreads) for entry, found in figures.items()),
+            key=lambda one: (-gain(one, purpose) if one.n_parts == N_PARTS else math.inf, -gain(one, purpose)),
+        )
+        rungs = self._ladder(steps, tried[0], spreads)
+        best = next(entry for entry in figures if _is(entry, tried[0], self._k(entry, budget)))
+        plan, directions, vocabulary, learned = self._final(best)
+        self._tell(done=True)
+        return Trial(
+            plan,
+            directions,
+            vocabulary,
+            (replace(tried[0], k=_k_of(plan, directions)), *tried[1:]),
+            rungs,
+            tuple(left_out),
+            asked,
+            self._n_groups,
+            learned,
+        )
+
+    def _ladder(self, steps: Sequence[float], own: Tried, spreads: dict[str, float]) -> tuple[Tried, ...]:
+        """Return the best at each epsilon; at others than the one asked for, by one part of the sample."""
+        asked = self._asked
+        rungs = [own]
+        for epsilon in steps:
+            budget = Budget(epsilon, asked.budget.delta)
+            entries = _few(self._entries(budget)[0])
+            found = []
+            for entry in entries:
+                figures = self._measured(entry, budget, 0, {FIGURE[asked.purpose], CHOSEN_BY[asked.purpose]})
+                if not isinstance(figures, str):
+                    found.append(self._tried(entry, budget, [figures], spreads))
+            if found:
+                rungs.append(max(found, key=lambda one: gain(one, asked.purpose)))
+        return tuple(sorted(rungs, key=lambda one: one.epsilon))
+
+    def _entries(self, budget: Budget) -> tuple[list[_Entry], list[LeftOut]]:
+        """Return what is tried at a budget, and what is not, and why."""
+        asked = self._asked
+        able, left_out = candidates(self._question(budget))
+        named = asked.mechanisms or ()
+        best = min((one.blur for one in able), default=math.inf)
+        entries: list[_Entry] = []
+        for one in able:
+            if one.blur > _RIVALS * best and one.mechanism not in (MENU[0], *named):
+                reason = f"theory predicts {one.blur / best:.1f} times the error of {able[0].mechanism}"
+                left_out.append(LeftOut(one.mechanism, reason))
+                continue
+            entries += [_Entry(one.mechanism, wide) for wide in self._widths(one)]
+        for mechanism in DIRECTED:
+            reason = self._why_not_directed(mechanism, budget)
+            if reason:
+                left_out.append(LeftOut(mechanism, reason))
+            elif mechanism == DIRECTIONS or mechanism in named:
+                entries.insert(0, _Entry(mechanism))
+        return entries, [one for one in left_out if not named or one.mechanism in named]
+
+    def _why_not_directed(self, mechanism: str, budget: Budget) -> str:
+        asked = self._asked
+        if asked.mechanisms is not None and mechanism not in asked.mechanisms:
+            return "it was not asked for"
+        if needs_delta(mechanism) and budget.is_pure:
+            return "it needs a delta above 0"
+        if asked.purpose == "distances":
+            return "along directions only a part of a distance is measured"
+        if mechanism != DIRECTIONS and asked.mechanisms is None:
+            return f"for few directions {DIRECTIONS} has less noise; name it to try it"
+        return ""
+
+    def _widths(self, one: Candidate) -> list[Candidate]:
+        """Return a sketch at several k; anything else as it is."""
+        if one.k is None:
+            return [one]
+        size = one.bytes_per_user / one.k
+        most = self._asked.max_bytes_per_user
+        largest = _LARGEST_K if most is None else min(_LARGEST_K, int(most / size))
+        widths = _WIDTHS[self._asked.purpose]
+        if self._asked.purpose == "distances":
+            return [one]
+        if one.mechanism != "counting+laplace":
+            widths = widths[1:2]
+        step = one.blocks
+        found = sorted({max(min(_SMALLEST_K, largest), min(largest, round(width * one.k))) for width in widths})
+        return [replace(one, k=max(step, k // step * step), bytes_per_user=k * size) for k in found]
+
+    def _question(self, budget: Budget) -> Question:
+        asked = self._asked
+        table = asked.sample.table
+        low, high = _typical(table)
+        named = None if asked.mechanisms is None else [one for one in asked.mechanisms if one not in DIRECTED]
+        question = Question.of(
+            budget,
+            purpose=asked.purpose,
+            n_attributes=None,
+            vocabulary=self._names,
+            n_users=None,
+            distance=(low, high),
+            weight=max(float(table.sum()) / table.shape[0], high / 2, 1e-3) if asked.resolution == 1 else None,
+            values="bits" if asked.resolution == 1 else "unit",
+            resolution=asked.resolution,
+            unit=asked.unit,
+            mechanisms=named or None,
+            max_bytes_per_user=asked.max_bytes_per_user,
+        )
+        keep = MENU if named is None else named
+        return replace(question, mechanisms=tuple(one for one in keep if one != NOISY_DISTANCES))
+
+    def _plan(self, entry: _Entry, budget: Budget, names: Sequence[str], directions: Directions | None) -> Plan:
+        asked = self._asked
+        shared: dict[str, Any] = {"resolution": asked.resolution, "unit": asked.unit}
+        if entry.candidate is None:
+            return Plan.of(entry.mechanism, budget, directions=directions, **shared)
+        one = entry.candidate
+        if asked.closed or not is_open(one.mechanism):
+            shared["vocabulary"] = list(names)
+        return Plan.of(
+            one.mechanism,
+            budget,
+            k=one.k,
+            blocks=one.blocks,
+            dtype=one.dtype,
+            blend=one.blend,
+            seed=None if one.k is None else asked.seed,
+            **shared,
+        )
+
+    def _k(self, entry: _Entry, budget: Budget) -> int | None:
+        return self._learned(0, budget.epsilon).count if entry.directed else _candidate_k(entry)
+
+    def _learned(self, part: int, epsilon: float) -> Directions:
+        """Return directions that are learned without one part; near the epsilon that was asked for, those for it."""
+        asked = self._asked
+        ratio = epsilon / asked.budget.epsilon
+        at = asked.budget.epsilon * (4.0 if ratio > 3 else 0.25 if ratio < 0.3 else 1.0)
+        key = (part, at)
+        if key not in self._directions:
+            sample = asked.sample
+            others = replace(sample, table=sample.table[~self._judged[part]], users=sample.users[~self._judged[part]])
+            self._directions[key] = self._learn(others, at).directions
+        return self._directions[key]
+
+    def _learn(self, sample: Sample, epsilon: float) -> Learned:
+        purpose = self._asked.purpose
+        groups = self._n_groups if purpose == "segments" else None
+        return learn(sample, epsilon=epsilon, purpose=purpose, groups=groups)
+
+    def _measured(self, entry: _Entry, budget: Budget, part: int, asked: set[Asked]) -> dict[str, float] | str:
+        """Return what one plan is good for, on one part of the sample; or why it cannot be made."""
+        crowd = self._crowds[part]
+        try:
+            names = self._names if self._asked.closed else crowd.names(self._names)
+            directions = self._learned(part, budget.epsilon) if entry.directed else None
+            plan = self._plan(entry, budget, names, directions)
+        except ParameterError as error:
+            return str(error)
+        finally:
+            self._tell()
+        wanted = {one for one in asked if not (entry.directed and one in ("error", "ranking"))}
+        release = crowd.published(plan, self._names)
+        return crowd.measured(release, wanted, n_groups=self._n_groups or 0, n_users=self._asked.n_users)
+
+    def _tried(
+        self, entry: _Entry, budget: Budget, found: Sequence[dict[str, float]], spreads: dict[str, float]
+    ) -> Tried:
+        n = len(found)
+        figures = {}
+        for name in found[0]:
+            value = float(np.mean([one[name] for one in found]))
+            wide = _SURE * spreads[name] * math.sqrt(1 + 1 / n)
+            low, high = value - wide, value + wide
+            figures[name] = Measured(value, max(low, 0.0), high if name == "error" else min(high, 1.0))
+        k = self._k(entry, budget)
+        size = float(4 * (k or 0)) if entry.candidate is None else entry.candidate.bytes_per_user
+        return Tried(entry.mechanism, k, budget.epsilon, size, not needs_delta(entry.mechanism), figures, n)
+
+    def _final(self, entry: _Entry) -> tuple[Plan, Directions | None, Vocabulary | None, Learned | None]:
+        asked = self._asked
+        learned = self._learn(asked.sample, asked.budget.epsilon) if entry.directed else None
+        directions = None if learned is None else learned.directions
+        plan = self._plan(entry, asked.budget, self._names, directions)
+        closed = None if plan.vocabulary is None else Vocabulary.listed(self._names)
+        return plan, directions, closed, learned
+
+    def _tell(self, *, done: bool = False) -> None:
+        self._done = self._total if done else min(self._done + 1, self._total - 1)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _attributes(sample: Sample) -> list[str]:
+    if not isinstance(sample.attributes, Vocabulary):
+        raise ParameterError("sample must have a column for each attribute, not for each bucket.")
+    return list(sample.attributes)
+
+
+def _typical(table: scipy.sparse.csr_array) -> tuple[float, float]:
+    """Return squared distances of near and of far pairs: the first and the last tenth."""
+    some = table[np.unique(np.linspace(0, table.shape[0] - 1, 600).astype(np.int64))]
+    squares = np.asarray((some * some).sum(axis=1), np.float64).ravel()
+    shared = np.asarray((some @ some.T).todense(), np.float64)
+    a, b = np.triu_indices(some.shape[0], 1)
+    low, high = np.quantile(squares[a] + squares[b] - 2 * shared[a, b], [0.1, 0.9])
+    high = max(float(high), 1e-3)
+    return min(max(float(low), high / 100), 0.9 * high), high
+
+
+def _few(entries: Sequence[_Entry]) -> list[_Entry]:
+    """Return directions, and each sketch at the middle of its k: enough to see what another epsilon would do."""
+    found: dict[str, list[_Entry]] = {}
+    for one in entries:
+        found.setdefault(one.mechanism, []).append(one)
+    keep = ("counting+laplace", RANDOMIZED_RESPONSE, *DIRECTED)
+    chosen = [several[len(several) // 2] for name, several in found.items() if name in keep]
+    return chosen or [several[len(several) // 2] for several in found.values()]
+
+
+def _spreads(found: Iterable[Sequence[dict[str, float]]]) -> dict[str, float]:
+    """Return the standard deviation of each figure between parts, pooled over everything that was tried on several."""
+    squares: dict[str, list[float]] = {}
+    names: set[str] = set()
+    for several in found:
+        names |= set(several[0])
+        if len(several) > 1:
+            for name in several[0]:
+                squares.setdefault(name, []).append(float(np.var([one[name] for one in several], ddof=1)))
+    least = dict.fromkeys(names, _LEAST_SPREAD) | {"agreement": _LEAST_SPREAD_OF_GROUPS}
+    return {name: max(math.sqrt(float(np.mean(squares.get(name, [0.0])))), least[name]) for name in names}
+
+
+def _candidate_k(entry: _Entry) -> int | None:
+    return None if entry.candidate is None else entry.candidate.k
+
+
+def _is(entry: _Entry, tried: Tried, k: int | None) -> bool:
+    return entry.mechanism == tried.mechanism and k == tried.k
+
+
+def _k_of(plan: Plan, directions: Directions | None) -> int | None:
+    return plan.k if directions is None else directions.count

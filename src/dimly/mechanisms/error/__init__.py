@@ -1,0 +1,1 @@
+"""How far off estimates will be: variances, intervals, proven bounds, the best k."""

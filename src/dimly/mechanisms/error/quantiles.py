@@ -1,0 +1,135 @@
+"""Quantiles from noisy cumulative counts: how many of N numbers are at most b, at rising public boundaries b.
+
+Each count has the same noise, and the true ones rise. Isotonic regression averages where they hardly rise, so that fine
+boundaries, which cost no privacy, lower the noise. All of this is computed from noisy counts alone: post-processing.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
+from scipy.optimize import isotonic_regression
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LEVEL: Final = 0.95
+_FINE: Final = 200
+_REPEATS: Final = 400
+_SMOOTHING: Final = 3.0
+"""Standard deviations of a quantile's position over which the curve is taken to be smooth. Measured: with 1 intervals
+cover 0.86 to 0.93 instead of 0.95, with 3 they cover 0.935 to 0.985, on average 0.96."""
+_AROUND: Final = 10.0
+
+
+class Quantile(NamedTuple):
+    """A quantile and its 95 % interval, for the noise alone: the people are those of the table."""
+
+    value: float
+    low: float
+    high: float
+
+
+def boundaries(largest: int) -> Integers:
+    """Return public boundaries below ``largest``: every integer up to 400, then growing by half a percent.
+
+    They are at least 1 apart. So one attribute, which moves a weight or a squared distance by at most 1, moves it
+    across at most one of them.
+
+    Examples
+    --------
+    >>> found = boundaries(1000)
+    >>> found[:3].tolist(), found[-2:].tolist(), int(np.diff(found).min())
+    ([0, 1, 2], [993, 997], 1)
+    """
+    found = [0]
+    while (after := found[-1] + max(1, found[-1] // _FINE)) < largest:
+        found.append(after)
+    return np.array(found, np.int64)
+
+
+def cumulative(numbers: Integers, at: Integers) -> Integers:
+    """Return how many numbers are at most each boundary, exactly."""
+    counts = np.bincount(np.searchsorted(at, numbers, side="left"), minlength=len(at) + 1)
+    return np.cumsum(counts[: len(at)])
+
+
+def quantiles(
+    noisy: Integers, at: Integers, *, total: int, shares: Sequence[float], noise: Integers, whole: bool = True
+) -> tuple[Quantile, ...]:
+    """Return quantiles of ``total`` numbers.
+
+    Parameters
+    ----------
+    noisy : ndarray of int
+        Noisy counts of numbers that are at most each boundary.
+    at : ndarray of int
+        The boundaries, rising from 0. Beyond the last one nothing is known of a number.
+    total : int
+        How many numbers there are.
+    shares : sequence of float
+        Such as 0.5 for the median: the smallest number that at least this share of all is at most.
+    noise : ndarray of int
+        Other draws of the same noise, which the table knows nothing of, for the intervals.
+    whole : bool, default=True
+        Whether the numbers are integers, and quantiles therefore are.
+
+    Returns
+    -------
+    tuple of Quantile
+        By 400 repetitions with other noise around the smoothed curve.
+    """
+    curve = _fitted(noisy.astype(np.float64), total)
+    smooth = _without_steps(curve)
+    draws = noise[: len(noise) // len(at) * len(at)].reshape(-1, len(at))[:_REPEATS]
+    targets = [share * total for share in shares]
+    rough = np.array([[_position(_fitted(smooth + one, total), target) for target in targets] for one in draws])
+    found = []
+    for target, spread in zip(targets, rough.std(axis=0), strict=True):
+        base = gaussian_filter1d(smooth, max(_SMOOTHING * spread, 0.01), mode="nearest")
+        middle, here = _position(base, target), _position(curve, target)
+        reach = int(_AROUND * spread) + 30
+        window = slice(max(0, int(middle) - reach), int(middle) + reach + 1)
+        off = np.array([_position(_fitted((base + one)[window], total), target) for one in draws])
+        low, high = np.quantile(off + window.start - middle, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        ends = [_value(position, at, whole=whole) for position in (here, here - high, here - low)]
+        found.append(Quantile(ends[0], min(ends[0], ends[1]), max(ends[0], ends[2])))
+    return tuple(found)
+
+
+def noise_needed(at: Integers) -> int:
+    """Return how many draws of noise :func:`quantiles` takes."""
+    return _REPEATS * len(at)
+
+
+def _fitted(noisy: Floats, total: int) -> Floats:
+    curve: Floats = np.clip(isotonic_regression(noisy).x, 0, total)
+    return curve
+
+
+def _without_steps(curve: Floats) -> Floats:
+    """Return a curve of steps as straight lines between the middles of the steps."""
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(curve) > 0]))
+    ends = np.concatenate([starts[1:], [len(curve)]]) - 1
+    return np.interp(np.arange(len(curve)), (starts + ends) / 2, curve[starts])
+
+
+def _position(curve: Floats, target: float) -> float:
+    """Return where a rising curve reaches a count: between two boundaries by the line between them, −1 before all."""
+    after = int(np.searchsorted(curve, target, side="left"))
+    if after == len(curve):
+        return len(curve) - 1.0
+    before = curve[after - 1] if after else 0.0
+    return after - 1 + float((target - before) / (curve[after] - before)) if curve[after] > before else float(after)
+
+
+def _value(position: float, at: Integers, *, whole: bool) -> float:
+    """Return the number at a position among the boundaries; of integers the next one."""
+    if position <= 0:
+        return 0.0
+    before = min(int(position), len(at) - 1)
+    after = min(before + 1, len(at) - 1)
+    value = float(at[before] + (position - before) * (at[after] - at[before]))
+    return float(np.ceil(value - 1e-9)) if whole else value

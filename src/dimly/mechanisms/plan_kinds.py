@@ -1,0 +1,501 @@
+"""The kinds of plan: sketches, sketches along public directions, randomized response, noise on distances.
+
+What differs between them is answered here and nowhere else; nobody asks which fields a plan lacks.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self, final
+
+import numpy as np
+
+from dimly.errors import ParameterError
+from dimly.mechanisms import make
+from dimly.mechanisms.error.bounds import DENSE_FAMILIES, DeviationBound, Hoeffding, NormalTail, TheoremTwo
+from dimly.mechanisms.error.models import (
+    CountingError,
+    DirectionsError,
+    FlippedBitsError,
+    NoisyDistanceError,
+    SignedSketchError,
+)
+from dimly.mechanisms.make import (
+    DIRECTED,
+    NOISY_DISTANCES,
+    RANDOMIZED_RESPONSE,
+    SKETCHING,
+    Sketching,
+    sketch_error,
+)
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_parts import (
+    DirectionsPart,
+    FlipNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    ProjectionPart,
+    VocabularyPart,
+)
+from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.projection.families import Sensitivity, sensitivity
+from dimly.mechanisms.projection.rows import DenseRows, IntArray, Rows
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.privacy import VALUES_MOVED
+
+# Entries of P whose norms are taken whenever a plan is read: about a quarter of a second.
+_PROVEN_WHEN_READ = 1 << 22
+
+
+@final
+class SketchPlan(Plan, mechanisms=SKETCHING):
+    """Sketches: k numbers a person, X·P with noise on each (the paper's Algorithm 1, and the families since)."""
+
+    if TYPE_CHECKING:  # as _check_parts has made sure
+        projection: ProjectionPart
+        noise: LaplaceNoise | GaussianNoise
+        dtype: Literal["int16", "int32"]
+
+    _draft = staticmethod(make.draft_sketch)
+
+    @property
+    def k(self) -> int:
+        """Dimension of a sketch."""
+        return self.projection.k
+
+    @property
+    def by_position(self) -> bool:
+        """Whether attributes are positions: no, their texts say their rows."""
+        return False
+
+    @property
+    def open_vocabulary(self) -> bool:
+        """Whether every possible row of P has the same norms."""
+        return self.projection.matrix.record.open_vocabulary
+
+    @property
+    def is_realized(self) -> bool:
+        """Whether rows of P differ in norm."""
+        return not self.open_vocabulary
+
+    @property
+    def ships_rows(self) -> bool:
+        """Whether a release holds P: readers with another library may round a normal deviate differently."""
+        return self.projection.family == "gaussian"
+
+    @property
+    def drawn_from(self) -> tuple[object, ...]:
+        """What P is derived from; another k makes another P of the same seed."""
+        part = self.projection
+        return part.family, part.k, part.blocks, part.seed
+
+    @property
+    def row_bytes(self) -> int:
+        """What a row of P takes in memory, at most."""
+        return self.projection.matrix.record.row_bytes(self.k, blocks=self.projection.blocks)
+
+    @property
+    def longest_row(self) -> Sensitivity:
+        """Norms that no row of P exceeds."""
+        return self.projection.sensitivity
+
+    @property
+    def entries(self) -> int:
+        """How many coordinates of a sketch one attribute can move."""
+        return self.projection.matrix.entries
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Farthest that one unit of privacy can move a sketch before noise."""
+        return make.unit_sensitivity(self.projection.sensitivity, VALUES_MOVED[self.unit] * self.resolution)
+
+    @property
+    def touched(self) -> int:
+        """How many numbers of a sketch one unit of privacy can move."""
+        return min(self.k, VALUES_MOVED[self.unit] * self.entries)
+
+    @property
+    def scale(self) -> float:
+        """What one integer step of a sketch is in the data's units."""
+        return self.projection.matrix.scale / self.resolution
+
+    @cached_property
+    def error(self) -> SignedSketchError | CountingError:
+        """Variances of what an analyst estimates, with the moments of the table that is sampled."""
+        part, bits = self.projection, self.resolution == 1
+        return sketch_error(part.family, k=part.k, blocks=part.blocks, noise=self._noise, bits=bits, blend=self.blend)
+
+    def published_shape(self, n_users: int) -> tuple[int, int]:
+        """Return (n_users, k)."""
+        return n_users, self.k
+
+    @property
+    def per_person(self) -> str:
+        """What is published of one person, in words."""
+        return f"{self.k:,}, {self.dtype}"
+
+    def rows(self, attributes: Sequence[str]) -> Rows:
+        """Return rows of the projection, none of which moves a sketch farther than the plan says.
+
+        Raises
+        ------
+        ParameterError
+            If one does: the attribute is not of the plan's vocabulary, or the plan was edited.
+        """
+        rows, part = self.projection.matrix.rows(attributes), self.projection
+        if self.is_realized and (rows.l1 > part.l1 or rows.l2_squared > part.l2_squared):
+            raise ParameterError("attributes must be of the plan's vocabulary: a row exceeds its sensitivity.")
+        return rows
+
+    def _theorems(self) -> tuple[DeviationBound, ...]:
+        if not isinstance(self.noise, GaussianNoise) or self.projection.family not in DENSE_FAMILIES:
+            return ()
+        theorem = TheoremTwo(
+            self.k,
+            self.noise.sigma * self.scale,
+            self.table.variance * self.scale**2,
+            self.scale,
+            grid_bits=self.projection.grid_bits,
+            n_attributes=None if self.resolution == 1 else self.n_attributes,
+        )
+        return (theorem,)
+
+    def _expected(self) -> dict[str, object]:
+        kind = Sketching.of(self.mechanism)
+        law = "discrete-laplace" if kind.law == "laplace" else "rounded-gaussian"
+        return {"projection.family": kind.family, "noise.law": law, "blend": kind.family == "counting"}
+
+    def _check_parts(self) -> None:
+        super()._check_parts()
+        if self.resolution != 1 and self.blend:
+            raise ParameterError(
+                f"resolution must be 1 for a blend above 0, which is about bits, got {self.resolution}."
+            )
+
+    def _prove(self) -> None:
+        part, vocabulary = self.projection, self.vocabulary
+        if vocabulary is not None and vocabulary.sha256 is None and self.entries * vocabulary.size <= _PROVEN_WHEN_READ:
+            self._check_sensitivity(vocabulary.matching(None))
+        super()._prove()
+        self._check_rule(k=part.k, n_attributes=self.n_attributes, row_norm=part.sensitivity.l2 * part.matrix.scale)
+        make.check_room(math.sqrt(self.table.variance), self.dtype)
+
+    def _check_sensitivity(self, vocabulary: Vocabulary) -> None:
+        """Refuse a plan that states less sensitivity than the longest row of its vocabulary has."""
+        part = self.projection
+        if not self.is_realized:  # then it was recomputed from family and size
+            return
+        longest = sensitivity(part.matrix, vocabulary)
+        if part.l1 < longest.l1 or part.l2_squared < longest.l2_squared:
+            raise ParameterError(
+                f"projection.l1 and projection.l2_squared must be at least {longest.l1} and {longest.l2_squared} for "
+                f"this seed and vocabulary, got {part.l1} and {part.l2_squared}. The plan was changed: make it again."
+            )
+
+
+@final
+class DirectionsPlan(Plan, mechanisms=DIRECTED):
+    """Sketches along public directions: the sum of the rows of a person's attributes, with noise on each number.
+
+    The plan names its directions by digest and states their norms, for which its noise is proven. The directions
+    themselves come with :meth:`along`, which checks both.
+    """
+
+    if TYPE_CHECKING:
+        directions: DirectionsPart
+        noise: LaplaceNoise | GaussianNoise
+        dtype: Literal["int16", "int32"]
+
+    _draft = staticmethod(make.draft_directions)
+
+    def along(self, directions: Directions | None) -> Self:
+        """Return the plan with its directions; see :meth:`Plan.along`."""
+        if directions is None:
+            _ = self.matrix  # which refuses where there are none
+            return self
+        self.directions.check(directions, self.unit)
+        other = super().model_copy(update={"mechanism": self.mechanism})  # proven again, and a plan of its own
+        other.__dict__["_along"] = directions  # as cached properties are kept: no field, and no part of what is equal
+        return other
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, proven again if anything changed; it has the same directions, if they are still its own."""
+        changed, held = super().model_copy(update=update, deep=deep), self.__dict__.get("_along")
+        if held is None or not update:
+            return changed
+        return changed.along(held)
+
+    @property
+    def matrix(self) -> Directions:
+        """The directions themselves.
+
+        Raises
+        ------
+        ParameterError
+            If the plan was read from JSON, which holds only their digest, and they were not given since.
+        """
+        held: Directions | None = self.__dict__.get("_along")
+        if held is None:
+            raise ParameterError(
+                f"directions must be given: the plan holds only their digest, sha256 {self.directions.sha256[:12]}…. "
+                "Add directions=, or --directions FILE."
+            )
+        return held
+
+    @property
+    def protected(self) -> str:
+        """A category, where attributes stand for one: it counts once, whichever of them a person has."""
+        return "category" if self.directions.kind == "categories" and self.unit == "attribute" else self.unit
+
+    @property
+    def measured(self) -> str:
+        """What distances are: along the directions alone, and not in all attributes."""
+        return "squared distance along the directions"
+
+    @property
+    def k(self) -> int:
+        """Number of directions."""
+        return self.directions.count
+
+    @property
+    def by_position(self) -> bool:
+        """Whether attributes are positions: no, their texts say their rows."""
+        return False
+
+    @property
+    def open_vocabulary(self) -> bool:
+        """Whether any attribute is taken: yes, and those without a row count nothing."""
+        return True
+
+    @property
+    def is_realized(self) -> bool:
+        """Whether rows differ in norm."""
+        return True
+
+    @property
+    def row_bytes(self) -> int:
+        """What a row takes in memory, at most."""
+        return 2 * self.k
+
+    @property
+    def longest_row(self) -> Sensitivity:
+        """Norms that no row exceeds."""
+        return Sensitivity(self.directions.l1, self.directions.l2_squared)
+
+    @property
+    def entries(self) -> int:
+        """How many coordinates of a sketch one attribute can move."""
+        return self.k
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Farthest that one unit of privacy can move a sketch before noise."""
+        return make.unit_sensitivity(self.directions.moved, self.resolution)
+
+    @property
+    def touched(self) -> int:
+        """How many numbers of a sketch one unit of privacy can move."""
+        return self.k
+
+    @property
+    def scale(self) -> float:
+        """What one integer step of a sketch is, along a direction."""
+        return 1.0 / (self.directions.scale * self.resolution)
+
+    @cached_property
+    def error(self) -> DirectionsError:
+        """Variances of what an analyst estimates, with the moments of the table that is sampled."""
+        return DirectionsError(self.k, self._noise)
+
+    def published_shape(self, n_users: int) -> tuple[int, int]:
+        """Return (n_users, k)."""
+        return n_users, self.k
+
+    @property
+    def per_person(self) -> str:
+        """What is published of one person, in words."""
+        return f"{self.k:,} along directions, {self.dtype}"
+
+    def rows(self, attributes: Sequence[str]) -> Rows:
+        """Return the rows of attributes, zero for those that have none.
+
+        Of categories: each attribute's alone, though attributes of one category count once in a person.
+        """
+        matrix, codes = self.matrix.matrix, self.matrix.codes(attributes)
+        rows = matrix[np.maximum(codes, 0)]
+        rows[codes < 0] = 0
+        return DenseRows(rows)
+
+    def exact(self, attributes: Sequence[str], steps: IntArray) -> IntArray:
+        """Return the sketch of somebody with these attributes, without noise; each category counts once."""
+        if not attributes:
+            return np.zeros(self.k, np.int64)
+        codes, weights = self.matrix.codes(attributes), np.zeros(len(self.matrix.matrix), np.int64)
+        (np.maximum if self.matrix.merges else np.add).at(weights, codes[codes >= 0], steps[codes >= 0])
+        used = np.flatnonzero(weights)
+        return self.matrix.rows.take(used).total(weights[used])
+
+    def _expected(self) -> dict[str, object]:
+        law = "discrete-laplace" if self.mechanism.endswith("+laplace") else "rounded-gaussian"
+        return {"noise.law": law, "directions": True}
+
+    def _check_parts(self) -> None:
+        super()._check_parts()
+        part = self.directions
+        if self.vocabulary is not None:
+            raise ParameterError("vocabulary must be left out for directions: attributes without a row count nothing.")
+        for exchanged in (part.exchanged_l1, part.exchanged_l2_squared):
+            if (exchanged is None) != (self.unit == "attribute"):
+                raise ParameterError("directions.exchanged_l1 and exchanged_l2_squared must fit the unit.")
+        if part.moved.l1 < part.l1 or part.moved.l2_squared < part.l2_squared:
+            raise ParameterError("directions.exchanged_l1 and exchanged_l2_squared must not be below those of a row.")
+
+    def _prove(self) -> None:
+        super()._prove()
+        held = self.__dict__.get("_along")
+        if held is not None:
+            self.directions.check(held, self.unit)
+        self._check_rule()
+        make.check_room(math.sqrt(self.table.variance), self.dtype)
+
+
+@final
+class ResponsePlan(Plan, mechanisms=(RANDOMIZED_RESPONSE,)):
+    """Randomized response: each bit of a person, flipped with one probability (the paper's Algorithm 5)."""
+
+    if TYPE_CHECKING:
+        noise: FlipNoise
+        vocabulary: VocabularyPart
+        dtype: Literal["bit"]
+
+    _draft = staticmethod(make.draft_response)
+
+    @property
+    def n_attributes(self) -> int:
+        """Size of the vocabulary: the number of bits."""
+        return self.vocabulary.size
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How many bits one unit of privacy can change."""
+        return Sensitivity(self.touched, self.touched)
+
+    @property
+    def touched(self) -> int:
+        """How many bits one unit of privacy can change."""
+        return VALUES_MOVED[self.unit]
+
+    @property
+    def scale(self) -> float:
+        """What a bit is in the data's units."""
+        return 1.0
+
+    @cached_property
+    def error(self) -> FlippedBitsError:
+        """Variances of what an analyst estimates."""
+        return FlippedBitsError(self.n_attributes, self.noise.probability)
+
+    @property
+    def published_dtype(self) -> np.dtype[Any]:
+        """Eight bits a number."""
+        return np.dtype(np.uint8)
+
+    def published_shape(self, n_users: int) -> tuple[int, int]:
+        """Return (n_users, ⌈d/8⌉)."""
+        return n_users, -(-self.n_attributes // 8)
+
+    @property
+    def padding(self) -> np.uint8:
+        """The bits of a person's last byte that stand for no attribute: they are zero."""
+        return np.uint8(0xFF << (self.n_attributes % 8 or 8) & 0xFF)
+
+    @property
+    def per_person(self) -> str:
+        """What is published of one person, in words."""
+        return "one bit for each attribute"
+
+    def _theorems(self) -> tuple[DeviationBound, ...]:
+        return (Hoeffding(self.n_attributes, self.noise.probability),)
+
+    def _expected(self) -> dict[str, object]:
+        return {"noise.law": "bit-flip", "dtype": True}
+
+    def _check_parts(self) -> None:
+        super()._check_parts()
+        if self.resolution != 1:
+            raise ParameterError(
+                f"resolution must be 1 for randomized-response, which is about bits, got {self.resolution}."
+            )
+
+
+@final
+class DistancePlan(Plan, mechanisms=(NOISY_DISTANCES,)):
+    """Noise on the squared distances of all pairs themselves (the paper's Algorithm 3)."""
+
+    if TYPE_CHECKING:
+        noise: GaussianNoise
+        vocabulary: VocabularyPart
+        n_users: int
+        dtype: Literal["int16", "int32"]
+
+    _draft = staticmethod(make.draft_distances)
+
+    @property
+    def n_attributes(self) -> int:
+        """Size of the vocabulary."""
+        return self.vocabulary.size
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Farthest that one unit of privacy can move the distances before noise."""
+        return make.distance_sensitivity(self.n_users, resolution=self.resolution, unit=self.unit)
+
+    @property
+    def touched(self) -> int:
+        """How many distances one unit of privacy can move: those of one person."""
+        return self.n_users - 1
+
+    @property
+    def scale(self) -> float:
+        """What one integer step is in units of squared distance."""
+        return 1.0 / self.resolution**2
+
+    @cached_property
+    def error(self) -> NoisyDistanceError:
+        """Variances of what an analyst estimates, with the moments of the table that is sampled."""
+        return NoisyDistanceError(self._noise)
+
+    def published_shape(self, n_users: int) -> tuple[int]:
+        """Return the number of pairs."""
+        return (n_users * (n_users - 1) // 2,)
+
+    @property
+    def bytes_per_user(self) -> float:
+        """Published bytes for one person, before compression: on average at n_users."""
+        return (self.n_users - 1) / 2 * self.published_dtype.itemsize
+
+    @property
+    def per_person(self) -> str:
+        """What is published of one person, in words."""
+        return "the distances to the people after it"
+
+    def admits(self, n_users: int) -> bool:
+        """Return whether so many people may be published: the noise is for n_users at most."""
+        return n_users <= self.n_users
+
+    @property
+    def places_people(self) -> bool:
+        """No: a person is published as distances to others."""
+        return False
+
+    def _theorems(self) -> tuple[DeviationBound, ...]:
+        return (NormalTail(self.noise.sigma * self.scale, self.scale),)
+
+    def _expected(self) -> dict[str, object]:
+        return {"noise.law": "rounded-gaussian", "n_users": True}
+
+    def _prove(self) -> None:
+        super()._prove()
+        self._check_rule()
+        farthest = self.n_attributes * self.resolution**2
+        make.check_room(math.sqrt(self.table.variance), self.dtype, data=farthest)

@@ -1,0 +1,1 @@
+"""Public random matrices: families, rows from a seed, kernels."""

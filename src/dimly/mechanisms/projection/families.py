@@ -1,0 +1,295 @@
+"""The seven projection families by name, and P itself: rows of a family from a public seed.
+
+Each family is a random integer matrix P times one public scale, so that a sketch X·P of integer data is
+exact. A row belongs to one attribute; what one attribute can move a sketch by is the norm of its row (the
+paper's Definition 2). The paper's own families, whose rows differ in norm, are in ``closed.py``.
+
+A row depends on the family, its size, the seed and the attribute's text only: no worker needs the matrix,
+and a new attribute needs no new plan. ``docs/projections.md`` says the bytes, with test vectors.
+"""
+
+import hashlib
+import math
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.errors import ParameterError
+from dimly.mechanisms.projection.closed import Dasgupta, Gaussian, Ternary
+from dimly.mechanisms.projection.rows import DenseFamily, Family, HashedFamily, Rows, Shape, Stream
+from dimly.mechanisms.vocabulary import Vocabulary
+
+FamilyName = Literal["counting", "hashing", "sparse", "dasgupta", "sign", "ternary", "gaussian"]
+FAMILY_NAMES: Final[tuple[FamilyName, ...]] = get_args(FamilyName)
+
+
+class Counting(HashedFamily):
+    """One +1."""
+
+    name = "counting"
+    summary = "one +1 in k; the analyst centers, and the sum of a sketch is a person's weight"
+    signed = False
+
+    def _check_size(self, k: int, blocks: int) -> None:
+        if k < 2:
+            raise ParameterError("k must be at least 2 for counting, got 1. Centering leaves k − 1 coordinates.")
+        super()._check_size(k, blocks)
+
+
+class Hashing(HashedFamily):
+    """One ±1."""
+
+    name = "hashing"
+    summary = "one ±1 in k (CountSketch)"
+
+
+class Sparse(HashedFamily):
+    """One ±1 in each of s blocks of k/s places."""
+
+    name = "sparse"
+    summary = "one ±1 in each of s blocks (Kane–Nelson)"
+    has_blocks = True
+
+    def _check_size(self, k: int, blocks: int) -> None:
+        if k % blocks:
+            raise ParameterError(f"blocks must divide k = {k} for sparse, got {blocks}. Choose k as a multiple of it.")
+
+    def _places(self, k: int, blocks: int) -> tuple[int, int]:
+        return k // blocks, k // blocks
+
+
+class Sign(DenseFamily):
+    """k of ±1, from bits, least significant first; a set bit is −1."""
+
+    name = "sign"
+    summary = "k of ±1 (Achlioptas)"
+
+    def _decoded(self, stream: Stream, shape: Shape) -> NDArray[Any]:
+        packed = stream(-(-shape.k // 8))
+        return 1 - 2 * np.unpackbits(packed, axis=1, count=shape.k, bitorder="little").view(np.int8)
+
+
+FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
+    {family.name: family for family in (Counting(), Hashing(), Sparse(), Dasgupta(), Sign(), Ternary(), Gaussian())}
+)
+"""The seven families by name.
+
+Examples
+--------
+>>> FAMILIES["sparse"].scale(256, blocks=4)
+0.5
+>>> FAMILIES["sign"].l1(256), FAMILIES["ternary"].l1(256)
+(256, None)
+"""
+
+
+def family_named(name: str) -> Family:
+    """Return the family of that name, or refuse.
+
+    Examples
+    --------
+    >>> family_named("hashing").open_vocabulary
+    True
+    """
+    try:
+        return FAMILIES[name]
+    except (KeyError, TypeError):
+        raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {name!r}.") from None
+
+
+SEED_BYTES: Final = 32
+_MOST_REALIZED: Final = 1 << 32  # entries of P whose norms are looked at: minutes, but not hours
+_CHUNK_BYTES: Final = 1 << 24  # of names, streams and rows that are held at once while decoding
+_NAME_BYTES: Final = 256  # of a name as text, its encoding and its stream, each an object of Python's
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Farthest that one attribute can move an integer sketch (the paper's Definition 2).
+
+    Examples
+    --------
+    >>> Sensitivity(l1=4, l2_squared=4).l2
+    2.0
+    """
+
+    l1: int
+    l2_squared: int
+
+    @property
+    def l2(self) -> float:
+        """The ℓ₂ sensitivity, rounded up where it is not a whole number."""
+        root = math.isqrt(self.l2_squared)
+        if root * root == self.l2_squared:
+            return float(root)
+        above = math.sqrt(self.l2_squared)
+        while Fraction(above) ** 2 < self.l2_squared:
+            above = math.nextafter(above, math.inf)
+        return above
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """A public random matrix P, one row for each attribute that there is or ever will be.
+
+    Parameters
+    ----------
+    family : str
+        One of :data:`~dimly.mechanisms.projection.families.FAMILY_NAMES`.
+    k : int
+        Coordinates of a sketch.
+    blocks : int
+        Entries of a row (s) for ``sparse`` and ``dasgupta``; 1 for the others.
+    seed : bytes
+        32 public bytes.
+    grid_bits : int, optional
+        For ``gaussian`` only: entries are multiples of 2^-grid_bits.
+
+    Examples
+    --------
+    >>> projection = Projection("hashing", 8, 1, bytes(range(32)))
+    >>> projection.rows(["0", "42"]).to_dense().tolist()
+    [[0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0]]
+    """
+
+    family: str
+    k: int
+    blocks: int
+    seed: bytes
+    grid_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        self.record.check(self.k, self.blocks, grid_bits=self.grid_bits)
+        if type(self.seed) is not bytes or len(self.seed) != SEED_BYTES:
+            raise ParameterError(f"seed must be {SEED_BYTES} bytes, got {self.seed!r}.")
+
+    @property
+    def record(self) -> Family:
+        """What is known of the family."""
+        return family_named(self.family)
+
+    @property
+    def scale(self) -> float:
+        """The factor that turns integer rows into rows of expected squared norm 1."""
+        return self.record.scale(self.k, blocks=self.blocks, grid_bits=self.grid_bits)
+
+    @property
+    def entries(self) -> int:
+        """How many coordinates one attribute touches at most."""
+        return self.record.entries(self.k, blocks=self.blocks)
+
+    def rows(self, attributes: Sequence[str]) -> Rows:
+        """Return the integer rows of attributes that are given by their canonical text.
+
+        Parameters
+        ----------
+        attributes : sequence of str
+            As :func:`~dimly.mechanisms.vocabulary.attribute_text` spells them; a
+            :class:`~dimly.mechanisms.vocabulary.Vocabulary` is one.
+        """
+        if isinstance(attributes, str | bytes):
+            raise ParameterError(f"attributes must be a list of them, got {type(attributes).__name__}.")
+        chunks = ((part, partial(self._streams, attributes[part])) for part in self._parts(attributes))
+        return self.record.derive(len(attributes), Shape(self.k, self.blocks, self.grid_bits), chunks)
+
+    def _parts(self, attributes: Sequence[str]) -> Iterator[slice]:
+        size = max(1, _CHUNK_BYTES // (_NAME_BYTES + 8 * self.entries))
+        return (slice(start, start + size) for start in range(0, len(attributes), size))
+
+    def _streams(self, attributes: Sequence[str], length: int) -> NDArray[np.uint8]:
+        """Return the first bytes of each attribute's stream, one attribute a row."""
+        size = struct.pack("<II", self.k, self.blocks)
+        base = hashlib.shake_256(b"dimly/1\0" + self.family.encode() + b"\0" + size + self.seed)
+        try:
+            names = [attribute.encode() for attribute in attributes]
+        except (AttributeError, UnicodeEncodeError):
+            raise ParameterError("attributes must be text. Use attribute_text.") from None
+        digests = []
+        for name in names:
+            state = base.copy()
+            state.update(len(name).to_bytes(4, "little") + name)
+            digests.append(state.digest(length))
+        return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(digests), length)
+
+
+# A plan is proven when it is made, when it is read, and before it is used: the rows are derived once.
+_REALIZED: Final[dict[tuple[Projection, int, str | None], Sensitivity]] = {}
+_MOST_REMEMBERED: Final = 256
+
+
+def realized_sensitivity(projection: Projection, vocabulary: Vocabulary) -> Sensitivity:
+    """Return the largest norms of the rows of a public vocabulary, in bounded memory.
+
+    Examples
+    --------
+    >>> realized_sensitivity(Projection("dasgupta", 4, 3, bytes(32)), Vocabulary.numbered(1000))
+    Sensitivity(l1=3, l2_squared=9)
+    """
+    key = projection, len(vocabulary), None if vocabulary.is_numbered else vocabulary.digest
+    known = _REALIZED.get(key)
+    if known is not None:
+        return known
+    entries = len(vocabulary) * projection.entries
+    if entries > _MOST_REALIZED:
+        raise ParameterError(
+            f"vocabulary must have at most {_MOST_REALIZED} entries of {projection.family} in all, got {entries}. "
+            "Use a family whose rows all have the same norms: counting, hashing, sparse or sign."
+        )
+    l1 = l2_squared = 0
+    for part in projection._parts(vocabulary):
+        rows = projection.rows(vocabulary[part])
+        l1, l2_squared = max(l1, rows.l1), max(l2_squared, rows.l2_squared)
+    if len(_REALIZED) >= _MOST_REMEMBERED:
+        _REALIZED.clear()
+    _REALIZED[key] = Sensitivity(l1, l2_squared)
+    return _REALIZED[key]
+
+
+def sensitivity(projection: Projection, vocabulary: Vocabulary | None) -> Sensitivity:
+    """Return the farthest that one attribute can move an integer sketch.
+
+    Parameters
+    ----------
+    projection : Projection
+    vocabulary : Vocabulary or None
+        Public. Needed for the families whose rows have different norms (``dasgupta``, ``ternary``,
+        ``gaussian``); for the others every possible row has the same norms.
+
+    Raises
+    ------
+    ParameterError
+        If the family needs a vocabulary and there is none.
+
+    Examples
+    --------
+    >>> sensitivity(Projection("sparse", 64, 4, bytes(32)), None)
+    Sensitivity(l1=4, l2_squared=4)
+    """
+    family = projection.record
+    l1 = family.l1(projection.k, blocks=projection.blocks)
+    l2_squared = family.l2_squared(projection.k, blocks=projection.blocks)
+    if l1 is not None and l2_squared is not None:
+        return Sensitivity(l1, l2_squared)
+    if vocabulary is None:
+        raise ParameterError(
+            f"vocabulary must be stated for {family.name}, got None. Its sensitivity is a maximum over a "
+            "public list: over the attributes that happen to occur in the data it would itself leak."
+        )
+    return realized_sensitivity(projection, vocabulary)
+
+
+def longest_row(name: str, k: int, *, blocks: int, row_scale: float, n_attributes: int | None) -> Sensitivity:
+    """Return the norms of a row, or, where rows differ, the likely largest of ``n_attributes`` of them.
+
+    Without a number of attributes: those of an average row.
+    """
+    # Of one row: the largest of all has its median where a row is longer with this probability. None: the average row.
+    tail = None if n_attributes is None else -math.expm1(-math.log(2) / n_attributes)
+    return Sensitivity(*family_named(name).likely_norms(k, blocks=blocks, row_scale=row_scale, tail=tail))

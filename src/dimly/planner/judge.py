@@ -1,0 +1,219 @@
+"""Verdicts: what a plan will be good for, the smallest epsilon that would do, and what epsilon and delta mean."""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+from dimly.mechanisms.plan import Plan
+from dimly.planner.candidates import Candidate, candidate
+from dimly.planner.question import Purpose, Question, ranking_probability
+from dimly.privacy import Budget, Unit
+
+WELL_BELOW = 0.1
+"""δ·n up to which δ is well below 1/n: then on average a tenth of one person is without the promise."""
+_NEARLY_SURE = 0.999
+
+
+def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = None) -> tuple[str, ...]:
+    """Return what a budget means for one attribute, and for a whole person of ``weight`` attributes.
+
+    Examples
+    --------
+    >>> for line in meaning(Budget(1.0), weight=200):
+    ...     print(line)
+    A guess about one attribute that was right with 50 % becomes right with at most 73.2 %.
+    All 200 attributes of a person together are not protected: their odds may change by up to e^200.
+    Two people with as many each may differ in 400: between them the odds may change by up to e^400.
+    """
+    # With δ > 0 no single outcome is bounded: one of probability δ may tell all. What is bounded is how often a guess
+    # is right on average over outcomes.
+    average = "" if budget.is_pure else " on average"
+    lines = [f"A guess about one {unit} that was right with 50 % becomes right with at most {_sure(budget)}{average}."]
+    if weight is None:
+        return tuple(lines)
+    together = weight * budget.epsilon
+    all_of_them = f"All {_plain(weight)} {unit}s of a person together" if weight != 1 else f"The one {unit} of a person"
+    if not _protected(together):
+        are, their = ("are", "their") if weight != 1 else ("is", "its")
+        lines.append(f"{all_of_them} {are} not protected: {their} odds may change by up to e^{_plain(together)}.")
+    elif budget.is_pure:
+        lines.append(f"{all_of_them}: 50 % becomes at most {_sure(Budget(together))}, odds by e^{_plain(together)}.")
+    else:
+        lines.append(f"{all_of_them}: epsilon = {_plain(together)}, with a delta that grows as much as the odds.")
+    # What one person has another need not have, and the other way round. A column has a value in both of them.
+    if unit == "attribute":
+        apart = 2 * together
+        sure = f"50 % becomes at most {_sure(Budget(apart))}, " if budget.is_pure and _protected(apart) else ""
+        lines.append(
+            f"Two people with as many each may differ in {_plain(2 * weight)}: between them {sure}the odds may change "
+            f"by up to e^{_plain(apart)}."
+        )
+    return tuple(lines)
+
+
+def doubts(budget: Budget, n_users: int | None, *plans: Plan) -> tuple[str, ...]:
+    """Return what the curator should think about again before publishing that many people by all of these plans."""
+    delta = budget.delta
+    if n_users is None or delta * n_users <= WELL_BELOW:
+        return ()
+    names = " and ".join(dict.fromkeys(plan.mechanism for plan in plans))
+    pure = all(plan.cost.is_pure for plan in plans)
+    unused = f" What was chosen, {names}, does not use it and has delta = 0." if pure else ""
+    line = (
+        f"delta = {delta:g} is not well below 1/n = {1 / n_users:.2g}: such a delta allows some people to be exposed "
+        f"altogether. Take at most a tenth of 1/n.{unused}"
+    )
+    return (line,)
+
+
+def _plain(number: float) -> str:
+    return f"{number:g}" if number < 100_000 else f"{number:,.0f}"
+
+
+def _protected(epsilon: float) -> bool:
+    """Return whether an even guess stays a guess."""
+    return Budget(min(epsilon, 700.0)).posterior(0.5) < _NEARLY_SURE
+
+
+def _sure(budget: Budget) -> str:
+    """Return what 50 % becomes, (e^ε + δ)/(1 + e^ε), rounded up: a promise may not look better than it is."""
+    pure = Budget(budget.epsilon).posterior(0.5)
+    return f"{math.ceil(1000 * (pure + budget.delta * (1 - pure))) / 10:.1f} %"
+
+
+Verdict = Literal["good", "coarse", "unknown", "not feasible"]
+VERDICTS: Final[tuple[Verdict, ...]] = ("good", "coarse", "unknown", "not feasible")
+"""The best first; what is not known may be better than what cannot be."""
+
+GOOD: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 0.9, "neighbors": 0.5, "segments": 0.7})
+"""From which figure on a purpose is served well: see :func:`figure`."""
+COARSE: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 0.55, "neighbors": 0.25, "segments": 0.2})
+"""From which on groups can be told apart, if not pairs; who is found is of the right kind; groups are found in part.
+
+Of pairs: averages over a hundred people have a tenth of the noise."""
+
+EPSILONS: Final = (1e-3, 32.0)
+"""Where the smallest ε is looked for; beyond, a promise means nothing."""
+_STEPS: Final = 10
+ENDS: Final[Mapping[Purpose, str]] = MappingProxyType(
+    {
+        "distances": "of near and of far pairs",
+        "neighbors": "to the nearest people and to anybody",
+        "segments": "within a group and between two",
+    }
+)
+"""What near and far mean for a purpose."""
+
+
+class Needed(NamedTuple):
+    """The smallest ε for a verdict, rounded up to two digits; 0.001 also if less would do.
+
+    None if 32 would not do, or no verdict is possible.
+    """
+
+    coarse: float | None
+    good: float | None
+
+
+def verdict(value: float, purpose: Purpose = "distances") -> Verdict:
+    """Return the verdict on a mechanism by its :func:`figure`.
+
+    Examples
+    --------
+    >>> verdict(0.97), verdict(0.7), verdict(0.51)
+    ('good', 'coarse', 'not feasible')
+    """
+    if value >= GOOD[purpose]:
+        return "good"
+    return "coarse" if value >= COARSE[purpose] else "not feasible"
+
+
+def verdict_on(question: Question, one: Candidate) -> Verdict:
+    """Return the verdict on a mechanism for a purpose; unknown if too little was stated for one."""
+    found = verdict(figure(question, one), question.purpose)
+    if not unstated(question):
+        return found
+    # Without a number of people the figure is the best possible one: if that is too little, so is any other.
+    hopeless = found == "not feasible" and question.stated == "both"
+    return "not feasible" if hopeless else "unknown"
+
+
+def figure(question: Question, one: Candidate) -> float:
+    """Return what the verdict goes by.
+
+    For distances the probability that a near pair ranks before a far one, for neighbors how close those found are, for
+    segments how far they agree with groups.
+    """
+    if question.purpose == "neighbors":
+        return one.closeness
+    return one.agreement if question.purpose == "segments" else clarity(question, one.blur)
+
+
+def unstated(question: Question) -> tuple[str, ...]:
+    """Return what would have to be stated for a verdict; nothing if all is there and fits together."""
+    if question.weight is not None and question.low > 2 * question.weight:
+        # Nobody of that weight is so far from anybody: a verdict on such pairs would be one on other people.
+        most = 2 * question.weight
+        fitting = f"a distance of at most {most:g}, or a weight of at least {question.low / 2:g}"
+        return (f"{fitting}: people who have {question.weight:g} attributes cannot differ in more than {most:g}",)
+    if question.purpose == "distances":
+        return ("distance or weight",) if question.stated == "nothing" else ()
+    missing = []
+    if question.stated != "both":  # how much nearer near pairs are is what neighbors and segments live by
+        missing.append("distance as LOW:HIGH, " + ENDS[question.purpose])
+    if question.n_users is None:
+        missing.append("n_users")
+    return tuple(missing)
+
+
+def clarity(question: Question, blur: float) -> float:
+    """Return the probability that a near pair ranks before a far one, for errors of the size of ``blur``."""
+    return ranking_probability(question.high - question.low, blur)
+
+
+def needed(question: Question) -> Needed:
+    """Return the smallest ε at which the verdict would be at least coarse, and good, whatever the mechanism.
+
+    None for both if no verdict is possible.
+    """
+    if unstated(question):
+        return Needed(None, None)
+
+    @cache
+    def best(epsilon: float) -> int:
+        asked = question.at(epsilon)
+        found = (candidate(mechanism, asked) for mechanism in asked.mechanisms)
+        verdicts = [VERDICTS.index(verdict_on(asked, one)) for one in found if not isinstance(one, str)]
+        return min(verdicts, default=len(VERDICTS))
+
+    return Needed(*(_smallest(lambda epsilon, at=at: best(epsilon) <= at) for at in (1, 0)))  # type: ignore[misc]
+
+
+def _smallest(enough: Callable[[float], bool]) -> float | None:
+    least, most = EPSILONS
+    if enough(least):
+        return least
+    if not enough(most):
+        return None
+    low, high = math.log(least), math.log(most)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if enough(math.exp(middle)):
+            high = middle
+        else:
+            low = middle
+    return rounded_up(math.exp(high))
+
+
+def rounded_up(number: float) -> float:
+    """Return two significant digits that are not below the number.
+
+    Examples
+    --------
+    >>> rounded_up(1.231), rounded_up(0.05)
+    (1.3, 0.05)
+    """
+    digits = 1 - math.floor(math.log10(number))
+    return round(math.ceil(round(number * 10.0**digits, 6)) / 10.0**digits, digits)

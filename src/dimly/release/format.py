@@ -1,0 +1,365 @@
+"""How a release is cut into files, and what stands in them: decided by the plan alone, never by the data."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+
+from dimly.errors import ReleaseError
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
+from dimly.mechanisms.plan_parts import STRICT
+
+UserType = Literal["int64", "text"]
+
+MANIFEST: Final = "manifest.json"
+PARTS_FOLDER: Final = "sketches"
+ATTRIBUTES: Final = "attributes.parquet"
+PROJECTION: Final = "projection.parquet"
+DIRECTIONS: Final = "directions.parquet"
+
+DIRECTIONS_PER_GROUP: Final = 1 << 14
+"""Rows of a row group of directions.parquet."""
+
+_MOST_USERS = 1 << 16
+_MOST_BYTES = 1 << 26
+_GROUPS = 8
+_MOST_PARTS = 10**6
+
+
+class Layout(BaseModel):
+    """Where parts and row groups end, in people. Only the last part, and its last group, may hold fewer.
+
+    Parameters
+    ----------
+    users_per_part : int
+    users_per_group : int
+    """
+
+    model_config = STRICT
+
+    users_per_part: int = Field(ge=1)
+    users_per_group: int = Field(ge=1)
+
+    def n_parts(self, n_users: int) -> int:
+        """Return the number of files that hold ``n_users`` people."""
+        return -(-n_users // self.users_per_part)
+
+    def users_in(self, index: int, n_users: int) -> int:
+        """Return how many of ``n_users`` people are in part ``index``."""
+        return max(0, min(self.users_per_part, n_users - index * self.users_per_part))
+
+    def groups_in(self, n_rows: int) -> list[int]:
+        """Return the number of rows of each row group of a part of ``n_rows``."""
+        return [min(self.users_per_group, n_rows - start) for start in range(0, n_rows, self.users_per_group)]
+
+
+def layout_of(plan: Plan) -> Layout:
+    """Return the layout of every release by ``plan``.
+
+    People per part: the largest power of two that is at most 2¹⁶ and keeps ``plan.bytes_per_user`` times it within
+    64 MiB; at least 1. People per row group: an eighth of it; at least 1.
+
+    Examples
+    --------
+    >>> from dimly.privacy import Budget
+    >>> layout_of(Plan.of("counting+laplace", Budget(1.0), k=4096, seed=bytes(32)))
+    Layout(users_per_part=8192, users_per_group=1024)
+    """
+    fitting = max(1, math.floor(_MOST_BYTES / max(plan.bytes_per_user, 1.0)))
+    users_per_part = min(_MOST_USERS, 1 << (fitting.bit_length() - 1))
+    return Layout(users_per_part=users_per_part, users_per_group=max(1, users_per_part // _GROUPS))
+
+
+def part_path(index: int) -> str:
+    """Return the path of a part within its release; names sort as their numbers do.
+
+    Examples
+    --------
+    >>> part_path(7)
+    'sketches/part-000007.parquet'
+    """
+    if not 0 <= index < _MOST_PARTS:
+        raise ValueError(f"index must be in 0…{_MOST_PARTS - 1}, got {index}.")
+    return f"{PARTS_FOLDER}/part-{index:06d}.parquet"
+
+
+def part_index(path: str) -> int:
+    """Return the number of the part at ``path``."""
+    return int(path.removeprefix(f"{PARTS_FOLDER}/part-").removesuffix(".parquet"))
+
+
+def part_schema(plan: Plan, user_type: UserType) -> pa.Schema:
+    """Return the Arrow schema that a part is read with."""
+    users = pa.int64() if user_type == "int64" else pa.string()
+    return _required(user=users, sketch=column_of(plan).arrow_type)
+
+
+def attributes_schema() -> pa.Schema:
+    """Return the Arrow schema of attributes.parquet."""
+    return _required(attribute=pa.string())
+
+
+def projection_schema(plan: Plan) -> pa.Schema:
+    """Return the Arrow schema of projection.parquet."""
+    return _required(attribute=pa.string(), row=list_of(pa.from_numpy_dtype(entry_type(plan))))
+
+
+def directions_schema(*, buckets: bool, categories: bool) -> pa.Schema:
+    """Return the Arrow schema of directions.parquet."""
+    named: dict[str, pa.DataType] = {"bucket": pa.int32()} if buckets else {"attribute": pa.string()}
+    if categories:
+        named["category"] = pa.string()
+    return _required(**named, direction=list_of(pa.int16()))
+
+
+def format_of(plan: Plan) -> Literal[1, 2]:
+    """Return the version of the format that a release by ``plan`` has: 2 along directions, which 1 does not know."""
+    return 2 if isinstance(plan, DirectionsPlan) else 1
+
+
+def entry_type(plan: Plan) -> Literal["int8", "int16", "int32"]:
+    """Return the smallest type that holds every entry of P: none is farther from zero than a row's ℓ₂ norm."""
+    largest = math.isqrt(plan.longest_row.l2_squared)
+    return "int8" if largest < 2**7 else "int16" if largest < 2**15 else "int32"
+
+
+def public_files(plan: Plan) -> dict[str, tuple[pa.Schema, int]]:
+    """Return what a release may hold beside its parts: the schema of each file, and how many numbers its rows have.
+
+    Directions it must hold: see :func:`needed_files`.
+    """
+    if isinstance(plan, DirectionsPlan):
+        part = plan.directions
+        return {DIRECTIONS: (directions_schema(buckets=part.buckets, categories=part.kind == "categories"), part.count)}
+    if plan.vocabulary is None:
+        return {}
+    files = {ATTRIBUTES: (attributes_schema(), 0)}
+    if plan.k is not None:
+        files[PROJECTION] = projection_schema(plan), plan.k
+    return files
+
+
+def needed_files(plan: Plan) -> dict[str, int]:
+    """Return the files without which nobody could read a release, beside its parts, and how many rows they have."""
+    return {DIRECTIONS: plan.directions.size} if isinstance(plan, DirectionsPlan) else {}
+
+
+def described_schema(plan: Plan, user_type: UserType) -> dict[str, str]:
+    """Return the columns of a part in words, as the manifest says them."""
+    return {"user": "INT64" if user_type == "int64" else "STRING", "sketch": column_of(plan).words}
+
+
+class Column(ABC):
+    """What is published by one kind of plan, as the column ``sketch`` of a part."""
+
+    plan: Plan
+    leaf: ClassVar[str] = "sketch.list.element"
+    """The column's name in Parquet, where lists are columns of their elements."""
+    encoding: ClassVar[str] = "DELTA_BINARY_PACKED"
+
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type that the column is read with."""
+        return list_of(pa.from_numpy_dtype(self.plan.published_dtype))
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The column in words, as the manifest says it."""
+
+    def entries(self, first: int, rows: int, n_users: int) -> int:
+        """Return how many numbers ``rows`` of ``n_users`` people have, from position ``first`` on."""
+        del first, n_users
+        return math.prod(self.plan.published_shape(rows))
+
+    def start(self, position: Any, n_users: int) -> Any:
+        """Return where the numbers of the person at a position start, among those of ``n_users``."""
+        del n_users
+        return position
+
+    def users_after(self, rows: int, n_values: int) -> int | None:
+        """Return how many people come after a part, if the number of its values tells."""
+        del rows, n_values
+        return None
+
+    def to_arrow(self, values: NDArray[Any], rows: int) -> pa.Array:
+        """Return the column of ``rows`` people whose values are these.
+
+        Raises
+        ------
+        ReleaseError
+            If the values do not fit the plan.
+        """
+        dtype, shape = self.plan.published_dtype, self._shape(values, rows)
+        if values.dtype != dtype or values.shape != shape or not values.flags.c_contiguous:
+            got = f"{values.dtype} of {values.shape}"
+            raise ReleaseError(f"values must be {dtype} of shape {shape}, contiguous, for this part, got {got}.")
+        return self._packed(values, rows)
+
+    @abstractmethod
+    def to_values(self, column: pa.ChunkedArray, path: str, *, rest: int) -> NDArray[Any]:
+        """Return the values of a column, after whose people ``rest`` others come; what :meth:`to_arrow` took.
+
+        Raises
+        ------
+        ReleaseError
+            If a list has another length than the plan says.
+        """
+
+    def _shape(self, values: NDArray[Any], rows: int) -> tuple[int, ...]:
+        del values
+        return self.plan.published_shape(rows)
+
+    @abstractmethod
+    def _packed(self, values: NDArray[Any], rows: int) -> pa.Array: ...
+
+
+class NumberLists(Column):
+    """Lists of k numbers."""
+
+    plan: SketchPlan | DirectionsPlan
+
+    @property
+    def words(self) -> str:
+        """The column in words, as the manifest says it."""
+        return f"LIST of exactly {self.plan.k} {self.plan.dtype.upper()}"
+
+    def to_values(self, column: pa.ChunkedArray, path: str, *, rest: int) -> NDArray[Any]:
+        """Return the numbers of a column, one person a row."""
+        del rest
+        return _flat(column, self.plan.k, f"exactly {self.plan.k} numbers", path).reshape(len(column), self.plan.k)
+
+    def _packed(self, values: NDArray[Any], rows: int) -> pa.Array:
+        del rows
+        numbers = pa.array(values.reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(numbers, type=list_of(numbers.type, self.plan.k))
+
+
+class PackedBits(Column):
+    """The bits of a person in bytes."""
+
+    plan: ResponsePlan
+    leaf = "sketch"
+    encoding = "PLAIN"
+
+    @property
+    def width(self) -> int:
+        """Bytes of one person."""
+        return self.plan.published_shape(1)[1]
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type that the column is read with."""
+        return pa.binary(self.width)
+
+    @property
+    def words(self) -> str:
+        """The column in words, as the manifest says it."""
+        return f"FIXED_LEN_BYTE_ARRAY of {self.width}: {self.plan.n_attributes} bits, bit i in byte i//8 as bit i%8"
+
+    def to_values(self, column: pa.ChunkedArray, path: str, *, rest: int) -> NDArray[Any]:
+        """Return the bytes of a column, one person a row."""
+        del rest
+        # Chunk by chunk: a fixed-size binary array may start anywhere in its buffer.
+        pieces = [
+            np.frombuffer(chunk.buffers()[1], np.uint8)[
+                chunk.offset * self.width : (chunk.offset + len(chunk)) * self.width
+            ]
+            for chunk in column.chunks
+        ]
+        packed = np.concatenate(pieces).reshape(-1, self.width)
+        if (packed[:, -1] & self.plan.padding).any():
+            raise ReleaseError(f"{path} must hold bits of the vocabulary only, but it holds others.")
+        return packed
+
+    def _packed(self, values: NDArray[Any], rows: int) -> pa.Array:
+        return pa.FixedSizeBinaryArray.from_buffers(self.arrow_type, rows, [None, pa.py_buffer(values)])
+
+
+class DistanceLists(Column):
+    """Lists of a person's distances to those after: the rows of an upper triangle, end to end."""
+
+    plan: DistancePlan
+
+    @property
+    def words(self) -> str:
+        """The column in words, as the manifest says it."""
+        return f"LIST of {self.plan.dtype.upper()}: the distances to the users after this one"
+
+    def entries(self, first: int, rows: int, n_users: int) -> int:
+        """Return how many distances some people have; an empty list counts as one to Parquet."""
+        after = n_users - first - rows  # people who come after these
+        return rows * (rows - 1) // 2 + rows * after + (after == 0)
+
+    def start(self, position: Any, n_users: int) -> Any:
+        """Return where the distances of the person at a position start."""
+        return row_start(n_users, position)
+
+    def users_after(self, rows: int, n_values: int) -> int:
+        """Return how many people come after a part, by the number of its distances.
+
+        Of ``rows`` people with r after them, the first has rows − 1 + r distances and the last has r.
+        """
+        return (n_values - rows * (rows - 1) // 2) // max(rows, 1)
+
+    def to_values(self, column: pa.ChunkedArray, path: str, *, rest: int) -> NDArray[Any]:
+        """Return the distances of a column, end to end."""
+        return _flat(column, _lengths(len(column), rest), "the distances to the users after each", path)
+
+    def _shape(self, values: NDArray[Any], rows: int) -> tuple[int]:
+        return (self.plan.published_shape(rows)[0] + rows * max(self.users_after(rows, values.size), 0),)
+
+    def _packed(self, values: NDArray[Any], rows: int) -> pa.Array:
+        numbers, lengths = pa.array(values), _lengths(rows, self.users_after(rows, values.size))
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, numbers, type=list_of(numbers.type))
+
+
+_COLUMNS: Final[Mapping[type[Plan], type[Column]]] = {
+    SketchPlan: NumberLists,
+    DirectionsPlan: NumberLists,
+    ResponsePlan: PackedBits,
+    DistancePlan: DistanceLists,
+}
+
+
+def column_of(plan: Plan) -> Column:
+    """Return how what a plan publishes is stored."""
+    return _COLUMNS[type(plan)](plan)
+
+
+def row_start(n_users: int, position: Any) -> Any:
+    """Return where somebody's distances to the people after them start in the upper triangle, row after row."""
+    return position * (2 * n_users - position - 1) // 2
+
+
+def _lengths(rows: int, rest: int) -> NDArray[np.int64]:
+    return np.arange(rows - 1, -1, -1) + rest
+
+
+def _flat(column: pa.ChunkedArray, lengths: Any, what: str, path: str) -> NDArray[Any]:
+    """Return the numbers of lists that must have these lengths."""
+    found = pc.list_value_length(column).to_numpy()
+    if not np.array_equal(found, np.broadcast_to(lengths, found.shape)):
+        raise ReleaseError(f"{path} must hold lists of {what}, but some are longer or shorter.")
+    flat: NDArray[Any] = pc.list_flatten(column).to_numpy()
+    return flat
+
+
+def list_of(element: pa.DataType, length: int = -1) -> pa.DataType:
+    """Return a list type without missing elements."""
+    return pa.list_(pa.field("element", element, nullable=False), length)
+
+
+def _required(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns.items()])

@@ -1,0 +1,134 @@
+"""Profiles of segments as a Parquet file: what the people of each segment have, counted with noise."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dimly.errors import ReleaseError
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.release.survey import promise
+
+_KEY: Final = b"dimly.profiles"
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=False, eq=False, kw_only=True)
+class Profiles:
+    """Noisy counts of attributes in each segment. Public. Made by :func:`dimly.survey` with ``by``.
+
+    Attributes
+    ----------
+    plan : SurveyPlan
+        What was asked; ``plan.release`` is the release whose segments they are.
+    attributes : tuple of str
+        The public list.
+    sizes : ndarray of int64
+        People of each segment.
+    counts : ndarray of int64 (segments, attributes)
+        People of a segment who have an attribute, with noise.
+    spread : (int, int)
+        Between which values the noise of a count lies with 95 %.
+    private : bool
+    ledger : str or None
+        The dataset that was charged.
+    """
+
+    plan: SurveyPlan
+    attributes: tuple[str, ...]
+    sizes: Integers
+    counts: Integers
+    spread: tuple[int, int]
+    private: bool = True
+    ledger: str | None = None
+
+    @cached_property
+    def id(self) -> str:
+        """SHA-256 of all that the file says."""
+        digest = hashlib.sha256(json.dumps(self._facts(), sort_keys=True).encode())
+        digest.update("\n".join(self.attributes).encode())
+        digest.update(np.ascontiguousarray(self.counts, "<i8").tobytes())
+        return digest.hexdigest()
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The share of each segment's people who have each attribute, estimated."""
+        shares: NDArray[np.float64] = self.counts / np.maximum(self.sizes, 1)[:, None]
+        return shares
+
+    @property
+    def apart(self) -> NDArray[np.float64]:
+        """How much more often a segment's people have an attribute than all others: a difference of shares."""
+        rest = self.counts.sum(axis=0) - self.counts
+        others = np.maximum(self.sizes.sum() - self.sizes, 1)[:, None]
+        apart: NDArray[np.float64] = self.shares - rest / others
+        return apart
+
+    def table(self) -> pa.Table:
+        """Return one row for each segment and attribute, the most telling attributes of each segment first."""
+        segments, width = self.counts.shape
+        apart, shares = self.apart, self.shares
+        # By noisy counts and then by name: both are public.
+        names = np.argsort(np.array(self.attributes, dtype=object), kind="stable")
+        order = np.stack([names[np.argsort(-apart[s, names], kind="stable")] for s in range(segments)])
+        rows = np.repeat(np.arange(segments), width), order.reshape(-1)
+        counts, most = self.counts[rows], np.repeat(self.sizes, width)
+        low, high = self.spread
+        columns: dict[str, Any] = {
+            "segment": pa.array(rows[0].astype(np.int32)),
+            "attribute": pa.array(self.attributes, pa.string()).take(pa.array(rows[1])),
+            "people": most,
+            "count": counts,
+            "low": np.clip(counts - high, 0, most),
+            "high": np.clip(counts - low, 0, most),
+            "share": shares[rows],
+            "apart": apart[rows],
+        }
+        return pa.table(columns)
+
+    def strongest(self, segment: int, most: int) -> list[dict[str, Any]]:
+        """Return the rows of a segment's most telling attributes."""
+        rows: list[dict[str, Any]] = self.table().slice(segment * len(self.attributes), most).to_pylist()
+        return [row for row in rows if row["segment"] == segment]
+
+    def content(self) -> bytes:
+        """Return the file."""
+        facts = self._facts() | {"id": self.id}
+        sink = pa.BufferOutputStream()
+        pq.write_table(self.table().replace_schema_metadata({_KEY: json.dumps(facts).encode()}), sink)
+        return bytes(sink.getvalue())
+
+    def _facts(self) -> dict[str, Any]:
+        facts = {
+            "profiles": 1,
+            "plan": self.plan.fields(),
+            "plan_digest": self.plan.digest,
+            "guarantee": promise(self.plan, roster="given", private=self.private),
+            "people": self.sizes.tolist(),
+            "ledger": self.ledger,
+        }
+        return facts if self.private else facts | {"not_private": True}
+
+
+def read_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a file of profiles says about itself: plan, promise, people of each segment.
+
+    Raises
+    ------
+    ReleaseError
+        If it is none.
+    """
+    try:
+        facts = json.loads((pq.read_schema(path).metadata or {}).get(_KEY, b"null"))
+        if facts["profiles"] == 1:
+            return dict(facts)
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError):
+        pass
+    raise ReleaseError("profiles must be a file made by dimly survey --by. Make it again.")

@@ -1,0 +1,260 @@
+"""A survey as one JSON file that anyone can read: what was asked, at which share, with which noise, and the answers.
+
+It is public and charged, as a release is: everything in it is a noisy count, or follows from noisy counts and public
+knowledge. ``docs/survey.md`` describes the fields.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, Field, ValidationError
+
+from dimly.errors import ParameterError, ReleaseError, check_path
+from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, read_json
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.release.manifest import Roster
+
+MOST_BYTES: Final = 1 << 32
+SHARES: Final = (0.1, 0.5, 0.9)
+"""Of people, or of pairs: the quantiles that are told."""
+
+_LIMITS: Final = (
+    "Several at once: the odds of m attributes of one person change by up to e^(m·epsilon).",
+    "Not protected: what follows from attributes that go together, or from a trend over many.",
+    "Every further survey or release of the same people costs its own epsilon on top; all recipients count together.",
+    "Noise is drawn from an AES-256 keystream: the promise is as strong as that cipher.",
+    "Nothing in the published numbers can prove that noise was added as stated; that is the publisher's word.",
+)
+_NOT_PRIVATE: Final = (
+    "NOT PRIVATE: the noise did not come from a fresh secret keystream. This survey is for tests only and must not be "
+    "given to anyone."
+)
+_GIVEN: Final = (
+    "The people are a list that by the publisher's word was made without the private table: who is on it, and how many "
+    "they are, must be public knowledge."
+)
+
+
+class Noise(BaseModel):
+    """The noise of each count of an answer."""
+
+    model_config = STRICT
+
+    law: Literal["discrete Laplace", "random threshold"]
+    sensitivity: int
+    """By how much one unit moves all counts of the answer together (their ℓ₁ norm)."""
+    standard_deviation: float
+
+
+class Counted(BaseModel):
+    """How many people have an attribute: a noisy count and its 95 % interval."""
+
+    model_config = STRICT
+
+    attribute: str
+    count: int
+    low: int
+    high: int
+
+
+class Counts(BaseModel):
+    """How many people have each attribute; of names that no list names, only those above the threshold."""
+
+    model_config = STRICT
+
+    epsilon: float
+    delta: float = 0.0
+    noise: Noise
+    threshold: int | None = None
+    attributes: tuple[Counted, ...]
+
+
+class Interval(BaseModel):
+    """A figure and its 95 % interval."""
+
+    model_config = STRICT
+
+    value: float
+    low: float
+    high: float
+
+
+class Curve(BaseModel):
+    """How numbers of people, or of pairs of people, are distributed: noisy counts of those at most each boundary."""
+
+    model_config = STRICT
+
+    epsilon: float
+    delta: float = 0.0
+    noise: Noise
+    of: int
+    """How many numbers there are: people, or pairs of them. Public."""
+    quantiles: dict[str, Interval]
+    boundaries: tuple[int, ...]
+    noisy: tuple[int, ...]
+    """As they were drawn, before isotonic regression."""
+
+
+class Survey(BaseModel):
+    """What was counted about a private table under a share of the budget. Public. Made by :func:`dimly.survey`.
+
+    Attributes
+    ----------
+    plan : SurveyPlan
+        What was asked.
+    plan_digest : str
+    guarantee : tuple of str
+        The promise in words.
+    roster : {"given", "found"}
+    n_users : int or None
+        People on the roster; None where there was none, because their number is private then.
+    ledger : str or None
+        The dataset that was charged.
+    vocabulary, counts : Counts or None
+    weights, distances : Curve or None
+        Attributes of a person; squared distances of pairs of people who were put together by chance.
+    """
+
+    model_config = STRICT
+
+    survey: Literal[1] = 1
+    id: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    not_private: Literal[True] | None = None
+    plan: SurveyPlan
+    plan_digest: str
+    guarantee: tuple[str, ...]
+    roster: Roster
+    n_users: int | None = None
+    ledger: str | None = None
+    vocabulary: Counts | None = None
+    counts: Counts | None = None
+    weights: Curve | None = None
+    distances: Curve | None = None
+
+    @classmethod
+    def of(cls, plan: SurveyPlan, answers: Mapping[str, Counts | Curve], *, private: bool, **facts: Any) -> Self:
+        """Return a survey with its promise in words and its id."""
+        made = cls(
+            plan=plan,
+            plan_digest=plan.digest,
+            guarantee=promise(plan, roster=facts.get("roster", "found"), private=private),
+            not_private=None if private else True,
+            **facts,
+            **answers,
+        )
+        return made.model_copy(update={"id": made._digest()})
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise came from fresh secret keystreams."""
+        return self.not_private is None
+
+    def to_json(self) -> str:
+        """Return the file: one field a line, so that people can read the short ones."""
+        return fields_in_lines(self._fields())
+
+    def content(self) -> bytes:
+        """Return the file's bytes."""
+        return self.to_json().encode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read a survey back, and check that it is whole.
+
+        Raises
+        ------
+        ReleaseError
+            If it is none, or was changed.
+        """
+        try:
+            read_json(text)
+            found = cls.model_validate_json(text)
+        except (AmbiguousJSONError, ValidationError, ParameterError):
+            raise ReleaseError("survey must be a file made by dimly survey, of this version. Make it again.") from None
+        if found.plan_digest != found.plan.digest or found.id != found._digest():
+            raise ReleaseError("survey must have the digests that it states. It was changed: make it again.")
+        return found
+
+    def names(self) -> tuple[str, ...]:
+        """Return the attributes that it shows, by falling count where their names were found out.
+
+        Raises
+        ------
+        ParameterError
+            If it asked for none.
+        """
+        found = self.vocabulary or self.counts
+        if found is None:
+            raise ParameterError(
+                "survey must hold a vocabulary to take attributes from, but it did not ask for one. Make a survey "
+                "with --ask vocabulary."
+            )
+        if not found.attributes:
+            raise ParameterError(
+                "survey must show at least one attribute to take them from, but it shows none: none was frequent "
+                "enough. Ask with a larger epsilon, or plan without a list."
+            )
+        return tuple(one.attribute for one in found.attributes)
+
+    def _fields(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def _digest(self) -> str:
+        fields = self._fields() | {"id": ""}
+        return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def promise(plan: SurveyPlan, *, roster: Roster, private: bool) -> tuple[str, ...]:
+    """Return what a survey promises and what it does not, one sentence each."""
+    if not private:
+        return (_NOT_PRIVATE,)
+    epsilon, delta = (repr(value).removesuffix(".0") for value in (plan.epsilon, plan.delta))
+    unit = {"attribute": "any one attribute", "column": "any one categorical column"}[plan.unit]
+    beyond = f", and beyond that the probability of any outcome by at most delta = {delta}" if plan.delta else ""
+    first = (
+        f"All answers together change the odds of {unit} of any one person by at most a factor of e^{epsilon}{beyond} "
+        f"(epsilon = {epsilon}, delta = {delta})."
+    )
+    return (first, *([_GIVEN] if roster == "given" else []), *_LIMITS)
+
+
+def fields_in_lines(fields: Mapping[str, Any]) -> str:
+    """Return a JSON object with one field a line."""
+    lines = [f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def read_survey(path: str | os.PathLike[str]) -> Survey:
+    """Read a survey file.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such file.
+    ReleaseError
+        If it is no survey, or was changed.
+    """
+    check_path("survey", path)
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ParameterError(
+            f"survey must be a readable file, got {os.fspath(path)!r}: {error.strerror}. Make one with dimly survey."
+        ) from None
+    if len(content) > MOST_BYTES:
+        raise ReleaseError(f"survey must take at most {MOST_BYTES >> 30} GiB, got more. Is it another file?")
+    return Survey.from_json(content)
+
+
+def looks_like_survey(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file begins as a survey does: for lists of attributes, which may be one."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(64).split()[:2] == [b"{", b'"survey":']
+    except OSError:
+        return False

@@ -1,0 +1,106 @@
+"""``dimly audit``: figures, words and exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.lines import answer, refusal, run
+from tests.plans import plan_of
+from tests.unit.audit.visits import write
+
+from dimly.audit import mechanism, pipeline
+from dimly.curator import perturb
+from dimly.curator.sampling import NoiseSampler
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
+from dimly.privacy import Budget
+
+KEYS = ["claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "confidence", "trials"]
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mechanism, "_NUMBERS", 1 << 18)
+    monkeypatch.setattr(mechanism, "processes_draw_alike", lambda: False)  # which has tests of its own
+    monkeypatch.setattr(pipeline, "_MOST_PEOPLE", 1 << 9)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    file = tmp_path / "plan.json"
+    file.write_text(plan_of("counting+laplace").to_json())
+    return file
+
+
+def test_a_plan(plan: Path) -> None:
+    found = answer("audit", plan)
+    assert list(found) == KEYS
+    assert found["claimed_epsilon"] == 1.0
+    assert 0.8 < found["epsilon_lower_bound"] <= 1.0
+    shown = run("audit", plan)
+    assert shown.exit_code == 0
+    assert "claimed 1, at least 0.9" in shown.stdout
+    assert "nothing contradicts it" in shown.stdout
+    assert "99.9999 %" in shown.stdout
+
+
+def test_a_table(plan: Path, tmp_path: Path) -> None:
+    table = write("t.csv", tmp_path)
+    found = answer("audit", plan, "--data", table, "--user", "person", "--attribute", "page")
+    assert list(found) == KEYS
+    assert 0.8 < found["epsilon_lower_bound"] <= 1.0
+
+
+def test_a_false_claim_exits_with_one(plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=1)
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
+    result = run("audit", plan)
+    assert result.exit_code == 1
+    assert "THIS CONTRADICTS THE CLAIM" in result.stdout
+    assert run("audit", plan, "--json").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--user", "person"], "data must be given where user is"),
+        (["--engine", "spark"], "data must be given with --engine spark"),
+        (["--data", "t.csv", "--user", "person"], "user and attribute must name columns"),
+        (["--data", "t.csv", "--user", "a", "--attribute", "b", "--thorough"], "thorough must be left out"),
+        (["--master", "yarn"], "master must come with --engine spark"),
+    ],
+)
+def test_bad_calls(plan: Path, more: list[str], said: str) -> None:
+    assert said in refusal("audit", plan, *more)
+
+
+def test_a_certificate_beside_a_release(plan: Path, tmp_path: Path) -> None:
+    table, out = write("t.csv", tmp_path), tmp_path / "release"
+    line = ["publish", table, "--plan", plan, "--user", "person", "--attribute", "page", "--out", out, "--audit"]
+    assert run(*line).exit_code == 0
+    certificate = tmp_path / "release.audit.json"
+    fields = json.loads(certificate.read_text())
+    assert [name for name in fields if name in KEYS] == KEYS
+    assert fields["release"] == answer("inspect", out)["release"]
+    assert answer("verify", out)["verified"]
+    page = tmp_path / "report.html"
+    assert run("report", out, "-o", page, "--count", 1).exit_code == 0
+    assert "Certificate of an audit" in page.read_text()
+    assert "does not show that the same program made this release" in page.read_text()
+    certificate.write_text(json.dumps(fields | {"release": "other"}))
+    other = run("report", out, "-o", page, "--count", 1, "--overwrite")
+    assert "is about another release" in other.stderr
+    assert "Certificate of an audit" not in page.read_text()
+    assert "must be a new file" in refusal(*line[:-2], tmp_path / "release", "--audit")  # the certificate is there
+
+
+def test_nothing_is_published_by_a_plan_whose_claim_is_false(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=1)
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
+    table, out = write("t.csv", tmp_path), tmp_path / "release"
+    line = ["publish", table, "--plan", plan, "--user", "person", "--attribute", "page"]
+    assert "nothing was published" in refusal(*line, "--out", out, "--audit", code=1)
+    assert not out.exists()
+    assert "left out of a dry run" in refusal(*line, "--out", out, "--audit", "--dry-run")
+    assert "ends elsewhere" in refusal(*line, "--out", "s3://bucket/x", "--audit")

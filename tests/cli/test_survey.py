@@ -1,0 +1,131 @@
+"""``dimly survey`` on the command line: the file, the ledger, one JSON object, one line for what is wrong."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.lines import answer, refusal, run
+from tests.surveys import LIST, ROSTER, cells, table
+
+from dimly.curator.ledger.ledger import Ledger
+from dimly.release.survey import read_survey
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> list[object]:
+    """Return a command line without questions and promise."""
+    pq.write_table(table(cells()), tmp_path / "visits.parquet")
+    (tmp_path / "people.csv").write_text("who\n" + "\n".join(map(str, ROSTER)) + "\n")
+    (tmp_path / "places.txt").write_text("\n".join(LIST) + "\n")
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    ledger.add_dataset("visits", epsilon=4.0, delta=1e-4)
+    known = ["--user", "who", "--attribute", "what", "--roster", tmp_path / "people.csv"]
+    return ["survey", tmp_path / "visits.parquet", *known, "--ledger", tmp_path / "ledger.db", "--dataset", "visits"]
+
+
+def test_a_survey_and_its_file(tmp_path: Path, line: list[object]) -> None:
+    out = tmp_path / "survey.json"
+    told = answer(*line, "--vocabulary", tmp_path / "places.txt", "--epsilon", 3, "-o", out)
+    stored = read_survey(out)
+    assert (told["survey"], told["id"], told["users"], told["n_attributes"]) == (str(out), stored.id, 200, 30)
+    assert told["shares"] == {"counts": 1.0, "weights": 1.0, "distances": 1.0}
+    assert told["ledger"]["charge"] == 1
+    assert set(told["weights"]) == set(told["distances"]) == {"0.1", "0.5", "0.9"}
+    fields = json.loads(out.read_text())
+    assert set(fields["weights"]["quantiles"]["0.5"]) == {"value", "low", "high"}
+    assert "still fits" in refusal(*line, "--epsilon", 2, "-o", tmp_path / "again.json", code=1)
+
+
+def test_names_for_people(tmp_path: Path, line: list[object]) -> None:
+    asked = ["--ask", "vocabulary,weights", "--share", "vocabulary=3", "--epsilon", 3, "--delta", 1e-5]
+    result = run(*line, *asked, "-o", tmp_path / "survey.json")
+    assert result.exit_code == 0, result.stderr
+    for text in ("vocabulary 2.25, weights 0.75", "attributes of a person", "95 % interval", "and 10 more", "e^3"):
+        assert text in result.stdout
+    dry = run(*line, "--epsilon", 0.9, "--dry-run")
+    assert "none: a dry run" in dry.stdout
+    assert [one.state for one in Ledger(tmp_path / "ledger.db").status("visits").charges] == ["visible"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--epsilon", 1], "output must be a file to make, got none"),
+        (["--epsilon", 1, "-o", "s.json", "--ask", "weight"], "ask must be some of"),
+        (["--epsilon", 1, "-o", "s.json", "--ask", "vocabulary"], "delta must be > 0 to ask for vocabulary"),
+        (["--epsilon", 1, "-o", "s.json", "--share", "weights"], "share must be a question and its part"),
+        (["--epsilon", 0.01, "-o", "s.json"], "epsilon must be larger to ask 200 people"),
+        (["--epsilon", 1, "-o", "s.json", "--columns", "a", "--all-columns"], "got both. Use one."),
+    ],
+)
+def test_refusals(
+    tmp_path: Path, line: list[object], options: list[object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(*line, *options)
+    assert not (tmp_path / "s.json").exists()
+
+
+def test_a_plan_and_a_release_by_a_survey(tmp_path: Path, line: list[object]) -> None:
+    out = tmp_path / "survey.json"
+    answer(*line, "--ask", "vocabulary,weights,distances", "--epsilon", 3, "--delta", 1e-5, "-o", out)
+    measured = ["plan", "--epsilon", 0.9, "--survey", out]
+    told = answer(*measured)
+    stored = read_survey(out)
+    assert stored.distances is not None
+    assert told["distance"] == [stored.distances.quantiles[share].value for share in ("0.1", "0.9")]
+    assert len(told["measured"]) >= 2
+    shown = run(*measured)
+    assert "measured near pairs differ in" in " ".join(shown.stdout.split())
+    plan = tmp_path / "plan.json"
+    answer("plan", "--epsilon", 0.9, "--mechanism", "randomized-response", "--vocabulary", out, "-o", plan)
+    publish = ["publish", *line[1:], "--plan", plan, "--vocabulary", out, "--out", tmp_path / "release"]
+    assert answer(*publish)["users"] == 200
+    assert [one.state for one in Ledger(tmp_path / "ledger.db").status("visits").charges] == ["visible"] * 2
+    assert "resolution must be 1" in refusal(*measured, "--resolution", 4)
+    assert "survey must be left out" in refusal(*measured, "--mechanism", "counting+laplace", "--k", 8)
+    assert "scales must be given without" in refusal(*measured, "--scales", "50,200")
+    out.write_text(out.read_text().replace('"n_users": 200', '"n_users": 201'))
+    assert "It was changed" in refusal(*measured, code=1)
+    assert "It was changed" in refusal(*publish, code=1)
+
+
+def test_profiles_of_the_segments_of_a_release(tmp_path: Path, line: list[object]) -> None:
+    plan, release, segments = tmp_path / "plan.json", tmp_path / "release", tmp_path / "segments.parquet"
+    answer("plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 16, "-o", plan)
+    answer("publish", *line[1:], "--plan", plan, "--out", release)
+    answer("segments", release, "--count", 2, "--out", segments)
+    known = [word for word in line if word not in ("--roster", tmp_path / "people.csv")]
+    asked = [*known, "--vocabulary", tmp_path / "places.txt", "--by", segments, "--epsilon", 1]
+    shown = run(*asked, "-o", tmp_path / "profiles.parquet")
+    assert shown.exit_code == 0, shown.stderr
+    assert "more than others" in shown.stdout
+    assert pq.read_table(tmp_path / "profiles.parquet").num_rows == 2 * len(LIST)
+    again = answer(*asked, "-o", tmp_path / "again.parquet")
+    assert again["shares"] == {"profiles": 1.0}
+    assert "ask must be left out with --by" in refusal(*asked, "--ask", "weights", "-o", tmp_path / "x.parquet")
+
+
+def test_directions_from_the_table(tmp_path: Path) -> None:
+    from dimly.lab.population import make_population  # noqa: PLC0415
+
+    people = make_population(3_000, 120, n_groups=2, mean_weight=25, taste=60, seed=1)
+    people.write(tmp_path / "visits.parquet")
+    people.write_people(tmp_path / "people.parquet")
+    (tmp_path / "places.txt").write_text("".join(f"place {at}\n" for at in range(120)))
+    out = tmp_path / "directions.parquet"
+    lists = ["--roster", tmp_path / "people.parquet", "--vocabulary", tmp_path / "places.txt"]
+    asked = ["survey", tmp_path / "visits.parquet", "--user", "person", "--attribute", "place", *lists]
+    promise = ["--ask", "directions", "--epsilon", 1, "--delta", 1e-6, "--members", 40]
+    shown = run(*asked, *promise, "-o", out)
+    assert shown.exit_code == 0, shown.stderr
+    assert "noise alone reaches" in shown.stdout
+    assert "learned from the private table of 3000 people" in shown.stdout
+    told = answer("plan", "--epsilon", 0.5, "--directions", out)
+    assert told["plan"]["directions"]["kind"] == "surveyed"
+    shown = run("plan", "--epsilon", 0.5, "--directions", out, "-o", tmp_path / "plan.json")
+    assert "learned from the private table by a survey" in " ".join(shown.stdout.split())
+    assert "made without the private table" not in shown.stdout
+    again = run(*asked, *promise, "-o", out, "--overwrite", "--json")
+    assert json.loads(again.stdout)["count"] >= 1

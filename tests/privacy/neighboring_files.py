@@ -1,0 +1,435 @@
+"""Neighboring tables as files of every source and shape, and what may differ between what is published of them.
+
+One person has one cell more, or another value in a cell, and the cell is as odd as a mutation can make it. Both tables
+are published with the same injected noise. Then only that person's row may differ, and by no more than the plan says;
+file shapes, manifests and whatever is said must be the same. A run may stop, but says nothing of the table.
+"""
+
+import csv
+import datetime as dt
+import gzip
+import json
+import random
+import re
+import shutil
+import sqlite3
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tests.plans import SEED
+from tests.privacy.moves import check, moved
+from tests.streams import Recorded
+
+from dimly.curator.options import Options
+from dimly.curator.run import publish_table
+from dimly.errors import DimlyError
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
+from dimly.privacy.budget import Unit
+from dimly.release.reader import open_folder
+
+MARK: Final = "q7zxw"
+PEOPLE: Final = ["ada", "bob", "cy", "dee", "eve"]
+PERSON: Final = 1
+# Other dialects would read them too, as something else.
+USUAL: Final = ["tea", "C:\\x", "it's\\\\a; b|c\td", "Zoë \\\\n", "007"]
+
+Row = tuple[str, Any]
+Written = Callable[[list[Row], Path], tuple[Any, dict[str, Any]]]
+"""Writes rows into a folder, and returns the source and the options that it needs."""
+
+
+class LeakError(AssertionError):
+    """Something differs that may not."""
+
+
+# Cells.
+
+ATOMS: Final = [
+    '"', '""', "'", "\\", "\\\\", '\\"', "\\n", ",", ";", "\t", "|", ":", "=", "#", "\n", "\r\n", "\r", "\0", "\ufeff",
+    "\u00a0", "\u2028", "\u200f", "é", "e\u0301", "ß", "İ", "😀", "\U0010ffff", " ", "  ", "Tea", "TEA", "tea", "NULL",
+    "null", "NaN", "nan", "inf", "-0", "1e3", "0x1f", "007", "7", "7.0", "1_000", "true", "False", "2024-02-29",
+    "2024-02-29T12:00:00", "2024-02-29T12:00:00+02:00", "12:00", "29.02.2024", "{}", "[1]", '{"a":1}', "%s", "$1", "--",
+    "/*", "../", "SELECT", "x" * 3000, "",
+]  # fmt: skip
+TYPED: Final[list[Callable[[random.Random], Any]]] = [
+    lambda r: r.choice([0, 1, -1, 7, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64, -(2**70)]),
+    lambda r: r.choice([0.5, 7.0, 1e300, float("nan"), float("inf"), -0.0]),
+    lambda r: r.choice([True, False, None]),
+    lambda r: dt.date(2024, 2, r.randint(1, 29)),
+    lambda r: dt.datetime(2024, 2, 29, 12, tzinfo=r.choice([None, dt.UTC, dt.timezone(dt.timedelta(hours=2))])),
+    lambda r: Decimal(r.choice(["7", "7.5", "1e20"])),
+    lambda r: r.choice([b"tea", b"\xff\xfe", "\ud800", [1], {"a": 1}]),
+]
+
+
+def odd_text(chance: random.Random) -> str:
+    """Return a text of odd pieces around a mark that must never be told."""
+    pieces = [chance.choice(ATOMS) for _ in range(chance.randint(0, 4))]
+    pieces.insert(chance.randint(0, len(pieces)), MARK)
+    return "".join(pieces)
+
+
+def odd_cell(chance: random.Random) -> Any:
+    """Return a text, or something of another type."""
+    return odd_text(chance) if chance.random() < 0.6 else chance.choice(TYPED)(chance)
+
+
+def odd_bytes(chance: random.Random) -> bytes:
+    """Return raw bytes that stand for one cell of a CSV file: no line ends in it, and no field."""
+    text = odd_text(chance).encode()
+    broken = bytes(chance.choices([0, 9, 34, 39, 92, 128, 195, 233, 254, 255, 65], k=chance.randint(0, 4)))
+    return re.sub(rb'[,\t;|\r\n"]', b"", text) + broken.replace(b'"', b"").replace(b"\t", b"")
+
+
+# Sources.
+
+
+def _csv_file(
+    *, suffix: str = "csv", packed: bool = False, options: dict[str, Any] | None = None, **form: Any
+) -> Written:
+    encoding = form.pop("encoding", "utf-8")
+
+    def write(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+        path = folder / f"t.{suffix}"
+        opened: Any = gzip.open if packed else open
+        with opened(path, "wt", encoding=encoding, newline="", errors="surrogateescape") as file:
+            writer = csv.writer(file, lineterminator="\n", **form)
+            writer.writerow(("person", "page"))
+            writer.writerows(rows)
+        return path, options or {}
+
+    return write
+
+
+def _raw_csv(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+    """Cells that are bytes already stand as they are."""
+    lines = [b"person,page"]
+    for who, cell in rows:
+        quoted = cell if isinstance(cell, bytes) else b'"' + str(cell).replace('"', '""').encode() + b'"'
+        lines.append(who.encode() + b"," + quoted)
+    (folder / "raw.csv").write_bytes(b"\n".join(lines) + b"\n")
+    return folder / "raw.csv", {}
+
+
+def _json_rows(rows: list[Row]) -> list[str]:
+    return [json.dumps({"person": who, "page": cell}) for who, cell in rows]
+
+
+def _json_lines(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+    (folder / "t.jsonl").write_text("\n".join(_json_rows(rows)))
+    return folder / "t.jsonl", {}
+
+
+def _json_list(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+    (folder / "t.json").write_text("[" + ",\n".join(_json_rows(rows)) + "]")
+    return folder / "t.json", {}
+
+
+def _arrow(rows: list[Row]) -> pa.Table:
+    return pa.table({"person": [who for who, _ in rows], "page": pa.array([cell for _, cell in rows], pa.string())})
+
+
+def _parquet(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+    pq.write_table(_arrow(rows), folder / "t.parquet", row_group_size=2)
+    return folder / "t.parquet", {}
+
+
+def _parquet_folder(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+    (folder / "data").mkdir()
+    for i, piece in enumerate((rows[:3], rows[3:])):
+        pq.write_table(_arrow(piece), folder / "data" / f"{i}.parquet")
+    return folder / "data", {}
+
+
+def _sqlite(declared: str) -> Written:
+    def write(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+        with closing(sqlite3.connect(folder / "t.sqlite")) as connection, connection:
+            connection.execute(f"CREATE TABLE t (person TEXT, page {declared})")
+            connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+        return folder / "t.sqlite", {}
+
+    return write
+
+
+def _duckdb(kind: str) -> Written:
+    def write(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+        with duckdb.connect(folder / "t.duckdb") as connection:
+            connection.register("rows", _arrow(rows))
+            if kind == "table":
+                connection.execute("CREATE TABLE t AS SELECT * FROM rows")
+            else:
+                pq.write_table(_arrow(rows), folder / "inner.parquet")
+                connection.read_parquet(str(folder / "inner.parquet")).create_view("t")
+        return folder / "t.duckdb", {}
+
+    return write
+
+
+def _pandas(rows: list[Row], _: Path) -> tuple[Any, dict[str, Any]]:
+    cells = pd.Series([cell for _, cell in rows], dtype=object)
+    return pd.DataFrame({"person": [who for who, _ in rows], "page": cells}), {}
+
+
+def _polars(rows: list[Row], _: Path) -> tuple[Any, dict[str, Any]]:
+    return pl.from_arrow(_arrow(rows)), {}
+
+
+def _in_memory(rows: list[Row], _: Path) -> tuple[Any, dict[str, Any]]:
+    return _arrow(rows), {}
+
+
+def _lists(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+    held = {who: [cell for owner, cell in rows if owner == who] for who in PEOPLE}
+    kind = pa.list_(pa.string())
+    pq.write_table(pa.table({"person": list(held), "pages": pa.array(held.values(), kind)}), folder / "t.parquet")
+    return folder / "t.parquet", {"attribute": None, "attributes": "pages"}
+
+
+Cell = Callable[[random.Random], Any]
+SOURCES: Final[dict[str, tuple[Written, Cell]]] = {
+    "CSV": (_csv_file(), odd_text),
+    "CSV, semicolons": (_csv_file(delimiter=";", quoting=csv.QUOTE_ALL), odd_text),
+    "CSV, tabs": (_csv_file(suffix="tsv", delimiter="\t"), odd_text),
+    "CSV, latin-1": (_csv_file(encoding="latin-1", options={"encoding": "latin-1"}), lambda r: _latin(odd_text(r))),
+    "CSV, backslashes": (
+        _csv_file(escapechar="\\", doublequote=False, quoting=csv.QUOTE_ALL, options={"escape": "\\"}),
+        odd_text,
+    ),
+    "CSV, packed": (_csv_file(suffix="csv.gz", packed=True), odd_text),
+    "CSV, raw": (_raw_csv, odd_bytes),
+    "JSON lines": (_json_lines, lambda r: _jsonable(odd_cell(r))),
+    "JSON list": (_json_list, lambda r: _jsonable(odd_cell(r))),
+    "Parquet": (_parquet, odd_text),
+    "Parquet folder": (_parquet_folder, odd_text),
+    "SQLite, text": (_sqlite("TEXT"), lambda r: _storable(odd_cell(r))),
+    "SQLite, numeric": (_sqlite("NUMERIC"), lambda r: _storable(odd_cell(r))),
+    "SQLite, none": (_sqlite(""), lambda r: _storable(odd_cell(r))),
+    "DuckDB table": (_duckdb("table"), odd_text),
+    "DuckDB view": (_duckdb("view"), odd_text),
+    "pandas": (_pandas, odd_cell),
+    "polars": (_polars, odd_text),
+    "Arrow": (_in_memory, odd_text),
+    "lists": (_lists, odd_text),
+}
+
+
+def _latin(text: str) -> str:
+    return text.encode("latin-1", errors="ignore").decode("latin-1")
+
+
+def _jsonable(cell: Any) -> Any:
+    return cell if isinstance(cell, str | bool | int | list | dict | None) else str(cell)
+
+
+def _storable(cell: Any) -> Any:
+    if isinstance(cell, int) and abs(cell) >= 2**63:
+        return str(cell)
+    if isinstance(cell, str):
+        return cell.encode(errors="replace").decode()
+    return cell if isinstance(cell, float | bytes | int | None) else str(cell)
+
+
+# What is published, and what may differ.
+
+
+class Outcome(NamedTuple):
+    """What a publication left behind: numbers, and everything else that anybody may see. Or why it stopped."""
+
+    sketches: Any
+    seen: Any
+    stopped: str | None
+
+
+@cache
+def plan_at(*, resolution: int = 1, unit: Unit = "attribute") -> Plan:
+    """Return a small plan whose every attribute has one place and a sign."""
+    return Plan.of("hashing+laplace", Budget(1.0), k=24, seed=SEED, resolution=resolution, unit=unit)
+
+
+def published(source: Any, plan: Plan, folder: Path, **options: Any) -> Outcome:
+    """Publish with recorded noise."""
+    named: dict[str, Any] = {"user": "person", "attribute": "page", "roster": PEOPLE, "out": folder / "release"}
+    try:
+        done = publish_table(source, plan, Options(**(named | {"threads": 1} | options)), words=lambda: Recorded(7))
+    except DimlyError as error:
+        chain = [error, error.__cause__, error.__context__]
+        notes = [*getattr(error, "__notes__", [])]
+        return Outcome(None, None, " ".join([*(str(one) for one in chain if one is not None), *notes]))
+    stored = open_folder(folder / "release")
+    manifest = json.loads((folder / "release" / "manifest.json").read_text())
+    seen = (_without_digests(manifest), _shapes(folder / "release"), done.warnings, done.n_users, done.bytes)
+    return Outcome(_held(stored), seen, None)
+
+
+def _held(stored: Any) -> Any:
+    class Held(NamedTuple):
+        values: Any
+        users: Any
+
+    return Held(np.asarray(stored.values), stored.users.tolist())
+
+
+def _without_digests(fields: Any) -> Any:
+    """Digests and packed sizes follow the published numbers, which are compared themselves."""
+    if isinstance(fields, dict):
+        left_out = {"sha256", "release", "bytes"}
+        return {name: _without_digests(value) for name, value in fields.items() if name not in left_out}
+    return [_without_digests(one) for one in fields] if isinstance(fields, list) else fields
+
+
+def _shapes(folder: Path) -> list[Any]:
+    found = []
+    for path in sorted(folder.rglob("*")):
+        groups = ()
+        if path.suffix == ".parquet":
+            footer = pq.read_metadata(path)
+            groups = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
+        found.append((path.relative_to(folder).as_posix(), groups))
+    return found
+
+
+def compare(plan: Plan, one: Outcome, other: Outcome, *, planted: Any, folder: Path) -> bool:
+    """Raise if more differs than one person's row by the plan's norm; return whether both went through."""
+    for outcome in (one, other):
+        if outcome.stopped is not None:
+            check_quiet(outcome.stopped.replace(str(folder), ""), planted)
+    if one.stopped is not None or other.stopped is not None:
+        return False
+    if one.seen != other.seen or one.sketches.users != other.sketches.users:
+        raise LeakError("file shapes, the manifest or what is said differ")
+    try:
+        check(plan, moved(plan, one.sketches, other.sketches), PERSON)
+    except AssertionError:
+        raise LeakError("others moved, or one person moved too far") from None
+    return True
+
+
+def check_quiet(said: str, planted: Any) -> None:
+    """Raise if a text tells what was planted, or anything exact."""
+    if MARK in said or "Traceback" in said or (isinstance(planted, str) and len(planted) > 6 and planted in said):
+        raise LeakError("a private value was told")
+    if re.search(r"\b(line|row|rows|byte|position|offset)\b \d", said, re.IGNORECASE):
+        raise LeakError("something exact was told")
+
+
+def chance_of(name: str, seed: int) -> random.Random:
+    """Return the choices of one pair; the first is its cell."""
+    return random.Random(f"{name} {seed}")  # noqa: S311 - the same in every run
+
+
+def pair(name: str, seed: int, folder: Path) -> bool:
+    """Publish two neighboring tables of one source, and compare; return whether both went through."""
+    chance = chance_of(name, seed)
+    cell = SOURCES[name][1](chance)
+    rows: list[Row] = list(zip(PEOPLE, USUAL, strict=True))
+    place = chance.randint(0, len(rows))
+    odd = [(PEOPLE[PERSON], cell)] * chance.choice([1, 1, 2])  # the same twice is one attribute
+    changed = _published_rows(name, [*rows[:place], *odd, *rows[place:]], folder)
+    if changed is None:
+        return False  # no such file can be
+    if name not in _usual:
+        usual = _published_rows(name, rows, folder)
+        if usual is None or usual.stopped is not None:
+            raise LeakError(f"the usual table was refused: {usual and usual.stopped}")
+        _usual[name] = usual
+    return compare(plan_at(), _usual[name], changed, planted=cell, folder=folder)
+
+
+_usual: dict[str, Outcome] = {}
+"""What is published of the table that everybody's neighbor has; a test that breaks something clears it."""
+
+
+def forget() -> None:
+    """Publish the usual tables anew."""
+    _usual.clear()
+
+
+def _published_rows(name: str, rows: list[Row], folder: Path) -> Outcome | None:
+    """Write rows as a source and publish them; None if they cannot be written."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        source, options = SOURCES[name][0](rows, folder)
+    except (UnicodeError, csv.Error, pa.ArrowException, OverflowError, sqlite3.Error):
+        return None
+    return published(source, plan_at(), folder, **options)
+
+
+LATER: Final = [0.0, 1.0, -1998.0, 1998.0, float("nan"), float("inf")]
+
+
+def late_value(seed: int) -> float:
+    """Return the value that a cell of the second table gets after it was checked."""
+    return chance_of("values", seed).choice(LATER)
+
+
+def valued_pair(seed: int, folder: Path) -> bool:
+    """As :func:`pair`, for a column of values, which change between the first and the last reading."""
+    chance = chance_of("values", seed)
+    resolution = 4
+    later = chance.choice(LATER)
+    values = [chance.choice([0.0, 0.25, 1.0]) for _ in range(2)]
+    outcomes = []
+    for i, value in enumerate(values):
+        much = np.array([1.0] * PERSON + [value] + [1.0] * (len(PEOPLE) - PERSON - 1))
+        frame = pa.table({"person": PEOPLE, "page": ["tea"] * len(PEOPLE), "much": pa.array(much)})
+        inner = folder / str(i)
+        shutil.rmtree(inner, ignore_errors=True)
+        inner.mkdir(parents=True)
+        watcher = Meddler(much, later if i else value)
+        outcomes.append(published(frame, plan_at(resolution=resolution), inner, value="much", progress=watcher))
+    return compare(plan_at(resolution=resolution), *outcomes, planted=None, folder=folder)
+
+
+class Meddler:
+    """Changes a value when the table has been checked, and before it is read again."""
+
+    def __init__(self, values: Any, later: float) -> None:
+        self._values = values
+        self._later = later
+
+    def phase(self, name: str) -> None:
+        if name == "sorting":
+            self._values[PERSON] = self._later
+
+    def start(self, n_users: int) -> None: ...
+
+    def advance(self, n_users: int) -> None: ...
+
+
+def run(pairs: int, folder: Path, *, start: int = 0) -> Counter[str]:
+    """Try so many pairs, of all sources in turn; return how many went through and how many stopped."""
+    found: Counter[str] = Counter()
+    for i, attempt in zip(range(pairs), attempts(start, folder), strict=False):
+        del i
+        name, seed, work = attempt
+        try:
+            found["published" if work() else "stopped"] += 1
+        except LeakError as error:
+            raise LeakError(f"{name}, seed {seed}: {error}") from None
+        except Exception:  # noqa: BLE001 - whatever it is, it is a fault
+            raise LeakError(f"{name}, seed {seed}: {traceback.format_exc()}") from None
+    return found
+
+
+def attempts(start: int, folder: Path) -> Iterator[tuple[str, int, Callable[[], bool]]]:
+    """Yield pairs to try, for ever."""
+    seed = start
+    while True:
+        for name in SOURCES:
+            yield name, seed, lambda name=name, seed=seed: pair(name, seed, folder)  # type: ignore[misc]
+        yield "values", seed, lambda seed=seed: valued_pair(seed, folder)  # type: ignore[misc]
+        seed += 1

@@ -1,0 +1,77 @@
+"""Noise and intervals of a survey. False alarms at 1e-6 where noise is compared, and stated beside each coverage."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.statistical.checks import ALPHA, alarm, variance_is
+
+from dimly.curator.options import Options
+from dimly.curator.randomness import Keystream
+from dimly.curator.sampling import NoiseSampler
+from dimly.curator.survey import survey_table
+from dimly.mechanisms.error.quantiles import boundaries, cumulative, noise_needed, quantiles
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
+from dimly.mechanisms.noise.threshold import RandomThreshold
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.privacy import Budget
+
+N, WIDTH = 400, 4_000
+PEOPLE = np.zeros((N, WIDTH), bool)
+PEOPLE[: N // 2] = True
+
+
+def count_noise(epsilon: float) -> Any:
+    plan = SurveyPlan.of(Budget(epsilon), ["counts"])
+    found = survey_table(PEOPLE, plan, Options()).survey
+    assert found is not None
+    assert found.counts is not None
+    truth = PEOPLE.sum(axis=0)
+    counted = found.counts.attributes
+    inside = np.mean([one.low <= exact <= one.high for one, exact in zip(counted, truth, strict=True)])
+    return np.array([one.count for one in counted]) - truth, float(inside)
+
+
+def test_counts_have_the_noise_of_their_share_and_a_fifth_less_is_caught() -> None:
+    noise, inside = count_noise(0.1)
+    stated = DiscreteLaplace.of(Budget(0.1), l1_sensitivity=1).variance
+    assert variance_is(noise.astype(float), 0.0, stated), alarm("variance", noise.astype(float) ** 2, stated)
+    less, _ = count_noise(0.125)
+    assert not variance_is(less.astype(float), 0.0, stated)
+    # 0.95 by the law; of 4,000 counts a share outside 0.94 to 0.96 has probability 0.004, and this seed is not one.
+    assert 0.94 <= inside <= 0.96
+
+
+def test_a_name_is_shown_as_often_as_the_law_says() -> None:
+    law, size = RandomThreshold.of(Budget(0.5, 1e-3)), 20_000
+    sampler = NoiseSampler(law)
+    for count in (law.center // 2, law.center, law.size - 2):
+        noisy = np.empty(size, np.int64)
+        sampler.add(np.full(size, count), Keystream(), noisy)
+        shown, stated = int((noisy >= law.center).sum()), float(law.shown(count))
+        allowed = stats.norm.isf(ALPHA / 2) * math.sqrt(size * stated * (1 - stated)) + 1
+        assert abs(shown - size * stated) <= allowed
+    other = RandomThreshold.of(Budget(0.625, 1e-3))  # a fifth less noise
+    stated = float(law.shown(law.center // 2))
+    different = abs(float(other.shown(law.center // 2)) - stated)
+    assert different * size > stats.norm.isf(ALPHA / 2) * math.sqrt(size * stated * (1 - stated)) + 1
+
+
+@pytest.mark.parametrize("shape", ["narrow", "wide"])
+def test_intervals_of_quantiles_cover(shape: str) -> None:
+    generator = np.random.default_rng(3)
+    drawn = generator.normal(300, 90, 3_000) if shape == "narrow" else np.exp(generator.normal(4.5, 1, 3_000))
+    numbers = np.maximum(0, np.rint(drawn)).astype(np.int64)
+    at, shares, repeats = boundaries(4_000), (0.1, 0.5, 0.9), 40
+    exact, sampler = cumulative(numbers, at), NoiseSampler(DiscreteLaplace.of(Budget(0.02), l1_sensitivity=1))
+    truth = [int(np.sort(numbers)[math.ceil(share * 3_000) - 1]) for share in shares]
+    held = np.zeros(3)
+    for _ in range(repeats):
+        noisy = exact + sampler.draw(len(at), Keystream())
+        found = quantiles(noisy, at, total=3_000, shares=shares, noise=sampler.draw(noise_needed(at), Keystream()))
+        held += [one.low <= wanted <= one.high for one, wanted in zip(found, truth, strict=True)]
+    # Of 120 intervals at 0.95, fewer than 97 hold the truth with probability 1e-6; benchmarks measure it closely.
+    assert stats.binom.isf(1 - ALPHA, 3 * repeats, 0.95) <= held.sum() <= 3 * repeats
+    assert stats.binom.cdf(stats.binom.isf(1 - ALPHA, 3 * repeats, 0.95), 3 * repeats, 0.75) > 0.9  # its power

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.matrices import publish_matrix
+from tests.plans import plan_of
+from tests.releases import READABLE, release_of
+from tests.streams import Recorded
+
+from dimly.analyst import Release
+from dimly.analyst.structure import evidence as structure
+from dimly.analyst.structure.evidence import Structure, shuffled, structure_of, unmixed
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
+
+TWO = (np.random.default_rng(0).random((2, 100)) < 0.4)[np.arange(400) % 2]
+
+
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+laplace", "randomized-response", "sparse+laplace"])
+def test_two_kinds_of_people(mechanism: str) -> None:
+    found = Release(publish_matrix(TWO, plan_of(mechanism), words=Recorded(3))).structure
+    assert found.components == 1
+    assert found.strongest > found.threshold > 1
+    assert 0 < found.share <= 1
+    assert found.words.startswith("1 component beyond")
+
+
+@pytest.mark.parametrize("mechanism", READABLE)
+def test_every_mechanism_is_looked_at(mechanism: str) -> None:
+    found = release_of(mechanism).structure  # thirty people of independent attributes
+    assert found.components == 0
+    assert found.share == 0
+    assert found.words == "no structure beyond what independent attributes would show"
+    assert structure_of(release_of(mechanism)._sketches) == found
+
+
+def test_fewer_than_twenty_people_show_nothing() -> None:
+    release = Release(publish_matrix(TWO[:19], plan_of("hashing+laplace"), words=Recorded(3)))
+    assert release.structure == Structure(0, 0.0, 0.0, float("inf"))
+
+
+@pytest.mark.parametrize("n", [0, 400])
+def test_nobody_and_a_single_coordinate_show_nothing(n: int) -> None:
+    plan = Plan.of("hashing+laplace", Budget(1.0), k=1 if n else 8)
+    release = Release(publish_matrix(TWO[:n], plan, words=Recorded(3)))
+    assert release.structure == Structure(0, 0.0, 0.0, float("inf"))
+
+
+def test_a_coordinate_that_never_varies_does_not_matter() -> None:
+    generator = np.random.default_rng(0)
+    plan = plan_of("hashing+laplace")
+    people = generator.normal(size=(100, 8)).astype(np.float32)
+    people[:, 3] = 0
+    table = structure._Table.of(people, plan)
+    assert np.isfinite(table.people).all()
+    assert structure._Table.of(np.zeros((100, 8), np.float32), plan).signal == 0
+
+
+def correlation(people: NDArray[np.float32], a: int, b: int) -> float:
+    return float(np.corrcoef(people[:, a], people[:, b]).ravel()[1])
+
+
+def test_shuffling_keeps_each_coordinate_and_nothing_between_them() -> None:
+    generator = np.random.default_rng(0)
+    factor = generator.normal(size=(2000, 1))
+    people = (factor * np.array([1, -1, 1, -1]) + 0.3 * generator.normal(size=(2000, 4)) + 3).astype(np.float32)
+    made = shuffled(people, np.random.default_rng(1))
+    np.testing.assert_array_equal(np.sort(made, axis=0), np.sort(people, axis=0))
+    assert abs(correlation(people, 0, 2)) > 0.8
+    assert abs(correlation(made, 0, 2)) < 0.2
+
+
+def test_shuffling_keeps_activity() -> None:
+    generator = np.random.default_rng(0)
+    weight = generator.lognormal(0, 1, (2000, 1))
+    people = (weight * np.ones(20) + 0.1 * generator.normal(size=(2000, 20))).astype(np.float32)
+    made = shuffled(people, np.random.default_rng(1))
+    assert correlation(made, 0, 1) > 0.8  # the most active differ among themselves
+
+
+def test_several_components_in_words() -> None:
+    words = Structure(3, 0.25, 4.0, 2.0).words
+    assert words.startswith("3 components")
+    assert "25%" in words
+    assert "2.0 times" in words
+
+
+def test_which_families_mix_attributes() -> None:
+    assert all(unmixed(plan_of(name)) for name in ("counting+laplace", "hashing+gaussian", "randomized-response"))
+    assert not any(unmixed(plan_of(name)) for name in ("sparse+laplace", "sign+gaussian", "gaussian+gaussian"))

@@ -1,0 +1,49 @@
+"""The picture holds what was found."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dimly.audit.attacks import (
+    EPSILONS,
+    KNOWN,
+    LINKED,
+    MECHANISMS,
+    REPEATS,
+    Attacks,
+    Averaging,
+    Inference,
+    Linkage,
+    Reading,
+)
+from dimly.audit.figure import draw, save
+from dimly.errors import ParameterError
+
+FOUND = Attacks(
+    tuple(Reading(epsilon, 10, 0.5, 0.6) for epsilon in (math.inf, *EPSILONS)),
+    tuple(Inference(name, epsilon, 0.6, 0.7) for name in MECHANISMS for epsilon in EPSILONS),
+    tuple(Averaging(repeats, 0.6, 0.62, 0.9) for repeats in REPEATS),
+    tuple(Linkage(epsilon, known, 0.25) for epsilon in LINKED for known in KNOWN),
+)
+
+
+def test_four_charts() -> None:
+    charts = draw(FOUND).axes
+    assert len(charts) == 4
+    assert {line.get_label() for line in charts[1].get_lines()} >= set(MECHANISMS)
+    assert all(np.all(np.asarray(line.get_ydata()) == 0.25) for line in charts[3].get_lines())
+
+
+def test_it_is_written_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    save(FOUND, path, overwrite=False)
+    assert path.stat().st_size > 1000
+    with pytest.raises(ParameterError):
+        save(FOUND, path, overwrite=False)
+
+
+def test_other_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"figure must end in \.png"):
+        save(FOUND, tmp_path / "a.txt", overwrite=False)

@@ -1,0 +1,187 @@
+"""Audits of plans see nearly all of ε where noise is right, and more than the claim where it is not.
+
+Correct mechanisms are contradicted once in a million audits. Each broken one below is caught with a probability above
+0.99, which ``test_power`` takes from the binomial law for the smallest number of draws that is used here.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special, stats
+from tests.plans import plan_of
+from tests.streams import Recorded
+
+from dimly.audit import mechanism as audited
+from dimly.audit.bounds import Guesses, epsilon_from_guesses
+from dimly.audit.mechanism import Audit, Check, audit_plan, best_threshold, floored
+from dimly.audit.trials import Seen
+from dimly.curator import perturb
+from dimly.curator.people import People
+from dimly.curator.sampling import NoiseSampler, flip_lanes
+from dimly.errors import ParameterError
+from dimly.mechanisms import MECHANISMS, Directions, Plan
+from dimly.mechanisms.noise.gaussian import RoundedGaussian
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
+from dimly.mechanisms.noise.tables import BitFlip
+from dimly.privacy import Budget
+
+NUMBERS = 1 << 19
+TIGHT = 1 << 21
+DIRECTIONS = Directions.of_values(
+    [f"a{i}" for i in range(60)], np.random.default_rng(1).laplace(size=(60, 6)) / 10, origin="made up"
+)
+
+
+def bound(plan: Plan, **options: Any) -> float:
+    found = audit_plan(plan, **({"numbers": NUMBERS, "processes": False, "threads": 1} | options))
+    assert found.contradicts == (found.epsilon_lower_bound > plan.cost.epsilon)
+    return found.epsilon_lower_bound
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("name", ["counting+laplace", "hashing+laplace", "randomized-response", "directions+laplace"])
+def test_at_least_four_fifths_of_the_claim_is_seen(name: str, epsilon: float) -> None:
+    more: dict[str, Any] = {"k": 32}
+    if name == "randomized-response":
+        more = {"n_attributes": 64}
+    elif name.startswith("directions"):
+        more = {"directions": DIRECTIONS}
+    numbers = TIGHT if name.startswith("directions") else NUMBERS
+    assert 0.8 * epsilon <= bound(Plan.of(name, Budget(epsilon), **more), numbers=numbers) <= epsilon
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_no_correct_mechanism_is_contradicted(mechanism: str) -> None:
+    assert bound(plan_of(mechanism)) <= 1.0
+
+
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "randomized-response", "hashing+gaussian"])
+def test_columns_and_values(mechanism: str) -> None:
+    assert 0.5 < bound(plan_of(mechanism, unit="column")) <= 1.0
+    if mechanism != "randomized-response":
+        assert 0.5 < bound(plan_of(mechanism, resolution=7)) <= 1.0
+
+
+def test_power() -> None:
+    """A fifth less noise is ε = 1.25. Half of all numbers are drawn in each way, one coin a number."""
+    coins = NUMBERS // 2
+    right = int(stats.binom.ppf(0.01, coins, special.expit(1.25)))
+    assert epsilon_from_guesses(Guesses(coins, coins, right), false_alarm=1e-6 / 3) > 1.2
+
+
+def test_a_fifth_too_little_laplace_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=1)
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
+    assert bound(plan_of("counting+laplace")) > 1.2
+    assert bound(plan_of("hashing+laplace")) > 1.2
+
+
+def test_a_fifth_too_few_flips(monkeypatch: pytest.MonkeyPatch) -> None:
+    less = BitFlip.of(Budget(1.25))
+    monkeypatch.setattr(perturb, "flip_lanes", lambda _, words, out: flip_lanes(less, words, out))
+    assert bound(plan_of("randomized-response")) > 1.2
+
+
+def test_a_fifth_too_little_gaussian_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of("hashing+gaussian")
+    less = RoundedGaussian.of(0.8 * plan.noise.sigma)  # type: ignore[union-attr]
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
+    assert bound(plan, numbers=TIGHT) > 1.1
+
+
+def test_a_fifth_too_little_noise_along_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan.of("directions+laplace", Budget(1.0), directions=DIRECTIONS)
+    less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=plan.sensitivity.l1)
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
+    assert bound(plan, numbers=TIGHT) > 1.0
+
+
+def clipped(people: People, *, width: int, resolution: int) -> People:
+    del width
+    values = None if people.values is None else np.clip(people.values, 0, resolution)
+    return People(people.indptr, people.indices, values)
+
+
+def without_repeats(people: People, *, width: int, resolution: int) -> People:
+    del resolution
+    return bounded(people, width=width, resolution=2**40)
+
+
+bounded = People.bounded
+
+
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+gaussian"])
+@pytest.mark.parametrize("broken", [clipped, without_repeats], ids=["duplicates count twice", "values are not clamped"])
+def test_a_sensitivity_of_two(mechanism: str, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(People, "bounded", broken)
+    assert bound(plan_of(mechanism)) > 1.1
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_keystream_that_is_used_again(mechanism: str) -> None:
+    plan = plan_of(mechanism, n_users=60) if mechanism == "noisy-distances" else plan_of(mechanism)
+    found = audit_plan(plan, numbers=1 << 14, processes=False, words=lambda: Recorded(0))
+    assert found.contradicts
+    assert found.checks[-1].words == "noise was found twice"
+
+
+class Reverberating:
+    """The same noise for every person of a batch, other noise in other batches."""
+
+    def __init__(self) -> None:
+        self._piece = np.random.default_rng().bytes(65 * 64)
+
+    def fill(self, out: Any) -> None:
+        out[...] = np.resize(np.frombuffer(self._piece, out.dtype), out.shape)
+
+
+def test_noise_that_comes_again_within_a_batch() -> None:
+    # 32 numbers a person, of 16 bits: 64 bytes. An odd number of people, so that known ones meet hidden ones.
+    found = audit_plan(plan_of("counting+laplace"), numbers=1 << 14, processes=False, words=Reverberating)
+    assert found.contradicts
+
+
+def test_processes_that_draw_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = audit_plan(plan_of("counting+laplace"), numbers=1 << 12)
+    assert found.checks[-1] == Check("processes", "new processes draw other random numbers", 0.0, 0)
+    monkeypatch.setattr(audited, "processes_draw_alike", lambda: True)
+    found = audit_plan(plan_of("counting+laplace"), numbers=1 << 12)
+    assert found.contradicts
+    assert "THIS CONTRADICTS THE CLAIM" in found.verdict
+
+
+def test_tables_that_are_wrong_contradict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audited, "check_tables", lambda _: "weights do not add up")
+    found = audit_plan(plan_of("counting+laplace"), numbers=1 << 12, processes=False)
+    assert found.contradicts
+    assert found.checks[0].words == "weights do not add up"
+
+
+def test_a_rate_that_is_none_is_refused() -> None:
+    with pytest.raises(ParameterError, match="false_alarm"):
+        audit_plan(plan_of("counting+laplace"), false_alarm=0.0)
+
+
+def test_figures_and_words() -> None:
+    found = Audit(1.0, 0.0, 0.999999, (Check("a", "b", 0.937, 10), Check("c", "d", 0.5, 20)))
+    assert found.verdict == "claimed 1, at least 0.93 seen, nothing contradicts it"
+    assert found.to_dict() == {
+        "claimed_epsilon": 1.0,
+        "claimed_delta": 0.0,
+        "epsilon_lower_bound": 0.937,
+        "confidence": 0.999999,
+        "trials": 30,
+    }
+    assert floored(0.3) == "0.30"
+
+
+def test_the_attacker_is_silent_where_a_score_says_little() -> None:
+    generator = np.random.default_rng(0)
+    coins = generator.integers(0, 2, 100_000).astype(bool)
+    strong = generator.random(100_000) < 0.2
+    right = generator.random(100_000) < np.where(strong, 0.95, 0.55)
+    scores = np.where(strong, 7, 2) * np.where(coins == right, 1, -1)
+    assert best_threshold(Seen(coins, scores), false_alarm=1e-6, scale=1.0) == 7
+    everywhere = np.where(coins == (generator.random(100_000) < 0.95), 7, -7)
+    assert best_threshold(Seen(coins, everywhere), false_alarm=1e-6, scale=1.0) == 7

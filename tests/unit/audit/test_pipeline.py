@@ -1,0 +1,159 @@
+"""One publication with invented people in it sees nearly all of ε, and more where a link of the chain is broken.
+
+False alarms: one in a million. Power: each break below moves ε̂ by more than twenty standard errors.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.plans import plan_of
+from tests.streams import Recorded
+from tests.unit.audit.visits import FORMATS, write
+
+from dimly.audit import pipeline
+from dimly.audit.pipeline import audit_table, guessed_most_certain
+from dimly.audit.trials import Seen
+from dimly.curator import perturb
+from dimly.curator.options import Options
+from dimly.curator.people import People
+from dimly.curator.run import publish_table
+from dimly.curator.sampling import NoiseSampler
+from dimly.errors import DimlyError, ParameterError
+from dimly.mechanisms import Directions, Plan
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
+from dimly.privacy import Budget
+from dimly.release.reader import StoredSketches
+
+LONG = Options(user="person", attribute="page", threads=1)
+COINS = 1 << 14
+LISTED = [f"name {i}" for i in range(40)]
+DIRECTIONS = Directions.of_values(LISTED, np.eye(40), origin="made up", scale=1)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format(name: str, tmp_path: Path) -> None:
+    found = audit_table(write(name, tmp_path), plan_of("counting+laplace"), LONG, coins=COINS)
+    assert 0.8 < found.epsilon_lower_bound <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("plan", "more", "least"),
+    [
+        (plan_of("hashing+laplace"), {}, 0.8),
+        (plan_of("hashing+laplace", resolution=5), {}, 0.8),
+        (plan_of("counting+laplace", unit="column"), {}, 0.7),
+        (plan_of("randomized-response"), {}, 0.8),
+        (plan_of("hashing+laplace", n_attributes=100), {}, 0.8),
+        (Plan.of("ternary+laplace", Budget(4.0), k=4, vocabulary=LISTED), {"vocabulary": LISTED}, 1.5),
+        (Plan.of("randomized-response", Budget(1.0), vocabulary=LISTED), {"vocabulary": LISTED}, 0.8),
+        (Plan.of("directions+laplace", Budget(1.0), directions=DIRECTIONS), {}, 0.8),
+        (plan_of("hashing+gaussian"), {}, 0.1),
+        (Plan.of("hashing+gaussian", Budget(8.0, 1e-4), k=16), {}, 5.0),
+    ],
+    ids=lambda one: one.mechanism if isinstance(one, Plan) else None,
+)
+def test_every_kind_of_plan(plan: Plan, more: dict[str, Any], least: float, tmp_path: Path) -> None:
+    options = Options(user="person", attribute="page", threads=1, **more)
+    found = audit_table(write("t.parquet", tmp_path), plan, options, coins=COINS)
+    assert least < found.epsilon_lower_bound <= plan.cost.epsilon
+
+
+def test_nothing_stays_and_nobody_else_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    taken: list[Any] = []
+    take = StoredSketches.take
+
+    def noted(self: StoredSketches, positions: Any) -> Any:
+        taken.extend(self.named(positions).tolist())
+        return take(self, positions)
+
+    monkeypatch.setattr(StoredSketches, "take", noted)
+    source = write("t.csv", tmp_path)
+    audit_table(source, plan_of("counting+laplace"), Options(user="person", attribute="page", temp=temp), coins=COINS)
+    assert list(temp.iterdir()) == []
+    assert taken
+    assert all(int(one) > 2**61 for one in taken)
+    monkeypatch.setattr(pipeline, "_rows_of", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        audit_table(source, plan_of("counting+laplace"), Options(user="person", attribute="page", temp=temp))
+    assert list(temp.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "temp"]
+
+
+def audited(folder: Path, name: str = "t.parquet", **more: Any) -> Any:
+    return audit_table(write(name, folder), plan_of("counting+laplace", k=64), LONG, **({"coins": COINS} | more))
+
+
+def test_a_fifth_too_little_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=1)
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
+    assert audited(tmp_path, coins=1 << 16).contradicts
+
+
+def test_rows_that_count_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def doubled(people: People, *, width: int, resolution: int) -> People:
+        """As if what stands in a table twice had come through twice."""
+        del width, resolution
+        return People(people.indptr, people.indices, np.full(len(people.indices), 2, np.int64))
+
+    monkeypatch.setattr(People, "bounded", doubled)
+    assert audited(tmp_path).contradicts
+
+
+def test_a_keystream_that_is_used_for_every_batch(tmp_path: Path) -> None:
+    class Once:
+        """The same words for each person."""
+
+        def fill(self, out: Any) -> None:
+            piece = np.frombuffer(np.random.default_rng(1).bytes(128), out.dtype)
+            out[...] = np.resize(piece, out.shape)
+
+    found = audited(tmp_path, words=Once)
+    assert found.contradicts
+    assert found.checks[-1].words == "noise was found twice"
+    other = tmp_path / "other"
+    other.mkdir()
+    assert not audited(other, words=lambda: Recorded(3)).contradicts  # one batch, whose words are used once
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (Options(user="person", columns="all"), "only long tables"),
+        (Options(user="person", attribute="page", roster=["ada"]), "roster must be left out"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(options: Options, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=said):
+        audit_table(write("t.csv", tmp_path), plan_of("counting+laplace"), options)
+
+
+def test_distances_and_bad_tables_are_refused(tmp_path: Path) -> None:
+    source = write("t.csv", tmp_path)
+    with pytest.raises(ParameterError, match="data must be left out"):
+        audit_table(source, plan_of("noisy-distances"), LONG)
+    source.write_text('person,page\n"secret,tea\n')
+    with pytest.raises(DimlyError) as caught:
+        audit_table(source, plan_of("counting+laplace"), LONG, coins=COINS)
+    assert "secret" not in str(caught.value)
+
+
+def test_another_engine_publishes(tmp_path: Path) -> None:
+    seen = []
+
+    def publishing(files: list[str], plan: Plan, options: Options) -> None:
+        seen.append(len(files))
+        publish_table(files, plan, options)
+
+    found = audit_table(write("t.csv", tmp_path), plan_of("counting+laplace"), LONG, coins=COINS, publishing=publishing)
+    assert seen == [2]
+    assert not found.contradicts
+
+
+def test_a_fixed_share_is_guessed() -> None:
+    seen = Seen(np.array([True, False, True, False]), np.array([5, 4, -3, 0]))
+    assert guessed_most_certain(seen, 0.5) == (4, 2, 1)
+    assert guessed_most_certain(seen, 0.01) == (4, 1, 1)

@@ -1,0 +1,69 @@
+# ruff: noqa: S608 - names that the database made itself
+from pathlib import Path
+
+import pytest
+
+from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.sources import open_source
+from dimly.errors import DataError
+
+
+def write(folder: Path, text: str, name: str = "t.jsonl") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_name_of_every_line_is_a_column(database: PrivateDatabase, tmp_path: Path) -> None:
+    lines = ['{"b": 1}'] * 30_000 + ['{"a": "x", "é \\" y": null}']
+    source = open_source(database, write(tmp_path, "\n".join(lines)))
+    assert source.columns == {"a": "JSON", "b": "JSON", 'é " y': "JSON"}
+    assert database.fetch(f"SELECT count(*), count(a), count(b) FROM {source.name}") == [(30_001, 1, 30_000)]
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"a": 1}, {"a": 2}]', '\ufeff{"a": 1}\n{"a": 2}', '{"a": 1}\n\n{"a": 2}\n', '{"a":\n1}{"a": 2}']
+)
+def test_lists_and_broken_lines_of_objects(database: PrivateDatabase, tmp_path: Path, text: str) -> None:
+    source = open_source(database, write(tmp_path, text, "t.json"))
+    assert sorted(database.fetch(f"SELECT a FROM {source.name}")) == [("1",), ("2",)]
+
+
+def test_null_is_missing(database: PrivateDatabase, tmp_path: Path) -> None:
+    source = open_source(database, write(tmp_path, '{"a": null}\n{}\n{"a": "null"}'))
+    assert sorted(database.fetch(f"SELECT a FROM {source.name}"), key=repr) == [('"null"',), (None,), (None,)]
+
+
+@pytest.mark.parametrize("space", ["", "\n", " " * 5000])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_list_that_is_cut_off(database: PrivateDatabase, tmp_path: Path, space: str, mark: str) -> None:
+    """DuckDB takes what ends after a comma for a whole list."""
+    whole = mark + space + '[{"a": 1},' + space + '{"a": [2]}]' + space
+    for text in (whole[: whole.index(",") + 1], whole[: whole.index(",") + 1] + space, mark + space + "["):
+        with pytest.raises(DataError, match="whole list of JSON objects, and its end is missing"):
+            open_source(database, write(tmp_path, text, "t.json"))
+    if mark:  # which DuckDB takes before lines, but not before a list
+        return
+    source = open_source(database, write(tmp_path, whole, "t.json"))
+    assert database.fetch(f"SELECT count(*) FROM {source.name}") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}\n{"a": SECRET}\n',
+        '{"a": 1}\n{"a": "SECRET',
+        '{"a": 1}\n["SECRET"]\n',
+        '"SECRET"\n',
+        '{"a": 1}\n"SECRET"\n5\n',
+        '{"a": "SECRET", "a": 2}\n',
+        "{}\n",
+        "",
+    ],
+)
+def test_what_is_no_object_a_line(database: PrivateDatabase, tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(DataError, match=r"t\.jsonl must ") as caught:
+        database.fetch(f"SELECT a FROM {open_source(database, path).name}")
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__context__ is None

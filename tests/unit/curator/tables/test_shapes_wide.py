@@ -1,0 +1,163 @@
+# ruff: noqa: S608 - names that the database made itself
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.plans import plan_of
+
+from dimly.curator.options import Options
+from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.shapes import RowsView, rows_view
+from dimly.curator.tables.sources import open_source
+from dimly.errors import DataError, ParameterError
+
+BITS = plan_of("counting+laplace")
+TENTHS = plan_of("counting+laplace", resolution=10)
+BY_COLUMN = plan_of("counting+laplace", unit="column")
+TENTHS_BY_COLUMN = plan_of("counting+laplace", unit="column", resolution=10)
+
+
+def view_of(database: PrivateDatabase, table: Any, **options: Any) -> RowsView:
+    source = open_source(database, pa.table(table) if isinstance(table, dict) else table)
+    plan = options.pop("plan", BITS)
+    arguments: dict[str, Any] = {"user": "u", "columns": "all"}
+    return rows_view(database, source, plan, Options(**(arguments | options)))
+
+
+def rows(database: PrivateDatabase, view: RowsView) -> list[tuple[Any, ...]]:
+    value = ", v" if view.has_values else ""
+    return sorted(database.fetch(f"SELECT u, {view.attribute_text_sql('a')}{value} FROM {view.name}"))
+
+
+def people(database: PrivateDatabase, view: RowsView) -> list[Any]:
+    return sorted(u for (u,) in database.fetch(view.people_sql))
+
+
+NUMBERS = {
+    "u": [1, 2, 3],
+    "bool": [True, False, False],
+    "int": pa.array([0, 1, 0], pa.uint8()),
+    "float": [1.0, 1.0, 0.0],
+    "decimal": pa.array([1, 0, 0], pa.int64()).cast(pa.decimal128(20, 1)),
+}
+
+
+@pytest.mark.parametrize("plan", [BITS, TENTHS, BY_COLUMN])
+def test_numbers_of_any_type(database: PrivateDatabase, plan: Any) -> None:
+    view = view_of(database, NUMBERS, plan=plan)
+    view.check()
+    expected = [(1, "bool"), (1, "decimal"), (1, "float"), (2, "float"), (2, "int")]
+    assert [row[:2] for row in rows(database, view)] == expected
+    assert view.has_values == (plan is TENTHS)
+    assert view.attribute_names == ("bool", "int", "float", "decimal")
+    assert people(database, view) == [1, 2, 3]
+    assert {a for (a,) in database.fetch(f"SELECT a FROM {view.name}")} == {0, 1, 2, 3}
+
+
+def test_values(database: PrivateDatabase) -> None:
+    view = view_of(database, {"u": [1, 1], "x": [0.25, 0.75], "y": [False, True]}, plan=TENTHS)
+    view.check()  # several rows of a person: the largest counts, which the kernel takes
+    assert rows(database, view) == [(1, "x", 0.25), (1, "x", 0.75), (1, "y", 1.0)]
+
+
+def test_chosen_columns(database: PrivateDatabase) -> None:
+    view = view_of(database, NUMBERS, columns=("float",))
+    assert rows(database, view) == [(1, "float"), (2, "float")]
+
+
+def test_text_columns(database: PrivateDatabase) -> None:
+    table = {
+        "u": ["p", "q", "r"],
+        "color": ["red", "blue", ""],
+        "size": pa.array(["S", "S", "L"]).dictionary_encode(),
+        "fan": [True, False, True],
+        "it's {}": [0, 1, 0],
+    }
+    view = view_of(database, table, plan=BY_COLUMN)
+    view.check()
+    assert rows(database, view) == [
+        ("p", "color=red"),
+        ("p", "fan"),
+        ("p", "size=S"),
+        ("q", "color=blue"),
+        ("q", "it's {}"),
+        ("q", "size=S"),
+        ("r", "color="),
+        ("r", "fan"),
+        ("r", "size=L"),
+    ]
+    assert view.attribute_names is None
+    valued = view_of(database, table, plan=TENTHS_BY_COLUMN, columns=["color"])
+    assert rows(database, valued) == [("p", "color=red", 1.0), ("q", "color=blue", 1.0), ("r", "color=", 1.0)]
+
+
+def test_text_columns_need_the_unit(database: PrivateDatabase) -> None:
+    with pytest.raises(
+        ParameterError, match=r"got 'color' of type VARCHAR.* moves two of them: plan with unit=\"column\""
+    ):
+        view_of(database, {"u": [1], "n": [1], "color": ["SECRET"]})
+
+
+@pytest.mark.parametrize("user", [1, "p"])
+def test_text_columns_need_one_row_a_person(database: PrivateDatabase, user: object) -> None:
+    table = {"u": [user, user], "color": ["SECRET", "SECRET"]}
+    with pytest.raises(DataError, match="some people have several rows") as caught:
+        view_of(database, table, plan=BY_COLUMN).check()
+    assert "SECRET" not in str(caught.value)
+
+
+def test_rows_of_nobody_are_not_of_one_person(database: PrivateDatabase) -> None:
+    view = view_of(database, {"u": [None, None, 1], "c": ["x", "y", "z"]}, plan=BY_COLUMN, nulls="drop")
+    view.check()
+    assert rows(database, view) == [(1, "c=z")]
+
+
+def test_missing_text(database: PrivateDatabase) -> None:
+    table = {"u": [1, 2], "c": ["x", None]}
+    with pytest.raises(DataError, match="some values of column 'c' are missing"):
+        view_of(database, table, plan=BY_COLUMN).check()
+    view = view_of(database, table, plan=BY_COLUMN, nulls="drop")
+    view.check()
+    assert rows(database, view) == [(1, "c=x")]
+    assert people(database, view) == [1, 2]
+
+
+def test_columns_of_csv_are_numbers_or_text_by_the_plan(database: PrivateDatabase, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("u,x,y\n01,1,0\n02,true,1.0\n")
+    view = view_of(database, path)
+    view.check()
+    assert rows(database, view) == [("01", "x"), ("02", "x"), ("02", "y")]
+    by_column = view_of(database, path, plan=BY_COLUMN)
+    by_column.check()
+    assert rows(database, by_column) == [("01", "x=1"), ("01", "y=0"), ("02", "x=true"), ("02", "y=1.0")]
+
+
+def test_cells_of_json_go_by_their_own_type(database: PrivateDatabase, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"u": 1, "x": 1, "y": "red"}\n{"u": 2, "x": "1", "y": true}\n')
+    view = view_of(database, path, plan=BY_COLUMN)
+    view.check()
+    assert rows(database, view) == [("1", "x"), ("1", "y=red"), ("2", "x=1"), ("2", "y")]
+    with pytest.raises(DataError, match="some values of a column are not numbers"):
+        view_of(database, path).check()
+    path.write_text('{"u": 1, "x": [1]}\n')
+    with pytest.raises(DataError, match="some values of a column are not numbers"):
+        view_of(database, path, plan=BY_COLUMN).check()
+    path.write_text('{"u": 1, "x": 1}\n{"u": 2}\n')
+    with pytest.raises(DataError, match="some values of a column are missing"):
+        view_of(database, path, plan=BY_COLUMN).check()
+
+
+def test_the_first_column_with_a_fault_is_named(database: PrivateDatabase) -> None:
+    table = {"u": [1, 2], **{f"c{n}": [1, 0] for n in range(300)}, "bad": [1, 7], "worse": [9, 0]}
+    with pytest.raises(DataError, match="column 'bad'"):
+        view_of(database, table).check()
+
+
+def test_many_columns(database: PrivateDatabase) -> None:
+    table = {"u": [1, 2], **{f"c{n}": [n % 2, n % 3 == 0] for n in range(1200)}}
+    view = view_of(database, {name: pa.array(map(int, cells)) for name, cells in table.items()})
+    view.check()
+    assert len(rows(database, view)) == 600 + 400

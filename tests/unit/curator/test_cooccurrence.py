@@ -1,0 +1,178 @@
+"""Directions from the private table: the exact counts of pairs, what one attribute moves in them, and who may ask."""
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.surveys import LIST, N_PEOPLE, ROSTER, Cells, cells, table
+
+from dimly.api import survey
+from dimly.curator import cooccurrence
+from dimly.curator.cooccurrence import (
+    LEAST_ATTRIBUTES,
+    MOST_ATTRIBUTES,
+    _in_public_order,
+    count_pairs,
+    directions_from,
+    learn_from_table,
+    size_for,
+)
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.options import Options
+from dimly.curator.tables.numbered import open_table
+from dimly.errors import DimlyError, ParameterError
+from dimly.lab.population import make_population
+from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.privacy import Budget
+from dimly.privacy.budget import stated
+from dimly.release.directions import read_directions
+
+GIVEN: dict[str, Any] = {"user": "who", "attribute": "what", "roster": ROSTER, "vocabulary": LIST, "threads": 1}
+
+
+def plan_of(members: int = 5, unit: Any = "attribute", epsilon: float = 1.0) -> SurveyPlan:
+    return SurveyPlan.of(Budget(epsilon, 1e-6), ["directions"], members=members, unit=unit, seed=bytes(32))
+
+
+def pairs(found: Cells, plan: SurveyPlan, names: list[str]) -> np.ndarray:
+    listed = Vocabulary.listed(LIST)
+    with open_table(table(found), plan, Options(**GIVEN), vocabulary=listed) as opened:
+        return count_pairs(opened, plan, names, listed)
+
+
+def test_pairs_are_counted_exactly_among_the_first_of_each_person() -> None:
+    plan = plan_of()
+    names = _in_public_order(LIST[:20], plan)
+    wanted = np.zeros((20, 20), np.int64)
+    for who in ROSTER:
+        own = [at for at, name in enumerate(names) if (who, name) in cells()][:5]
+        for one, other in combinations(own, 2):
+            wanted[one, other] += 1
+    assert (pairs(cells(), plan, names) == wanted).all()
+    assert sorted(names) == sorted(LIST[:20])
+    assert names != LIST[:20]
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 99), st.integers(0, N_PEOPLE - 1), st.sampled_from(LIST), st.sampled_from(LIST))
+def test_one_attribute_moves_no_more_pairs_than_the_noise_is_for(seed: int, who: int, old: str, new: str) -> None:
+    plan = plan_of()
+    names = _in_public_order(LIST, plan)
+    one = cells(seed)
+    changed = one - {(who, old), (who, new)}
+    for a, b in ((one, one ^ {(who, old)}), (changed | {(who, old)}, changed | {(who, new)})):
+        moved = pairs(a, plan, names) - pairs(b, plan, names)
+        assert (moved**2).sum() <= 2 * (5 - 1)
+        assert np.abs(moved).max() <= 1
+
+
+def test_the_last_that_counts_may_be_displaced() -> None:
+    plan = plan_of()
+    names = _in_public_order(LIST, plan)
+    full = {(3, name) for name in names[1:8]}
+    moved = pairs(full, plan, names) - pairs(full | {(3, names[0])}, plan, names)
+    assert (moved**2).sum() == 2 * (5 - 1)  # the bound is reached: four pairs are lost, four are new
+    unseen = pairs(full, plan, names) - pairs(full | {(3, names[20])}, plan, names)
+    assert not unseen.any()
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+def test_noise_keeps_the_budget_and_a_fifth_less_is_refused(epsilon: float) -> None:
+    plan = plan_of(100, epsilon=epsilon)
+    noise = plan.pairs_noise(selecting=True)
+    left = stated(epsilon) - stated(plan.selecting.epsilon)
+    claim = Budget(float(left), 1e-6)
+    noise.check(claim, l2_sensitivity=np.sqrt(198), touched=198)
+    with pytest.raises(ParameterError, match="must keep delta"):
+        type(noise).of(0.8 * noise.sigma).check(claim, l2_sensitivity=np.sqrt(198), touched=198)
+    assert plan.pairs_noise(selecting=False).sigma < noise.sigma
+    assert plan.noise("directions") == noise
+
+
+def test_how_many_attributes_follows_from_public_numbers() -> None:
+    plan = plan_of(100, epsilon=0.25)
+    sizes = [size_for(plan, n, 100_000) for n in (10_000, 20_000, 40_000, 10**6)]
+    assert sizes == sorted(sizes)
+    assert LEAST_ATTRIBUTES <= sizes[0] < sizes[2] <= MOST_ATTRIBUTES == sizes[3]
+    assert size_for(plan, 20_000, 60) == 60
+    with pytest.raises(ParameterError, match=r"to learn directions from 500 people: noise would hide them\. .* takes"):
+        size_for(plan, 500, 100_000)
+
+
+@pytest.fixture(scope="module")
+def people() -> Any:
+    return make_population(4_000, 300, n_groups=3, mean_weight=40, taste=60, seed=1)
+
+
+def test_directions_tell_planted_groups_apart(people: Any, tmp_path: Path) -> None:
+    from sklearn.cluster import KMeans  # noqa: PLC0415
+    from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415
+
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    ledger.add_dataset("visits", epsilon=2.0, delta=1e-4)
+    out = tmp_path / "directions.parquet"
+    charging: dict[str, Any] = {"ledger": ledger.path, "dataset": "visits", "out": out}
+    found = survey(people.table, Budget(1.5, 1e-6), ask=["directions"], members=60, **charging)
+    assert isinstance(found, Directions)
+    assert read_directions(out) == found
+    assert "learned from the private table of 4000 people under epsilon = 1.5, delta = 1e-06" in found.origin
+    assert "NOT PRIVATE" not in found.origin
+    (charge,) = ledger.status("visits").charges
+    assert (charge.state, charge.release_id) == ("visible", found.digest)
+    columns = found.codes([str(at) for at in range(300)])
+    along = people.table.astype(np.int64)[:, columns >= 0] @ found.matrix[columns[columns >= 0]]
+    segments = KMeans(3, n_init=4, random_state=0).fit_predict(along)
+    assert adjusted_rand_score(people.groups, segments) > 0.5  # 0.6 by other noise; by chance 0
+
+
+def test_where_nothing_goes_together_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    independent = np.random.default_rng(0).random((3_000, 80)) < 0.2
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    ledger.add_dataset("visits", epsilon=3.0, delta=1e-4)
+    charging: dict[str, Any] = {"ledger": ledger.path, "dataset": "visits", "out": tmp_path / "d.parquet"}
+    with pytest.raises(DimlyError, match="no direction stands out") as caught:
+        survey(independent, Budget(1.0, 1e-6), ask=["directions"], members=30, **charging)
+    assert "stays in the ledger" in caught.value.__notes__[0]
+    assert not (tmp_path / "d.parquet").exists()
+    monkeypatch.setattr(cooccurrence, "LEAST_ATTRIBUTES", 10**9)
+    with pytest.raises(ParameterError, match="Nothing was charged"):
+        survey(independent, Budget(0.01, 1e-6), ask=["directions"], members=30, **charging)
+    assert [one.state for one in ledger.status("visits").charges] == ["sampling", "returned"]
+
+
+def test_what_follows_from_noisy_counts_is_the_same_each_time() -> None:
+    names = [f"a{at}" for at in range(60)]
+    above = np.triu_indices(60, 1)
+    group = np.arange(60) % 2
+    noisy = np.where(group[above[0]] == group[above[1]], 900, 100)
+    one, other = (directions_from(noisy, names, n_users=1000, variance=10.0) for _ in range(2))
+    assert one.directions == other.directions
+    assert one.directions.count == 1
+    assert len(set(np.sign(one.directions.matrix[group == 0, 0]).tolist())) == 1
+    assert one.eigenvalues[0] > one.noise
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"roster": None}, "roster must be given to learn directions"),
+        ({"vocabulary": None}, "vocabulary must be given to learn directions"),
+        ({"ask": ["directions", "weights"]}, "directions must be asked for alone"),
+        ({"ask": ["weights"], "members": 5}, "members must be given for directions only"),
+        ({"members": 1}, "members must be an integer from 2"),
+        ({"budget": Budget(1.0)}, "delta must be > 0 to ask for directions"),
+        ({}, "to learn directions from 200 people"),
+    ],
+)
+def test_bad_calls(changes: dict[str, Any], message: str) -> None:
+    options = GIVEN | {"ask": ["directions"], "budget": Budget(0.1, 1e-6)} | changes
+    with pytest.raises(ParameterError, match=message):
+        survey(table(cells()), options.pop("budget"), **options)
+    with pytest.raises(ParameterError, match="to learn directions from 200 people"):
+        learn_from_table(table(cells()), plan_of(epsilon=0.1), Options(**GIVEN, dry_run=True))

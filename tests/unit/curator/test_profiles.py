@@ -1,0 +1,170 @@
+"""Profiles of segments: exact counts by a public label, one of which an attribute moves, and whose labels are taken."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.streams import NO_NOISE, Recorded
+from tests.surveys import LIST, N_PEOPLE, ROSTER, Cells, cells, table
+
+from dimly.api import survey
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.options import Options
+from dimly.curator.profiles import profile_table
+from dimly.errors import BudgetError, DataError, ParameterError, ReleaseError
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.privacy import Budget, Cost
+from dimly.release.profiles import Profiles, read_facts
+from dimly.release.segments import encode_segments, read_segments
+
+RELEASE = "ab" * 32
+SEGMENTS = np.array([who % 3 if who % 10 else -1 for who in ROSTER], np.int32)
+GIVEN: dict[str, Any] = {"user": "who", "attribute": "what", "vocabulary": LIST, "threads": 1}
+
+
+@pytest.fixture
+def by(tmp_path: Path) -> Path:
+    path = tmp_path / "segments.parquet"
+    path.write_bytes(encode_segments(ROSTER, SEGMENTS, user_type="int64", release=RELEASE))
+    return path
+
+
+def profiles(found: Cells, by: Path, words: Any = NO_NOISE, unit: Any = "attribute", **changes: Any) -> Profiles:
+    plan = SurveyPlan.of(Budget(2.0), ["profiles"], release=RELEASE, unit=unit, seed=bytes(32))
+    labels = read_segments(by)
+    done = profile_table(table(found), plan, Options(**GIVEN | changes), labels=labels, words=lambda: words).survey
+    assert done is not None
+    return done
+
+
+def test_without_noise_counts_are_exact(by: Path) -> None:
+    found = profiles(cells(), by)
+    wanted = [
+        [sum((who, name) in cells() for who in ROSTER if SEGMENTS[who] == segment) for name in LIST]
+        for segment in range(3)
+    ]
+    assert found.counts.tolist() == wanted
+    assert found.sizes.tolist() == [np.count_nonzero(segment == SEGMENTS) for segment in range(3)]
+    rest = (sum(wanted[s][4] for s in (1, 2))) / (found.sizes[1] + found.sizes[2])
+    assert found.apart[0, 4] == pytest.approx(wanted[0][4] / found.sizes[0] - rest)
+    rows = found.strongest(1, 4)
+    assert [row["segment"] for row in rows] == [1] * 4
+    assert [row["apart"] for row in rows] == sorted(found.apart[1], reverse=True)[:4]
+    assert not found.private
+
+
+@pytest.mark.parametrize(("unit", "most"), [("attribute", 1), ("column", 2)])
+def test_one_unit_moves_as_many_counts_as_the_plan_says(by: Path, unit: Any, most: int) -> None:
+    one = cells() - {(7, "a3"), (7, "a4")} | {(7, "a3")}
+    others = [one - {(7, "a3")}, one | {(7, "a4")}] if most == 1 else [one - {(7, "a3")} | {(7, "a4")}]
+    for other in others:
+        a, b = (profiles(which, by, Recorded(3), unit=unit) for which in (one, other))
+        assert np.abs(a.counts - b.counts).sum() == most
+        assert (a.sizes == b.sizes).all()
+
+
+def test_people_outside_of_the_segments_do_not_count(by: Path) -> None:
+    extra = cells() | {(10, "a0"), (5000, "a0")}  # the first has no segment, the second no label
+    assert (profiles(extra, by).counts == profiles(cells(), by).counts).all()
+
+
+def test_ids_of_another_type_are_met_as_text(by: Path, tmp_path: Path) -> None:
+    path = tmp_path / "text.parquet"
+    order = sorted(ROSTER, key=str)
+    path.write_bytes(encode_segments(list(map(str, order)), SEGMENTS[order], user_type="text", release=RELEASE))
+    assert (profiles(cells(), path).counts == profiles(cells(), by).counts).all()
+
+
+def test_the_file_says_what_was_asked(by: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    ledger.add_dataset("visits", epsilon=4.0)
+    charging: dict[str, Any] = {"ledger": ledger.path, "dataset": "visits"}
+    out = tmp_path / "profiles.parquet"
+    with pytest.raises(BudgetError, match="segments of a release that the ledger charged"):
+        survey(table(cells()), Budget(2.0), by=by, out=out, **GIVEN, **charging)
+    charge = ledger.reserve("visits", Cost(1.0), plan_digest="x")
+    charge.start_sampling()
+    charge.seal(release_id=RELEASE)
+    charge.make_visible()
+    found = survey(table(cells()), Budget(2.0), by=by, out=out, **GIVEN, **charging)
+    assert isinstance(found, Profiles)
+    assert found.private
+    facts = read_facts(out)
+    assert facts["id"] == found.id == ledger.status("visits").charges[-1].release_id
+    assert facts["plan"]["release"] == RELEASE
+    assert "any one attribute" in facts["guarantee"][0]
+    stored = pq.read_table(out)
+    assert stored.num_rows == 3 * len(LIST)
+    assert stored.equals(found.table())
+    with pytest.raises(ReleaseError, match="made by dimly survey --by"):
+        read_facts(by)
+
+
+def test_labels_of_unknown_origin_are_refused(by: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.parquet"
+    pq.write_table(pa.table({"user": ROSTER, "segment": SEGMENTS}), own)
+    with pytest.raises(ParameterError, match="does not say of which release"):
+        survey(table(cells()), Budget(2.0), by=own, **GIVEN)
+    with pytest.raises(ParameterError, match="which is none"):
+        read_segments(tmp_path / "missing.parquet")
+    for changed in (SEGMENTS - 1, np.full(N_PEOPLE, 20_000, np.int32)):
+        own.write_bytes(encode_segments(ROSTER, changed.astype(np.int32), user_type="int64", release=RELEASE))
+        with pytest.raises(ReleaseError, match="by must give each person once"):
+            read_segments(own)
+    stored = pq.read_table(by)
+    pq.write_table(stored.rename_columns(["user", "label"]).replace_schema_metadata(stored.schema.metadata), own)
+    with pytest.raises(ReleaseError, match="columns user and segment"):
+        read_segments(own)
+    pq.write_table(stored.rename_columns(["who", "what"]), own)
+    with pytest.raises(ParameterError, match="roster must be a public list"):  # it is the table that is surveyed
+        profile_table(
+            own,
+            SurveyPlan.of(Budget(2.0), ["profiles"], release=RELEASE),
+            Options(**GIVEN),
+            labels=read_segments(by),
+            labels_from=own,
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocabulary": None}, "vocabulary must be given for profiles"),
+        ({"roster": ROSTER}, "roster must be left out with by"),
+        ({"ask": ["weights"]}, "profiles must be asked for alone"),
+        ({"source": np.eye(3)}, "source must be a table with a column"),
+    ],
+)
+def test_bad_calls(by: Path, changes: dict[str, Any], message: str) -> None:
+    options = GIVEN | changes
+    with pytest.raises(ParameterError, match=message):
+        survey(options.pop("source", table(cells())), Budget(2.0), by=by, **options)
+
+
+def test_other_bad_labels(by: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = SurveyPlan.of(Budget(2.0), ["profiles"], release="cd" * 32)
+    with pytest.raises(ParameterError, match="made for the release that the segments are of"):
+        profile_table(table(cells()), other, Options(**GIVEN), labels=read_segments(by))
+    nobody = tmp_path / "nobody.parquet"
+    nobody.write_bytes(encode_segments(ROSTER, np.full(N_PEOPLE, -1), user_type="int64", release=RELEASE))
+    with pytest.raises(ParameterError, match="at least one person into a segment"):
+        profiles(cells(), nobody)
+    monkeypatch.setattr("dimly.curator.profiles.MOST_COUNTS", 50)
+    with pytest.raises(ParameterError, match="short enough for 50 counts"):
+        profiles(cells(), by)
+
+
+def test_ids_that_do_not_meet_are_refused() -> None:
+    from dimly.curator.profiles import _in_order  # noqa: PLC0415
+
+    class Table:
+        n_users = 2
+
+        def users(self, _: int, __: int) -> pa.Array:
+            return pa.array(["1", "02"])
+
+    with pytest.raises(DataError, match="written in another way"):
+        _in_order(Table(), pa.array([1, 2]), np.array([0, 1]))  # type: ignore[arg-type]

@@ -1,0 +1,214 @@
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import dimly
+from dimly.errors import ParameterError
+from dimly.lab import learning, tryout
+from dimly.lab.population import make_population
+from dimly.lab.sample import Sample, read_sample
+from dimly.lab.trial import Measured, Trial, Tried
+from dimly.lab.tryout import try_out
+from dimly.mechanisms.projection.directions import Buckets
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.planner.judge import Needed
+from dimly.privacy import Budget
+
+PEOPLE = 45
+ATTRIBUTES = 60
+NAMES = [f"place {i}" for i in range(ATTRIBUTES)]
+
+
+def lighten(patch: pytest.MonkeyPatch) -> None:
+    """Less to compare: what is tested here is the trial, and not what it reaches."""
+    patch.setattr(learning, "COUNTS", (1, 2))
+    patch.setattr(learning, "GROUPS", (2,))
+    patch.setattr(learning, "CAPS", (0.5,))
+    patch.setattr(tryout, "LADDER", (0.25, 4.0))
+
+
+@pytest.fixture(autouse=True)
+def few_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lighten(monkeypatch)
+
+
+def people(n: int = PEOPLE) -> Sample:
+    """Two groups that everybody can tell apart, in a matrix of named columns."""
+    generator = np.random.default_rng(1)
+    likes = np.full((2, ATTRIBUTES), 0.05)
+    likes[0, : ATTRIBUTES // 2] = 0.8
+    likes[1, ATTRIBUTES // 2 :] = 0.8
+    table = generator.random((n, ATTRIBUTES)) < likes[np.arange(n) % 2]
+    return read_sample(table, attributes=NAMES)
+
+
+@pytest.fixture(scope="module")
+def segments() -> Trial:
+    with pytest.MonkeyPatch.context() as patch:
+        lighten(patch)
+        return try_out(Budget(0.5), people(), purpose="segments", n_groups=2, n_users=200)
+
+
+def test_directions_win_where_two_groups_differ_in_everything(segments: Trial) -> None:
+    assert segments.chosen.mechanism == "directions+laplace"
+    assert segments.plan.mechanism == "directions+laplace"
+    assert segments.figure.low <= segments.figure.value <= segments.figure.high
+    assert segments.verdict == "good"
+
+
+def test_the_plan_holds_directions_of_the_whole_sample(segments: Trial) -> None:
+    assert segments.directions is not None
+    assert segments.plan.directions is not None
+    assert segments.plan.directions.sha256 == segments.directions.digest
+    assert f"{PEOPLE} people" in segments.directions.origin
+    release = dimly.publish(people().table, segments.plan, attributes=NAMES)
+    assert len(release) == PEOPLE
+
+
+def test_every_kind_of_mechanism_was_tried(segments: Trial) -> None:
+    assert {one.mechanism for one in segments.tried} >= {"directions+laplace", "counting+laplace"}
+    assert all(one.epsilon == 0.5 for one in segments.tried)
+    assert "counting+gaussian" in dict(segments.left_out)
+
+
+def test_the_ladder_rises_and_says_the_smallest_epsilon(segments: Trial) -> None:
+    assert [one.epsilon for one in segments.ladder] == [0.125, 0.5, 2.0]
+    assert segments.needed.good in (0.125, 0.5)
+    assert "smallest epsilon" in segments.words
+
+
+def test_a_small_sample_is_warned_of_in_words(segments: Trial) -> None:
+    assert any("too small to tell" in text for text in segments.cautions)
+    assert "only as good as these people are like" in segments.caveat
+    assert not any("--n-users" in text for text in segments.assumed)
+
+
+def with_figures(found: Trial, *values: float, width: float = 0.1) -> Trial:
+    tried = tuple(
+        Tried("hashing+laplace", k, 1.0, 8.0, True, {"agreement": Measured(value, value - width, value + width)}, 3)
+        for k, value in enumerate(values, start=2)
+    )
+    return dataclasses.replace(found, tried=tried, ladder=tried[:1])
+
+
+def test_the_best_two_that_are_not_told_apart_are_named(segments: Trial) -> None:
+    near, far = with_figures(segments, 0.62, 0.6), with_figures(segments, 0.62, 0.3)
+    assert [one.k for one in near.rivals] == [3]
+    assert any("does not tell hashing+laplace, k = 2 from hashing+laplace, k = 3" in text for text in near.cautions)
+    assert not far.rivals
+
+
+def test_nothing_that_works_is_said_to_be_not_feasible(segments: Trial) -> None:
+    none = with_figures(segments, 0.05)
+    assert none.verdict == "not feasible"
+    assert none.needed == Needed(None, None)
+    assert "No epsilon that was tried" in none.words
+
+
+def test_distances_leave_directions_out_and_say_why() -> None:
+    found = try_out(Budget(2.0), people(), purpose="distances", n_users=100)
+    assert "only a part of a distance" in dict(found.left_out)["directions+laplace"]
+    assert found.directions is None
+    assert set(found.chosen.figures) >= {"error", "ranking"}
+    assert found.chosen.figures["error"].value == min(
+        one.figures["error"].value for one in found.tried if one.n_parts == found.chosen.n_parts
+    )
+
+
+def test_the_error_of_distances_is_what_theory_says() -> None:
+    """A mean over thousands of pairs of 45 people: three times the noise would be seen, and so would a third."""
+    found = try_out(Budget(1.0), people(), purpose="distances", mechanisms=["counting+laplace"], n_users=100)
+    table = people().table
+    squares = np.asarray((table * table).sum(axis=1)).ravel()
+    shared = np.asarray((table @ table.T).todense())
+    distances = (squares[:, None] + squares - 2 * shared)[np.triu_indices(PEOPLE, 1)]
+    weight = float(squares.mean())
+    predicted = np.sqrt(found.plan.error.distance(weights=(weight, weight))(distances).mean()) / distances.mean()
+    assert 0.5 < found.chosen.figures["error"].value / predicted < 2
+
+
+def test_one_mechanism_can_be_named() -> None:
+    found = try_out(Budget(1.0), people(), purpose="distances", mechanisms=["randomized-response"], n_users=100)
+    assert {one.mechanism for one in found.tried} == {"randomized-response"}
+    assert found.vocabulary is not None
+    assert len(found.vocabulary) == ATTRIBUTES
+
+
+def test_a_list_of_attributes_closes_the_plan() -> None:
+    listed = [f"place {i}" for i in range(ATTRIBUTES // 2)] + ["elsewhere"]
+    found = try_out(
+        Budget(1.0), people(), purpose="distances", vocabulary=listed, mechanisms=["counting+laplace"], n_users=100
+    )
+    assert found.plan.n_attributes == len(listed)
+    with pytest.raises(ParameterError, match="vocabulary must hold attributes of the sample"):
+        try_out(Budget(1.0), people(), vocabulary=["elsewhere"])
+
+
+def test_values_take_a_resolution() -> None:
+    sample = people()
+    half = dataclasses.replace(sample, table=scipy.sparse.csr_array(sample.table * np.float32(0.5)))
+    found = try_out(Budget(2.0), half, purpose="distances", mechanisms=["counting+laplace"], n_users=100)
+    assert found.plan.resolution == 16
+    assert any("--resolution" in text for text in found.assumed)
+
+
+def test_too_few_people_cannot_be_held_back() -> None:
+    with pytest.raises(ParameterError, match="at least 12 people"):
+        try_out(Budget(1.0), people(11))
+
+
+def test_a_mechanism_that_cannot_serve_is_refused_with_its_reason() -> None:
+    with pytest.raises(ParameterError, match="it needs a delta above 0"):
+        try_out(Budget(1.0), people(), mechanisms=["counting+gaussian"])
+    with pytest.raises(ParameterError, match="only a part of a distance"):
+        try_out(Budget(1.0), people(), mechanisms=["directions+laplace"], purpose="distances")
+
+
+def test_a_budget_is_a_budget() -> None:
+    with pytest.raises(ParameterError, match="budget must be a Budget"):
+        try_out(1.0, people())  # type: ignore[arg-type]
+
+
+def test_buckets_are_no_attributes() -> None:
+    with pytest.raises(ParameterError, match="a column for each attribute"):
+        try_out(Budget(1.0), people().in_buckets(Buckets(8)))
+
+
+def test_progress_ends_when_all_is_done() -> None:
+    told: list[tuple[int, int]] = []
+    try_out(
+        Budget(1.0),
+        people(),
+        mechanisms=["counting+laplace"],
+        n_users=100,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told[-1][0] == told[-1][1]
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_the_public_names_take_a_sample() -> None:
+    made = make_population(PEOPLE, 80, n_groups=2, mean_weight=12)
+    with pytest.warns(UserWarning, match="too small to tell|Not feasible"):
+        chosen = dimly.plan(Budget(0.5), sample=made.table, mechanisms=["counting+laplace"], n_users=100)
+    assert chosen.mechanism == "counting+laplace"
+    found = dimly.advise(Budget(0.5), sample=made.table, mechanisms=["counting+laplace"], n_users=100)
+    assert isinstance(found, Trial)
+    assert isinstance(found.asking.sample.attributes, Vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [({"distance": 100}, "distance"), ({"weight": 5}, "weight"), ({"n_attributes": 9}, "n_attributes")],
+)
+def test_what_a_sample_tells_need_not_be_stated(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(ParameterError, match=f"{name} must be left out where a sample is given"):
+        dimly.advise(Budget(1.0), sample=people().table, **given)
+
+
+def test_numbered_attributes_need_a_list() -> None:
+    with pytest.raises(ParameterError, match="numbered must be left out"):
+        dimly.advise(Budget(1.0), sample=people().table, numbered=True)

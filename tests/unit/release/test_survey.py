@@ -1,0 +1,67 @@
+"""The file of a survey: read back as it was written, and refused when it was changed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dimly.errors import ParameterError, ReleaseError
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.privacy import Budget
+from dimly.release.survey import Counted, Counts, Noise, Survey, looks_like_survey, read_survey
+
+PLAN = SurveyPlan.of(Budget(0.5, 1e-6), ["vocabulary"], seed=bytes(32))
+NAMES = Counts(
+    epsilon=0.5,
+    delta=1e-6,
+    noise=Noise(law="random threshold", sensitivity=1, standard_deviation=2.0),
+    threshold=30,
+    attributes=(Counted(attribute="thé", count=99, low=90, high=105),),
+)
+SURVEY = Survey.of(PLAN, {"vocabulary": NAMES}, private=True, roster="found", n_users=None, ledger="visits")
+
+
+def test_there_and_back(tmp_path: Path) -> None:
+    path = tmp_path / "survey.json"
+    path.write_text(SURVEY.to_json(), encoding="utf-8")
+    assert read_survey(path) == SURVEY
+    assert looks_like_survey(path)
+    assert SURVEY.names() == ("thé",)
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    assert fields["vocabulary"]["attributes"] == [{"attribute": "thé", "count": 99, "low": 90, "high": 105}]
+    assert fields["vocabulary"]["threshold"] == 30
+
+
+def test_the_promise_is_said_in_words() -> None:
+    assert "any one attribute of any one person by at most a factor of e^0.5, and beyond" in SURVEY.guarantee[0]
+    given = Survey.of(PLAN, {"vocabulary": NAMES}, private=True, roster="given", n_users=7)
+    assert "must be public knowledge" in given.guarantee[1]
+    unsafe = Survey.of(PLAN, {"vocabulary": NAMES}, private=False, roster="found")
+    assert "NOT PRIVATE" in unsafe.guarantee[0]
+    assert not unsafe.private
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        SURVEY.to_json().replace('"count": 99', '"count": 98'),
+        SURVEY.to_json().replace('"epsilon": 0.5, "delta": 1e-06, "unit"', '"epsilon": 0.6, "delta": 1e-06, "unit"'),
+        SURVEY.to_json().replace('"delta": 1e-06, "unit"', '"delta": 0.0, "unit"'),
+        SURVEY.to_json().replace('"survey": 1', '"survey": 2', 1),
+        SURVEY.to_json().replace('"ledger"', '"survey"'),
+        "{}",
+        "[1]",
+        "not JSON",
+    ],
+)
+def test_what_was_changed_is_refused(changed: str, tmp_path: Path) -> None:
+    path = tmp_path / "survey.json"
+    path.write_text(changed, encoding="utf-8")
+    with pytest.raises(ReleaseError, match="survey must"):
+        read_survey(path)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="survey must be a readable file"):
+        read_survey(tmp_path / "none.json")
+    assert not looks_like_survey(tmp_path / "none.json")

