@@ -31,6 +31,7 @@ CALLS: dict[str, list[str]] = {
     "verify": ["none"],
     "report": ["none"],
     "audit": ["none.json"],
+    "survey": ["none.parquet", "--epsilon", "1", "--user", "person", "--attribute", "place", "--roster", "people.txt"],
     "directions learn": ["none.parquet", "--user", "person", "--attribute", "place", "-o", "directions.parquet"],
     "directions make": ["none.csv", "-o", "directions.parquet"],
     "directions show": ["none.parquet"],

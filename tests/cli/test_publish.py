@@ -85,6 +85,7 @@ def test_every_option_arrives(plan: Path, calls: Calls) -> None:
         "roster": ("people.txt", Path("people.txt")),
         "vocabulary": ("places.txt", Path("places.txt")),
         "directions": ("directions.parquet", Path("directions.parquet")),
+        "volunteers": ("volunteers.txt", Path("volunteers.txt")),
         "pseudonyms": ("key", Path("key")),
         "out": ("release", "release"),
         "ledger": ("ledger.db", Path("ledger.db")),
@@ -105,7 +106,18 @@ def test_every_option_arrives(plan: Path, calls: Calls) -> None:
         "diagnose": ("private.json", Path("private.json")),
     }
     given = [word for name, (text, _) in options.items() for word in (f"--{name}", text)]
-    answer(*line(plan, *given, "--attribute-list", "places", "--all-columns", "--overwrite", "--dry-run"))
+    answer(
+        *line(
+            plan,
+            *given,
+            "--attribute-list",
+            "places",
+            "--all-columns",
+            "--except-volunteers",
+            "--overwrite",
+            "--dry-run",
+        )
+    )
     ((source, passed),) = calls
     assert source == "visits.parquet"
     passed.pop("progress")
@@ -113,6 +125,7 @@ def test_every_option_arrives(plan: Path, calls: Calls) -> None:
         "user": "person",
         "attributes": "places",
         "columns": "all",
+        "except_volunteers": True,
         "overwrite": True,
         "dry_run": True,
         "users": None,
@@ -126,7 +139,7 @@ def test_defaults(plan: Path, calls: Calls) -> None:
     run(*line(plan, "--attribute", "place", "--out", "release"))
     ((_, passed),) = calls
     assert (passed.pop("nulls"), passed.pop("values")) == ("refuse", "refuse")
-    assert (passed.pop("overwrite"), passed.pop("dry_run")) == (False, False)
+    assert (passed.pop("overwrite"), passed.pop("dry_run"), passed.pop("except_volunteers")) == (False, False, False)
     passed.pop("progress")
     assert {name: value for name, value in passed.items() if value is not None} == {
         "user": "person",

@@ -190,6 +190,7 @@ class TestSegments:
             "stability": pytest.approx(found.stability),
             "signal": pytest.approx(found.signal),
             "words": found.words,
+            "profiles": None,
         }
         table = pq.read_table(out)
         assert table.column_names == ["user", "segment"]

@@ -160,7 +160,7 @@ def test_a_lowered_sensitivity_over_numbers_is_refused_when_the_plan_is_read() -
 
 
 def test_a_long_list_of_numbers_is_proven_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dimly.mechanisms.plan._PROVEN_WHEN_READ", 0)
+    monkeypatch.setattr("dimly.mechanisms.plan_kinds._PROVEN_WHEN_READ", 0)
     plan = Plan.from_json(lowered(listed=False)[0])
     with pytest.raises(ParameterError, match=CHANGED):
         Sketcher(plan)

@@ -128,7 +128,7 @@ def test_opening_compares_the_list_and_leaves_the_proof_to_verify(
     def prove(*_: object) -> None:
         raise ParameterError("proven")
 
-    monkeypatch.setattr("dimly.mechanisms.plan.sensitivity", prove)
+    monkeypatch.setattr("dimly.mechanisms.plan_kinds.sensitivity", prove)
     release = open_release(path)
     assert release.vocabulary == names
     with pytest.raises(ReleaseError, match="proven"):

@@ -88,7 +88,9 @@ def unpublished(path: Path, plan: Plan, vocabulary: Vocabulary | None = None) ->
 def test_a_plan_that_states_too_little_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = r"projection\.l1 and projection\.l2_squared must be at least .* The plan was changed"
     with monkeypatch.context() as patch:
-        patch.setattr("dimly.mechanisms.plan._PROVEN_WHEN_READ", 0)  # as of a list too long to be proven when read
+        patch.setattr(
+            "dimly.mechanisms.plan_kinds._PROVEN_WHEN_READ", 0
+        )  # as of a list too long to be proven when read
         unpublished(tmp_path / "numbered", too_quiet(listed=False))
         with pytest.raises(ReleaseError, match=f"manifest.json field 'plan': {reason}"):
             verify(tmp_path / "numbered")
