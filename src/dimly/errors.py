@@ -4,6 +4,7 @@ Text: *name must be X, got Y. What to do.* Never a user id, a private value or a
 """
 
 import os
+from collections.abc import Iterable
 
 
 def printable(text: str) -> str:
@@ -44,6 +45,19 @@ def check_path(name: str, path: str | os.PathLike[str]) -> None:
         raise ParameterError(
             f"{name} must be a path in UTF-8, got {os.fspath(path)!r}. Rename the file or its folder."
         ) from None
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse what is not one of the choices.
+
+    Raises
+    ------
+    ParameterError
+        With all of them.
+    """
+    known = list(choices)
+    if not isinstance(value, str) or value not in known:
+        raise ParameterError(f"{name} must be one of {', '.join(known)}, got {value!r}.")
 
 
 class ParameterError(DimlyError, ValueError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scipy.special import erfcx
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, check_choice
 from dimly.lab.charts import NOBODY, Axis, Chart, Drawn, Line, Look, Winners, label_of, looks_of
 from dimly.lab.compare import DELTA, MENU, PAPER, Prediction, blocks_of, predict
 from dimly.mechanisms.error.dimension import nominal_noise
@@ -237,8 +237,7 @@ def figure_named(name: str, about: Circumstances | None = None) -> Drawn:
     ParameterError
         If there is none of that name.
     """
-    if name not in FIGURES:
-        raise ParameterError(f"name must be one of {', '.join(FIGURES)}, got {name!r}.")
+    check_choice("name", name, FIGURES)
     return FIGURES[name](about or Circumstances())
 
 

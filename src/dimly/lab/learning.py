@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, svds
 from threadpoolctl import threadpool_limits
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, check_choice
 from dimly.lab.sample import Sample, Unit, read_sample
 from dimly.mechanisms.projection.directions import MAX_SCALE, PUBLIC_SEED, Buckets, Directions
 from dimly.mechanisms.projection.loadings import bounded, rotated, rounded
@@ -208,8 +208,7 @@ def learn(
     """Learn directions as :func:`learn_directions` does, and tell how they were chosen."""
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ParameterError(f"epsilon must be a number above 0, got {epsilon!r}.")
-    if purpose not in get_args(Purpose):
-        raise ParameterError(f"purpose must be one of {', '.join(get_args(Purpose))}, got {purpose!r}.")
+    check_choice("purpose", purpose, get_args(Purpose))
     if groups is not None and (type(groups) is not int or not 2 <= groups <= _LARGEST_COUNT):
         raise ParameterError(f"groups must be 2 to {_LARGEST_COUNT} segments, or None, got {groups!r}.")
     if groups is not None and purpose != "segments":

@@ -1,8 +1,6 @@
 """Directions from what is known of attributes, not of people: tables of weights, of categories, of embeddings."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +12,7 @@ from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.sources import Source, open_source
 from dimly.errors import DataError, ParameterError
+from dimly.lab.sample import source_name
 from dimly.mechanisms.projection.directions import PUBLIC_SEED, Directions
 from dimly.mechanisms.projection.loadings import bounded, rotated, rounded
 
@@ -74,7 +73,7 @@ def make_directions(
             raise ParameterError(f"attribute must be a column of the table, got {attribute!r}. {table.listing}")
         kind, columns = _kind(table, attribute, column)
         names, cells = _cells(database, table, attribute, columns)
-    words = origin or f"{kind} of {_name_of(source)}"
+    words = origin or f"{kind} of {source_name(source)}"
     if kind == "weights":
         weights = _numbers(cells[0], "weights")
         sized: dict[str, Any] = {} if count is None else {"count": count}
@@ -173,7 +172,3 @@ def _embedded(
         raise ParameterError(f"scale must be an integer ≥ 1, got {scale!r}.")
     matrix = rounded(bounded(rotated(vectors), _CAP), scale)
     return Directions.of_values(names, matrix, origin=origin, scale=scale, kind="embeddings")
-
-
-def _name_of(source: Any) -> str:
-    return Path(source).name if isinstance(source, str | os.PathLike) else "a table"

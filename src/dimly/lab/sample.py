@@ -122,7 +122,7 @@ def read_sample(source: Any, *, unit: Unit = "attribute", **options: Any) -> Sam
         if not attributes:
             raise ParameterError("volunteers must have attributes, but nobody in the sample has any.")
         matrix = collected.matrix(table.n_users, len(attributes))
-    return Sample(matrix, Vocabulary.listed(attributes), users, _name_of(source))
+    return Sample(matrix, Vocabulary.listed(attributes), users, source_name(source))
 
 
 class _Collected:
@@ -183,5 +183,6 @@ def _matrix_sample(table: Any, given: dict[str, Any]) -> Sample:
     return Sample(matrix, known, user_ids(given.get("users"), len(people)), "a matrix")
 
 
-def _name_of(source: Any) -> str:
+def source_name(source: Any) -> str:
+    """Return what a source is called in public: its file, and no folder."""
     return Path(source).name if isinstance(source, str | os.PathLike) else "a table"

@@ -16,7 +16,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, check_choice
 from dimly.lab.crowd import Asked, Crowd
 from dimly.lab.learning import Learned, learn
 from dimly.lab.sample import Sample
@@ -48,7 +48,7 @@ from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.advice import reasons_of
 from dimly.planner.candidates import Candidate, LeftOut, candidates
-from dimly.planner.question import DEFAULT_RESOLUTION, PURPOSES, Purpose, Question, check_choice
+from dimly.planner.question import DEFAULT_RESOLUTION, PURPOSES, Purpose, Question
 from dimly.privacy import Budget, Unit
 
 LADDER: Final = (0.25, 0.5, 2.0, 4.0, 8.0)

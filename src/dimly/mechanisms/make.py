@@ -3,14 +3,14 @@
 import math
 import operator
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.error.models import CountingError, Noise, SignedSketchError
 from dimly.mechanisms.noise.gaussian import check_size, sampling_allowance
 from dimly.mechanisms.noise.tables import BitFlip
@@ -188,10 +188,10 @@ class Request:
         kind = sketching(mechanism)
         if not isinstance(budget, Budget):
             raise ParameterError(f"budget must be a Budget, got {type(budget).__name__}. Write Budget(epsilon, delta).")
-        _check_choice("unit", unit, UNITS)
-        _check_choice("rule", rule, RULES)
+        check_choice("unit", unit, UNITS)
+        check_choice("rule", rule, RULES)
         if dtype is not None:
-            _check_choice("dtype", dtype, DTYPES)
+            check_choice("dtype", dtype, DTYPES)
         _check_directions(mechanism, directions, n_attributes=n_attributes, vocabulary=vocabulary)
         if mechanism != NOISY_DISTANCES:
             _check_absent("n_users", n_users, mechanism)
@@ -281,11 +281,6 @@ def _check_directions(mechanism: str, directions: object, **attributes: object) 
 def _check_absent(name: str, value: object, mechanism: str) -> None:
     if value is not None:
         raise ParameterError(f"{name} must be left out for {mechanism}.")
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ParameterError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
 
 
 # A published coordinate holds this many standard deviations of noise, and leaves the rest to the data.

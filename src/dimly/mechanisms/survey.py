@@ -20,20 +20,19 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.make import MAX_RESOLUTION, as_integer, calibrated_sigma, public_seed
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.mechanisms.plan_parts import STRICT
 from dimly.privacy import UNITS, VALUES_MOVED, Budget, Cost, Unit
-from dimly.privacy.budget import stated
+from dimly.privacy.budget import stated, stated_below
 
 Topic = Literal["vocabulary", "counts", "weights", "distances", "profiles", "directions"]
 MAX_MEMBERS: Final = 10_000
@@ -46,8 +45,6 @@ NEEDS_ROSTER: Final = frozenset({"weights", "distances", "directions"})
 MEMBERS: Final = 150
 """Attributes of a person that count for directions, unless stated: the more, the more they tell, and the more noise."""
 _SELECTING: Final = Fraction(1, 10)
-_DIGITS: Final = 6
-_DOWN: Final = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
 
 
 class Share(BaseModel):
@@ -143,8 +140,7 @@ class SurveyPlan(BaseModel):
         """
         if not isinstance(budget, Budget):
             raise ParameterError(f"budget must be a Budget, got {type(budget).__name__}. Write Budget(epsilon, delta).")
-        if unit not in UNITS:
-            raise ParameterError(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
+        check_choice("unit", unit, UNITS)
         topics = _topics(ask)
         if (topics == ["profiles"]) != (release is not None) or ("profiles" in topics and len(topics) > 1):
             raise ParameterError("profiles must be asked for alone, and by the segments of a release. Add --by FILE.")
@@ -173,8 +169,8 @@ class SurveyPlan(BaseModel):
         shares = tuple(
             Share(
                 topic=topic,
-                epsilon=_below(stated(budget.epsilon) * part),
-                delta=_below(stated(budget.delta) / len(spending)) if topic in spending else 0.0,
+                epsilon=stated_below(stated(budget.epsilon) * part),
+                delta=stated_below(stated(budget.delta) / len(spending)) if topic in spending else 0.0,
             )
             for topic, part in parts.items()
         )
@@ -238,7 +234,7 @@ class SurveyPlan(BaseModel):
     @property
     def selecting(self) -> Budget:
         """Of directions: what it costs to find the frequent attributes of a list that is too long."""
-        return Budget(_below(stated(self.epsilon) * _SELECTING))
+        return Budget(stated_below(stated(self.epsilon) * _SELECTING))
 
     def pairs_noise(self, *, selecting: bool) -> RoundedGaussian:
         """Return the proven table by which counts of pairs of attributes are perturbed.
@@ -255,7 +251,7 @@ class SurveyPlan(BaseModel):
         assert self.members is not None  # noqa: S101 - as directions say
         share = self.share_of("directions")
         left = stated(share.epsilon) - (stated(self.selecting.epsilon) if selecting else 0)
-        budget, moved = Budget(_below(left), share.delta), 2 * (self.members - 1)
+        budget, moved = Budget(stated_below(left), share.delta), 2 * (self.members - 1)
         longest = math.nextafter(math.sqrt(moved), math.inf)
         table = RoundedGaussian.of(calibrated_sigma(budget, l2_sensitivity=longest, touched=moved, rule="exact"))
         table.check(budget, l2_sensitivity=longest, touched=moved)
@@ -271,22 +267,8 @@ class SurveyPlan(BaseModel):
         if self.moved == 1:
             return RandomThreshold.of(budget)
         # Two names each move by one person, and the two claims add up.
-        halved = Budget(_below(stated(budget.epsilon) / self.moved), _below(stated(budget.delta) / self.moved))
-        return RandomThreshold.of(halved)
-
-
-def read_plan(fields: Any) -> SurveyPlan:
-    """Return the plan that JSON values say.
-
-    Raises
-    ------
-    ParameterError
-        If they do not say one, or its shares exceed its budget.
-    """
-    try:
-        return SurveyPlan.model_validate_json(json.dumps(fields))
-    except (ValidationError, ParameterError):
-        raise ParameterError("a survey must say what it asked, at shares within its budget. It was changed.") from None
+        halves = (stated_below(stated(part) / self.moved) for part in (budget.epsilon, budget.delta))
+        return RandomThreshold.of(Budget(*halves))
 
 
 def _topics(ask: Iterable[str]) -> list[Topic]:
@@ -311,9 +293,3 @@ def _parts(topics: list[Topic], share: Mapping[str, float]) -> dict[Topic, Fract
     parts = {topic: stated(share.get(topic, 1)) for topic in topics}
     total = sum(parts.values())
     return {topic: part / total for topic, part in parts.items()}
-
-
-def _below(number: Fraction) -> float:
-    """Return a float whose decimal is short and not above a number: what is signed adds up, digit by digit."""
-    short = _DOWN.divide(Decimal(number.numerator), Decimal(number.denominator))
-    return float(short)

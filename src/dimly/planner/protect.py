@@ -1,16 +1,14 @@
 """A promise for several attributes of a person together, from the promise for one of them: group privacy."""
 
-from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.make import as_integer
 from dimly.privacy import Budget
 from dimly.privacy.balls import ball, lower_fraction, precision
-from dimly.privacy.budget import stated
+from dimly.privacy.budget import stated, stated_below
 
 MOST: int = 10_000
-_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
 _BITS = 192
 
 
@@ -41,17 +39,13 @@ def budget_for_each(budget: Budget, together: int) -> Budget:
     m = as_integer("protect", together, 1, MOST)
     if m == 1:
         return budget
-    epsilon = _below(stated(budget.epsilon) / m)
+    epsilon = stated_below(stated(budget.epsilon) / m)
     with precision(_BITS):
         shrink = lower_fraction((-ball(Fraction(m - 1) * stated(epsilon))).exp())
-    delta = _below(stated(budget.delta) * shrink / m) if budget.delta else 0.0
+    delta = stated_below(stated(budget.delta) * shrink / m) if budget.delta else 0.0
     if budget.delta and delta < 1e-300:
         raise ParameterError(
             f"protect must be smaller, or epsilon, for a delta that can be kept, got {m} at epsilon "
             f"{budget.epsilon!r}. Use delta 0, with Laplace noise or randomized response."
         )
     return Budget(epsilon, delta)
-
-
-def _below(number: Fraction) -> float:
-    return float(_DOWN.divide(Decimal(number.numerator), Decimal(number.denominator)))

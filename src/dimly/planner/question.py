@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self, get_args
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
 from dimly.mechanisms.error.models import ErrorModel, FlippedBitsError, SketchError
 from dimly.mechanisms.make import MAX_ATTRIBUTES, MAX_RESOLUTION, MAX_USERS, MECHANISMS, as_integer, check_undirected
@@ -195,12 +195,6 @@ def as_number(name: str, value: Any, largest: float) -> float:
     if not 0 < number <= largest:
         raise ParameterError(f"{name} must be a number > 0 and at most {largest:g}, got {value!r}.")
     return number
-
-
-def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """Refuse what is not one of the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise ParameterError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
 
 
 def _resolution(values: Values, resolution: int | None) -> int:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Real
 from typing import Literal, get_args
@@ -24,6 +25,7 @@ VALUES_MOVED: dict[Unit, int] = {"attribute": 1, "column": 2}
 SMALLEST_EPSILON = 1e-20
 LARGEST_EPSILON = 700.0
 """Between these every scale, variance and fourth moment is still a float; both are beyond any use by far."""
+_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
 
 
 def stated(value: float) -> Fraction:
@@ -37,6 +39,17 @@ def stated(value: float) -> Fraction:
     Fraction(1, 10)
     """
     return Fraction(repr(float(value)))
+
+
+def stated_below(number: Fraction) -> float:
+    """Return a float whose decimal is short and not above a number: what is signed adds up, digit by digit.
+
+    Examples
+    --------
+    >>> stated_below(Fraction(2, 3))
+    0.666666
+    """
+    return float(_DOWN.divide(Decimal(number.numerator), Decimal(number.denominator)))
 
 
 @dataclass(frozen=True, slots=True)

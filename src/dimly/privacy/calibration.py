@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable
 from typing import Literal, get_args
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, check_choice
 from dimly.privacy.balls import Ball, ball, float_above, normal_cdf, precision
 from dimly.privacy.budget import LARGEST_EPSILON, Budget
 
@@ -68,7 +68,7 @@ def gaussian_scale(
     ----------
     The paper's Theorem 1, Lemmas 1 and 2, Figure 1. "exact" in closed form: Balle and Wang (2018), Theorem 8.
     """
-    _check_rule(rule)
+    check_choice("rule", rule, RULES)
     l2_sensitivity = _positive("l2_sensitivity", l2_sensitivity)
     budget = budget.rounded_down
     if budget.delta == 0:
@@ -137,7 +137,7 @@ def delta_of(
     >>> round(delta_of(1.0, epsilon=1.0), 3)  # the paper's Figure 1, middle curve
     0.127
     """
-    _check_rule(rule)
+    check_choice("rule", rule, RULES)
     scale, l2_sensitivity = _positive("scale", scale), _positive("l2_sensitivity", l2_sensitivity)
     epsilon = _number("epsilon", epsilon)
     if not 0 <= epsilon <= LARGEST_EPSILON:
@@ -183,7 +183,7 @@ def epsilon_of(
     >>> round(epsilon_of(4.225, delta=1e-6), 3)
     1.0
     """
-    _check_rule(rule)
+    check_choice("rule", rule, RULES)
     scale, l2_sensitivity = _positive("scale", scale), _positive("l2_sensitivity", l2_sensitivity)
     delta = _number("delta", delta)
     if not 0 < delta < 1:
@@ -275,11 +275,6 @@ def _lemma1_scale(epsilon: Ball, log_term: Ball, w: Ball) -> Ball:
 
 def _lemma1_epsilon(sigma: Ball, log_term: Ball, w: Ball) -> Ball:
     return (w / sigma) ** 2 / 2 + w / sigma * (2 * log_term).sqrt()
-
-
-def _check_rule(rule: str) -> None:
-    if rule not in RULES:
-        raise ParameterError(f"rule must be one of {', '.join(RULES)}, got {rule!r}.")
 
 
 def _number(name: str, value: float) -> float:

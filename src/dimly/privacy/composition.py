@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dimly.errors import DimlyError, ParameterError
+from dimly.errors import DimlyError, ParameterError, check_choice
 from dimly.privacy.budget import UNITS, Budget, Unit, stated
 from dimly.privacy.calibration import delta_of
 
@@ -67,8 +67,7 @@ class Cost:
         object.__setattr__(self, "epsilon", claim.epsilon)
         object.__setattr__(self, "delta", claim.delta)
         self._check_noise()
-        if self.unit not in UNITS:
-            raise ParameterError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}.")
+        check_choice("unit", self.unit, UNITS)
         declared: object = self.declared
         if declared is not None and (not isinstance(declared, str) or not declared):
             raise ParameterError(f"declared must be None or a name, got {self.declared!r}.")
@@ -338,8 +337,7 @@ def compose(costs: Iterable[Cost], *, delta: float, method: Method = "auto") -> 
     ('renyi', 5.65, 10.0)
     """
     costs = tuple(costs)
-    if method not in METHODS:
-        raise ParameterError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    check_choice("method", method, METHODS)
     if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= delta < 1:
         raise ParameterError(f"delta must be a number in [0, 1), got {delta!r}.")
     if len({cost.unit for cost in costs}) > 1:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -12,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dimly.errors import ReleaseError
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.release.survey import promise
 
@@ -115,20 +113,3 @@ class Profiles:
             "ledger": self.ledger,
         }
         return facts if self.private else facts | {"not_private": True}
-
-
-def read_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a file of profiles says about itself: plan, promise, people of each segment.
-
-    Raises
-    ------
-    ReleaseError
-        If it is none.
-    """
-    try:
-        facts = json.loads((pq.read_schema(path).metadata or {}).get(_KEY, b"null"))
-        if facts["profiles"] == 1:
-            return dict(facts)
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError):
-        pass
-    raise ReleaseError("profiles must be a file made by dimly survey --by. Make it again.")

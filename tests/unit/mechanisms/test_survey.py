@@ -1,5 +1,6 @@
 """What a survey asks, at which share: sums that hold digit by digit, and what is refused."""
 
+import json
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from dimly.errors import ParameterError
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.threshold import RandomThreshold
-from dimly.mechanisms.survey import SPENDS_DELTA, TOPICS, SurveyPlan, read_plan
+from dimly.mechanisms.survey import SPENDS_DELTA, TOPICS, SurveyPlan
 from dimly.privacy import Budget
 from dimly.privacy.budget import stated
 
@@ -55,7 +56,7 @@ def test_a_column_moves_twice_as_much() -> None:
 
 def test_the_digest_is_of_all_that_is_asked() -> None:
     plan = SurveyPlan.of(Budget(0.1), ["weights", "distances"], seed=bytes(32))
-    assert read_plan(plan.fields()) == plan
+    assert SurveyPlan.model_validate_json(json.dumps(plan.fields())) == plan
     others = [
         SurveyPlan.of(Budget(0.1), ["weights"], seed=bytes(32)),
         SurveyPlan.of(Budget(0.2), ["weights", "distances"], seed=bytes(32)),
@@ -88,16 +89,3 @@ def test_bad_questions(changes: dict[str, Any], message: str) -> None:
     arguments: dict[str, Any] = {"budget": Budget(0.1), "ask": ["weights"]} | changes
     with pytest.raises(ParameterError, match=message):
         SurveyPlan.of(arguments.pop("budget"), arguments.pop("ask"), **arguments)
-
-
-def test_edited_plans_are_refused() -> None:
-    fields = SurveyPlan.of(Budget(0.1), ["weights", "distances"]).fields()
-    for changed in (
-        fields | {"epsilon": 0.0999},
-        fields | {"shares": []},
-        fields | {"shares": [fields["shares"][0]] * 2},
-        fields | {"unit": "person"},
-        {},
-    ):
-        with pytest.raises(ParameterError, match="a survey must say what it asked"):
-            read_plan(changed)

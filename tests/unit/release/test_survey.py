@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,17 @@ def test_what_was_changed_is_refused(changed: str, tmp_path: Path) -> None:
     path.write_text(changed, encoding="utf-8")
     with pytest.raises(ReleaseError, match="survey must"):
         read_survey(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epsilon": 0.4999}, {"shares": []}, {"shares": PLAN.fields()["shares"] * 2}, {"unit": "person"}, None],
+)
+def test_what_was_asked_must_be_within_its_budget(changes: dict[str, Any] | None) -> None:
+    fields = json.loads(SURVEY.to_json())
+    changed = fields | {"plan": {} if changes is None else fields["plan"] | changes}
+    with pytest.raises(ReleaseError, match="of this version"):  # before any digest is looked at
+        Survey.from_json(json.dumps(changed))
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from dimly.curator.ledger.charge import (
     update,
 )
 from dimly.curator.ledger.store import FORMAT, Store, now
-from dimly.errors import BudgetError, ParameterError
+from dimly.errors import BudgetError, ParameterError, check_choice
 from dimly.privacy.budget import UNITS, Budget, Unit
 from dimly.privacy.composition import LARGEST_EPSILON, Composition, Cost, compose
 
@@ -57,8 +57,7 @@ class DatasetBudget:
         """
         check_text("dataset", name)
         budget = Budget(epsilon, delta)
-        if unit not in UNITS:
-            raise ParameterError(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
+        check_choice("unit", unit, UNITS)
         if method is None:
             method = "sum" if budget.is_pure else "renyi"
         if method not in FILTER_METHODS:

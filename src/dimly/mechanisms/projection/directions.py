@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.projection.families import SEED_BYTES, Projection, Sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Integers, Rows
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts, is_unicode
@@ -125,8 +125,7 @@ class Directions:
     category_of: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}.")
+        check_choice("kind", self.kind, KINDS)
         if not self.origin.strip() or not is_unicode(self.origin):
             raise ParameterError("origin must say in words where the directions come from, got none.")
         if len(self.origin) > LONGEST_ORIGIN:
