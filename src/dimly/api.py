@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 from dimly.analyst.release import Release
-from dimly.curator.cooccurrence import LearnedFile, learn_from_table
+from dimly.curator.cooccurrence import LearnedFile
 from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_options
-from dimly.curator.profiles import profile_table
 from dimly.curator.run import Published, publish_here, publish_table
-from dimly.curator.survey import Surveyed, default_questions, survey_table
+from dimly.curator.survey import ask_table
+from dimly.curator.survey_run import Surveyed
 from dimly.errors import PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
-from dimly.mechanisms.survey import SurveyPlan
 from dimly.privacy import Budget, Unit
 from dimly.release.profiles import Profiles
 from dimly.release.reader import open_folder
-from dimly.release.segments import read_segments
 from dimly.release.survey import Survey
 
 
@@ -247,7 +245,7 @@ def survey(
     -------
     Survey
         The answers; with ``by`` :class:`~dimly.release.profiles.Profiles`, for directions
-        :class:`~dimly.mechanisms.Directions`. After a dry run a :class:`~dimly.curator.survey.Surveyed`.
+        :class:`~dimly.mechanisms.Directions`. After a dry run a :class:`~dimly.curator.survey_run.Surveyed`.
 
     Raises
     ------
@@ -267,16 +265,18 @@ def survey(
     """
     check_keywords(options, function="survey")
     chosen = Options(dry_run=dry_run, **options)
-    promise: dict[str, Any] = {"share": share, "unit": unit, "resolution": resolution, "seed": seed}
-    done: Surveyed[Any]
-    if by is None:
-        asked = default_questions(source, budget, chosen) if ask is None else ask
-        plan = SurveyPlan.of(budget, asked, members=members, **promise)
-        done = (learn_from_table if plan.members else survey_table)(source, plan, chosen)
-    else:
-        labels = read_segments(by)
-        plan = SurveyPlan.of(budget, ["profiles"] if ask is None else ask, release=labels.release, **promise)
-        done = profile_table(source, plan, chosen, labels=labels, labels_from=by)
+    done = ask_table(
+        source,
+        budget,
+        chosen,
+        ask=ask,
+        share=share,
+        unit=unit,
+        resolution=resolution,
+        seed=seed,
+        by=by,
+        members=members,
+    )
     for text in done.warnings:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
     found: Survey | Profiles | LearnedFile | None = done.survey

@@ -14,7 +14,8 @@ from tests.streams import Recorded
 from tests.surveys import LIST, N_PEOPLE, ROSTER, Cells, cells, table
 
 from dimly.curator.options import Options, Silence
-from dimly.curator.survey import count_table, survey_table
+from dimly.curator.survey import survey_table
+from dimly.curator.survey_run import count_table
 from dimly.curator.tables.numbered import open_table
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.privacy import Budget

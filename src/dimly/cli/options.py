@@ -1,11 +1,14 @@
 """What several commands share: options, opening a release, plans and estimates as text and as JSON."""
 
 import csv
+import functools
+import inspect
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Unpack
 
 import typer
 
@@ -14,6 +17,7 @@ from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
     from dimly.analyst import Estimate, Release
+    from dimly.curator.options import Options, PublishOptions
     from dimly.mechanisms import Plan
 
 
@@ -88,6 +92,14 @@ READING = "Reading"
 ENGINE = "Engine"
 OUTPUT = "Output"
 
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA",
+        help="Files, globs or folders of Parquet, CSV or JSON lines, or one DuckDB or SQLite file.",
+        show_default=False,
+    ),
+]
 UserColumn = Annotated[str, typer.Option(metavar="COLUMN", help="The column of people's ids.", show_default=False)]
 AttributeColumn = Annotated[
     str | None,
@@ -125,17 +137,6 @@ Delimiter = Annotated[
         parser=_character,
     ),
 ]
-Quote = Annotated[
-    str | None, typer.Option(metavar="CHAR", help='CSV: what quotes a field; " by default.', rich_help_panel=READING)
-]
-Escape = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CHAR",
-        help="CSV: what escapes a quote within a field, such as a backslash; by default the quote, doubled.",
-        rich_help_panel=READING,
-    ),
-]
 Encoding = Annotated[
     str | None,
     typer.Option(
@@ -144,39 +145,13 @@ Encoding = Annotated[
         rich_help_panel=READING,
     ),
 ]
-Nulls = Annotated[
-    Literal["refuse", "drop"],
-    typer.Option(help="Rows without a user, an attribute or a value.", rich_help_panel=READING),
-]
-Values = Annotated[Literal["refuse", "clamp"], typer.Option(help="Values below 0 or above 1.", rich_help_panel=READING)]
-Memory = Annotated[
-    int | None,
-    typer.Option(
-        metavar="SIZE",
-        help="Most memory to use, such as 800MiB or 1.5GiB; the rest is sorted on disk. 2GiB by default.",
-        rich_help_panel=ENGINE,
-        parser=size_in_bytes,
-    ),
-]
-Threads = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Threads; all cores by default.", rich_help_panel=ENGINE)
-]
-Temp = Annotated[
+Diagnose = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR",
-        help="Where private data is spilled, not encrypted, while it is sorted; the system's by default.",
-        rich_help_panel=ENGINE,
+        metavar="FILE",
+        help="Write how much is left out to a new file for you alone: NOT covered by the promise.",
+        rich_help_panel=OUTPUT,
     ),
-]
-LedgerFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Charge this ledger, made by dimly ledger init.", rich_help_panel=LEDGER),
-]
-Dataset = Annotated[str | None, typer.Option(metavar="NAME", help="The dataset in the ledger.", rich_help_panel=LEDGER)]
-Recipient = Annotated[
-    str | None,
-    typer.Option(metavar="WHO", help="Noted in the ledger; all recipients count together.", rich_help_panel=LEDGER),
 ]
 Roster = Annotated[
     Path | None,
@@ -194,6 +169,131 @@ Vocabulary = Annotated[
         rich_help_panel=PUBLIC,
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeOptions:
+    """Which columns say who has what."""
+
+    attribute: AttributeColumn = None
+    value: ValueColumn = None
+    attribute_list: ListColumn = None
+    columns: Columns = None
+    all_columns: AllColumns = False
+
+    def given(self) -> "PublishOptions":
+        """Return them as keywords of publishing.
+
+        Raises
+        ------
+        ParameterError
+            If columns are chosen in two ways.
+        """
+        return {
+            "attribute": self.attribute,
+            "value": self.value,
+            "attributes": self.attribute_list,
+            "columns": chosen_columns(self.columns, all_columns=self.all_columns),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOptions:
+    """How files are read, and what of this machine may be used for it; named as the keywords of publishing."""
+
+    delimiter: Delimiter = None
+    quote: Annotated[
+        str | None,
+        typer.Option(metavar="CHAR", help='CSV: what quotes a field; " by default.', rich_help_panel=READING),
+    ] = None
+    escape: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHAR",
+            help="CSV: what escapes a quote within a field, such as a backslash; by default the quote, doubled.",
+            rich_help_panel=READING,
+        ),
+    ] = None
+    encoding: Encoding = None
+    nulls: Annotated[
+        Literal["refuse", "drop"],
+        typer.Option(help="Rows without a user, an attribute or a value.", rich_help_panel=READING),
+    ] = "refuse"
+    values: Annotated[
+        Literal["refuse", "clamp"], typer.Option(help="Values below 0 or above 1.", rich_help_panel=READING)
+    ] = "refuse"
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Most memory to use, such as 800MiB or 1.5GiB; the rest is sorted on disk. 2GiB by default.",
+            rich_help_panel=ENGINE,
+            parser=size_in_bytes,
+        ),
+    ] = None
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Threads; all cores by default.", rich_help_panel=ENGINE)
+    ] = None
+    temp: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where private data is spilled, not encrypted, while it is sorted; the system's by default.",
+            rich_help_panel=ENGINE,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerOptions:
+    """Which ledger pays; named as the keywords of publishing."""
+
+    ledger: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Charge this ledger, made by dimly ledger init.", rich_help_panel=LEDGER),
+    ] = None
+    dataset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The dataset in the ledger.", rich_help_panel=LEDGER)
+    ] = None
+    recipient: Annotated[
+        str | None,
+        typer.Option(metavar="WHO", help="Noted in the ledger; all recipients count together.", rich_help_panel=LEDGER),
+    ] = None
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Show each option of the groups that a command takes in the place of the group.
+
+    Typer knows single options only. So what it calls has them all in its signature, and collects them again.
+    """
+    own = inspect.signature(command).parameters.values()
+    groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{option.name: given.pop(option.name) for option in fields(group)})
+        command(**given)
+
+    shown: list[inspect.Parameter] = []
+    for parameter in own:
+        group = groups.get(parameter.name)
+        shown += [parameter] if group is None else inspect.signature(group).parameters.values()
+    called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    called.__annotations__ = {option.name: option.annotation for option in shown}
+    return called
+
+
+def options_of(
+    *groups: ShapeOptions | ReadingOptions | LedgerOptions, dry_run: bool = False, **own: "Unpack[PublishOptions]"
+) -> "Options":
+    """Return the record of all that a command was asked for: groups of options, and its own."""
+    from dimly.curator.options import Options
+
+    given: dict[str, Any] = {"dry_run": dry_run, **own}
+    for group in groups:
+        given |= group.given() if isinstance(group, ShapeOptions) else asdict(group)
+    return Options(**given)
 
 
 def chosen_columns(columns: Any, *, all_columns: bool) -> list[str] | Literal["all"] | None:

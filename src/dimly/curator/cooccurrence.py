@@ -19,7 +19,7 @@ from dimly.curator.engine import cut, people_of_sorted
 from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey import CountedTable, Surveyed, count_table, having, made_by, open_survey
+from dimly.curator.survey_run import CountedTable, Surveyed, count_table, having, made_by, open_survey
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.projection.directions import Directions

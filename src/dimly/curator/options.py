@@ -284,7 +284,10 @@ class Options:
 
 
 class PublishOptions(TypedDict, total=False):
-    """The same, for type checkers: keywords of a call, but for ``dry_run``, which changes what is returned."""
+    """The same, for type checkers: keywords of a call, but for ``dry_run``, which changes what is returned.
+
+    Python has no way to say that a function takes the fields of a record as keywords. A test compares the two.
+    """
 
     user: str | None
     attribute: str | None

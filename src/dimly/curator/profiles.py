@@ -19,7 +19,7 @@ from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey import (
+from dimly.curator.survey_run import (
     CountedTable,
     Surveyed,
     having,

@@ -1,116 +1,68 @@
-"""A survey, from the charge to the file: exact counts of a private table, each perturbed by its share of the budget.
+"""The survey of a private table: which questions it can answer, and exact counts perturbed by shares of the budget.
 
-Charged before the table is read, as a release is, and visible only when it is whole. One pass over the sorted rows
-counts everything. People are numbered by a keyed public order, so that pairs of them stand side by side in that pass.
+Charge, table and file are of :mod:`dimly.curator.survey_run`. Profiles of segments and directions come from there, too,
+each with a file of its own.
 """
 
-import hashlib
 import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dimly.curator import kernels
-from dimly.curator.diagnosis import inspected
-from dimly.curator.engine import NamedTable, cut, people_of_sorted
-from dimly.curator.ledger.ledger import Charge, Ledger
-from dimly.curator.options import Options, Progress
-from dimly.curator.people import People, people_of, user_ids
+from dimly.curator.cooccurrence import learn_from_table
+from dimly.curator.options import Options, PathLike
+from dimly.curator.profiles import profile_table
 from dimly.curator.randomness import Keystream, WordSource, is_secret
-from dimly.curator.run import account_of, charged, interrupts_held, is_matrix
+from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.tables.matrix import MatrixTable
-from dimly.curator.tables.numbered import open_table
-from dimly.curator.tables.public_lists import check_lists_apart, nobody_there, read_vocabulary
-from dimly.errors import DimlyError, ParameterError
-from dimly.files import check_output, write_bytes
-from dimly.mechanisms.error.quantiles import LEVEL, boundaries, cumulative, noise_needed, quantiles
-from dimly.mechanisms.noise.tables import Cells
+from dimly.curator.survey_run import (
+    MOST_ATTRIBUTES,
+    Asked,
+    CountedTable,
+    ExactCounts,
+    Integers,
+    Surveyed,
+    count_table,
+    made_by,
+    noise_between,
+    open_survey,
+)
+from dimly.errors import ParameterError
+from dimly.mechanisms.error.quantiles import boundaries, noise_needed, quantiles
 from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan
-from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
-from dimly.privacy import Budget, Cost
-from dimly.release.manifest import Roster
+from dimly.privacy import Budget, Unit
+from dimly.release.segments import read_segments
 from dimly.release.survey import SHARES, Counted, Counts, Curve, Interval, Noise, Survey
 
-Integers = NDArray[np.int64]
 
-MOST_ATTRIBUTES: Final = 1 << 24
-"""Weights and distances beyond this are not told apart, where no list bounds them."""
-_STEP: Final = 1 << 16
-_CLEAR: Final = 4.0
-"""People, or pairs, in standard deviations of the noise, below which a distribution is not worth its share."""
+def ask_table(
+    source: Any,
+    budget: Budget,
+    options: Options,
+    *,
+    ask: Iterable[str] | None = None,
+    share: Mapping[str, float] | None = None,
+    unit: Unit = "attribute",
+    resolution: int = 1,
+    seed: bytes | str | None = None,
+    by: PathLike | None = None,
+    members: int | None = None,
+) -> Surveyed[Any]:
+    """Survey a private table as :func:`dimly.survey` does, which explains the rest; return what was done.
 
-
-class Document(Protocol):
-    """What comes of a survey: a file with an id."""
-
-    @property
-    def id(self) -> str:
-        """The digest of all that it says."""
-
-    def content(self) -> bytes:
-        """Return the file."""
-
-
-DocumentT = TypeVar("DocumentT", bound=Document)
-Document_co = TypeVar("Document_co", bound=Document, covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Surveyed(Generic[Document_co]):
-    """What a survey did, or would do.
-
-    Attributes
-    ----------
-    survey : Survey or None
-        The answers; None after a dry run.
-    path : Path or None
-        Where they are.
-    plan : SurveyPlan
-    ledger : dict or None
-        What is left of the dataset's budget.
-    warnings : tuple of str
+    A :class:`~dimly.release.survey.Survey` comes of it, with ``by`` profiles, and for directions a file of these.
     """
-
-    survey: Document_co | None
-    path: Path | None
-    plan: SurveyPlan
-    ledger: dict[str, Any] | None = None
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def cost(self) -> Cost:
-        """What was charged, or would be."""
-        return self.plan.cost
-
-
-class CountedTable(NamedTable, Protocol):
-    """A private table whose rows can be counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Exact:
-    """Exact counts of a private table. They never leave this module but with noise."""
-
-    attributes: Integers
-    weights: Integers
-    distances: Integers
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A table that is to be asked, with what is public about it."""
-
-    opening: AbstractContextManager[Any]
-    vocabulary: Vocabulary | None
-    roster: Roster
-    checked: Callable[[int], object] | None = None
-    """Refuses too few people, where the question says by itself how many those are."""
+    labels = None if by is None else read_segments(by)
+    if ask is None:
+        ask = default_questions(source, budget, options) if labels is None else ["profiles"]
+    release = None if labels is None else labels.release
+    plan = SurveyPlan.of(
+        budget, ask, share=share, unit=unit, resolution=resolution, seed=seed, release=release, members=members
+    )
+    if labels is not None:
+        return profile_table(source, plan, options, labels=labels, labels_from=by)
+    return learn_from_table(source, plan, options) if plan.members else survey_table(source, plan, options)
 
 
 def default_questions(source: Any, budget: Budget, options: Options) -> tuple[str, ...]:
@@ -162,135 +114,6 @@ def survey_table(
     return made_by(asked, plan, options, answered)
 
 
-def made_by(
-    asked: Asked,
-    plan: SurveyPlan,
-    options: Options,
-    answered: Callable[[CountedTable, int | None, Callable[[], None]], DocumentT],
-) -> Surveyed[DocumentT]:
-    """Charge a survey, have it answered, and write its file: all of it or nothing.
-
-    ``answered`` counts, calls its last argument before it draws any noise, and returns what is to be written.
-    """
-    target, charging = options.target, options.charging
-    if target is not None:
-        check_output(target, overwrite=options.overwrite)
-    elif charging is not None and not options.dry_run:
-        raise ParameterError("out must be a file to make where a ledger is given, got none.")
-    if options.dry_run:
-        return _rehearsed(asked, plan, options)
-    file = _SurveyFile(target, overwrite=options.overwrite)
-    with charged(charging, plan, None, file) as charge:
-
-        def begin() -> None:
-            _begin_sampling(charge, target, overwrite=options.overwrite)
-
-        with asked.opening as table:
-            n_users = _checked_people(table, plan, asked)
-            survey = answered(table, n_users, begin)
-        account = None
-        with interrupts_held(forget=True):  # once the file has its name there is nothing left to stop
-            if charge is not None:
-                charge.seal(release_id=survey.id, appendable=False)
-            file.publish(survey.content())
-            if charge is not None and charging is not None:
-                charge.make_visible()
-                account = account_of(charging, charge.id)
-    return Surveyed(survey, target, plan, account, _warnings(plan, n_users, options))
-
-
-def _rehearsed(asked: Asked, plan: SurveyPlan, options: Options) -> Surveyed[Any]:
-    """Check all that a survey would check, and draw, write and charge nothing."""
-    charging, account = options.charging, None
-    if charging is not None:
-        Ledger(charging.ledger).check(charging.dataset, plan.cost)
-        account = account_of(charging, None)
-    with asked.opening as table:
-        n_users = _checked_people(table, plan, asked)
-    return Surveyed(None, None, plan, account, _warnings(plan, n_users, options))
-
-
-def _begin_sampling(charge: Charge | None, target: Path | None, *, overwrite: bool) -> None:
-    """Tell the ledger that noise is about to be drawn, which spends the charge, if the file can still be made."""
-    if target is not None:
-        check_output(target, overwrite=overwrite)
-    if charge is not None:
-        charge.start_sampling()
-
-
-class _SurveyFile:
-    """The file of a survey, which appears whole or not at all."""
-
-    def __init__(self, path: Path | None, *, overwrite: bool) -> None:
-        self._path = path
-        self._overwrite = overwrite
-        self._content: bytes | None = None
-
-    @property
-    def place(self) -> str:
-        """Where the survey will be, for texts."""
-        return str(self._path)
-
-    @property
-    def is_published(self) -> bool | None:
-        """Whether it can be seen; None where nobody can tell."""
-        if self._content is None or self._path is None:
-            return False
-        try:
-            return self._path.read_bytes() == self._content
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return None
-
-    def publish(self, content: bytes) -> None:
-        """Write the file in one step."""
-        self._content = content
-        if self._path is None:
-            return
-        try:
-            write_bytes(self._path, content, overwrite=self._overwrite)
-        except OSError as error:
-            raise DimlyError(f"{self._path} cannot be written: {error.strerror or 'the disk fails'}.") from None
-
-
-def open_survey(source: Any, plan: SurveyPlan, options: Options) -> Asked:
-    """Return a private table that is to be read. What is public is read and checked now."""
-    _ = options.resources  # refused whatever the source
-    for name in ("append", "directions", "pseudonyms", "update"):
-        if getattr(options, name) is not None:
-            raise ParameterError(f"{name} must be left out of a survey, which publishes counts and no people.")
-    if is_matrix(source):
-        return _open_matrix(source, plan, options)
-    _ = options.user_column  # refused before anything is read
-    check_lists_apart(source, options)
-    vocabulary = None
-    if options.vocabulary is not None:
-        vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
-    opening = open_table(source, plan, options, vocabulary=vocabulary, order_key=_order_key(plan))
-    return Asked(inspected(opening, plan, options, vocabulary), vocabulary, options.roster_kind)
-
-
-def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> Asked:
-    """Return a matrix: its rows are the people, whatever is in them, and its columns the list of attributes."""
-    for name in ("attribute", "columns", "diagnose", "query", "roster", "table", "user", "value", "vocabulary"):
-        if getattr(options, name) is not None:
-            raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
-    texts = None if options.attributes is None else attribute_texts(options.attributes)
-    people, names = people_of(source, resolution=plan.resolution, n_columns=None, attributes=texts)
-    ids = user_ids(options.users, len(people))
-    if not len(ids):
-        raise nobody_there("table")
-    key = _order_key(plan)
-    order = sorted(range(len(ids)), key=lambda at: (hashlib.sha256(f"{key}{ids[at]}".encode()).hexdigest(), at))
-    table = MatrixTable(people.take(np.array(order)), ids[order], names, resolution=plan.resolution)
-    return Asked(table, names if isinstance(names, Vocabulary) else Vocabulary.listed(names), "given")
-
-
-def _order_key(plan: SurveyPlan) -> str:
-    return f"dimly/survey {plan.seed} "
-
-
 def _check_questions(plan: SurveyPlan, asked: Asked) -> None:
     """Refuse questions that cannot be asked of this table, by what is public about it."""
     for topic in plan.topics:
@@ -312,81 +135,6 @@ def _check_questions(plan: SurveyPlan, asked: Asked) -> None:
             )
 
 
-def _checked_people(table: CountedTable, plan: SurveyPlan, asked: Asked) -> int | None:
-    """Return how many people there are where that is public; refuse so few that only noise would be told."""
-    if asked.roster == "found":
-        return None
-    n_users = table.n_users
-    if asked.checked is not None:
-        asked.checked(n_users)
-        return n_users
-    for share in plan.shares:
-        noise = plan.noise(share.topic)
-        if share.topic in NEEDS_ROSTER:
-            n, what = (n_users, "people") if share.topic == "weights" else (n_users // 2, "pairs of people")
-            needed = math.ceil(_CLEAR * math.sqrt(noise.variance))
-            if n < needed:
-                raise ParameterError(
-                    f"epsilon must be larger to ask {n_users:,} people for {share.topic}: the noise of its share, "
-                    f"{share.epsilon:g}, would hide them. It takes {needed:,} {what} at this share; use a larger "
-                    "--epsilon or --share, or ask for less. Nothing was charged."
-                )
-        elif n_users < (needed := _least_counted(noise)):
-            raise ParameterError(
-                f"epsilon must be larger to ask {n_users:,} people for {share.topic}: the noise of its share, "
-                f"{share.epsilon:g}, would hide even what everybody has. It takes {needed:,} people at this share; use "
-                "a larger --epsilon or --share. Nothing was charged."
-            )
-    return n_users
-
-
-def _least_counted(noise: Any) -> int:
-    """Return the count from which a name is more likely shown than not, or an interval does not reach down to 0."""
-    return int(getattr(noise, "center", 0)) or 1 + noise_between(noise.cells())[1]
-
-
-def count_table(table: CountedTable, plan: SurveyPlan, *, vocabulary: Vocabulary | None, progress: Progress) -> _Exact:
-    """Return exact counts: of attributes, and of people and pairs at most each boundary."""
-    width = len(table.texts())
-    at = boundaries_for(vocabulary)
-    exact = _Exact(np.zeros(width, np.int64), np.zeros(len(at), np.int64), np.zeros(len(at), np.int64))
-    batches = cut(table.rows(), n_users=table.n_users, step=_STEP, together=2)
-    first = next(batches)  # after sorting
-    progress.phase("counting")
-    progress.start(table.n_users)
-    for batch in _with(first, batches):
-        people = having(people_of_sorted(batch, resolution=plan.resolution))
-        if width:
-            np.add(exact.attributes, np.bincount(people.indices, minlength=width), out=exact.attributes)
-        np.add(exact.weights, cumulative(np.diff(people.indptr), at), out=exact.weights)
-        if "distances" in plan.topics:
-            apart = np.empty(len(people) // 2, np.int64)  # whoever is left over is in no pair
-            values = np.empty(0, np.int64) if people.values is None else people.values
-            kernels.pair_distances(people.indptr, people.indices, values, apart)
-            np.add(exact.distances, cumulative(apart, at * plan.resolution**2), out=exact.distances)
-        progress.advance(len(people))
-    return exact
-
-
-def boundaries_for(vocabulary: Vocabulary | None) -> Integers:
-    """Return the boundaries of weights and distances: public, and none that a list makes needless."""
-    return boundaries(MOST_ATTRIBUTES if vocabulary is None else len(vocabulary))
-
-
-def having(people: People) -> People:
-    """Return people with what they have: values that are at most half a step are nothing."""
-    if people.values is None or not len(people.values) or people.values.min() > 0:
-        return people
-    keep = people.values > 0
-    starts = np.concatenate([[0], np.cumsum(keep)])[people.indptr]
-    return People(starts, people.indices[keep], people.values[keep])
-
-
-def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
-
-
 class _Answers:
     """Perturbs exact counts, each list with fresh words of its own, and says what follows from them."""
 
@@ -394,7 +142,7 @@ class _Answers:
         self,
         table: CountedTable,
         plan: SurveyPlan,
-        exact: _Exact,
+        exact: ExactCounts,
         *,
         n_users: int | None,
         words: Callable[[], WordSource],
@@ -470,22 +218,3 @@ class _Answers:
         return Curve(
             **self._facts(topic), of=total, quantiles=told, boundaries=tuple(at.tolist()), noisy=tuple(noisy.tolist())
         )
-
-
-def noise_between(cells: Cells) -> tuple[int, int]:
-    """Return between which values the noise of a table lies with a probability of at least 95 %."""
-    below = cells.high.astype(np.float64) / 2.0**64  # P(noise ≤ value)
-    low = int(np.searchsorted(below, (1 - LEVEL) / 2, side="right"))
-    high = int(np.searchsorted(below, (1 + LEVEL) / 2, side="left"))
-    return cells.first + low, cells.first + high
-
-
-def _warnings(plan: SurveyPlan, n_users: int | None, options: Options) -> tuple[str, ...]:
-    found = []
-    if options.ledger is None and not options.in_memory:
-        found.append("No ledger: nothing keeps count of what surveys and releases of these people cost together.")
-    if n_users is None and plan.delta > 0:
-        found.append("delta should be well below 1/n: without a roster it is not compared with n.")
-    elif n_users is not None and plan.delta * n_users > 0.1:
-        found.append("delta is not well below 1/n: it would allow some people's attributes to be exposed altogether.")
-    return tuple(found)

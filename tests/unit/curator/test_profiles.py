@@ -135,6 +135,7 @@ def test_labels_of_unknown_origin_are_refused(by: Path, tmp_path: Path) -> None:
         ({"vocabulary": None}, "vocabulary must be given for profiles"),
         ({"roster": ROSTER}, "roster must be left out with by"),
         ({"ask": ["weights"]}, "profiles must be asked for alone"),
+        ({"members": 5}, "members must be given for directions only"),
         ({"source": np.eye(3)}, "source must be a table with a column"),
     ],
 )

@@ -13,11 +13,13 @@ import pytest
 from tests.streams import NO_NOISE
 from tests.surveys import LIST, N_PEOPLE, ROSTER, cells, table
 
-from dimly.curator import survey as surveys
+from dimly.curator import survey as module
+from dimly.curator import survey_run
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource
-from dimly.curator.survey import Surveyed, default_questions, survey_table
+from dimly.curator.survey import default_questions, survey_table
+from dimly.curator.survey_run import Surveyed
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError
 from dimly.files import write_bytes
 from dimly.mechanisms.survey import SurveyPlan
@@ -184,7 +186,7 @@ def test_a_charge_comes_back_only_if_no_noise_was_drawn(
     def fail(*_: object, **__: object) -> None:
         raise end("x")
 
-    monkeypatch.setattr(surveys, "quantiles" if late else "count_table", fail)
+    monkeypatch.setattr(module, "quantiles" if late else "count_table", fail)
     with pytest.raises(end) as caught:
         ask(out=tmp_path / "survey.json", ledger=ledger.path, dataset="visits")
     assert states(ledger) == (["sampling"] if late else ["returned"])
@@ -198,7 +200,7 @@ def test_a_file_that_cannot_be_written_keeps_the_charge(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(surveys, "write_bytes", fail)
+    monkeypatch.setattr(survey_run, "write_bytes", fail)
     with pytest.raises(DimlyError, match="cannot be written: No space left") as caught:
         ask(out=tmp_path / "survey.json", ledger=ledger.path, dataset="visits")
     assert "stays in the ledger" in caught.value.__notes__[0]
@@ -214,7 +216,7 @@ def test_a_survey_that_is_out_counts_even_if_the_run_ends_then(
         written(path, text, overwrite=overwrite)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(surveys, "write_bytes", late)
+    monkeypatch.setattr(survey_run, "write_bytes", late)
     with pytest.raises(KeyboardInterrupt) as caught:
         ask(out=tmp_path / "survey.json", ledger=ledger.path, dataset="visits")
     assert "is published and charge 1 recorded" in caught.value.__notes__[0]
@@ -291,9 +293,9 @@ def test_default_questions() -> None:
 
 
 def test_a_file_that_nobody_can_look_at_leaves_it_open(tmp_path: Path) -> None:
-    file = surveys._SurveyFile(tmp_path, overwrite=False)
+    file = survey_run._SurveyFile(tmp_path, overwrite=False)
     assert file.is_published is False
     with pytest.raises(ParameterError, match="which is a folder"):
         file.publish(b"{}")
     assert file.is_published is None
-    assert surveys._SurveyFile(None, overwrite=False).is_published is False
+    assert survey_run._SurveyFile(None, overwrite=False).is_published is False

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dimly.cli import options as shared
-from dimly.cli.options import AsJson, Debug, one_or_all
+from dimly.cli.options import AsJson, Debug, one_or_all, options_of
 from dimly.cli.terminal import ProgressBar, people, print_fields, print_json
 from dimly.errors import ParameterError
 from dimly.files import read_text
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dimly.mechanisms import Plan
 
 
+@shared.with_groups
 def audit(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, made by dimly plan.", show_default=False)],
     *,
@@ -45,15 +46,7 @@ def audit(
         ),
     ] = None,
     table: shared.Table = None,
-    delimiter: shared.Delimiter = None,
-    quote: shared.Quote = None,
-    escape: shared.Escape = None,
-    encoding: shared.Encoding = None,
-    nulls: shared.Nulls = "refuse",
-    values: shared.Values = "refuse",
-    memory: shared.Memory = None,
-    threads: shared.Threads = None,
-    temp: shared.Temp = None,
+    reading: shared.ReadingOptions,
     engine: Annotated[
         Literal["local", "spark"],
         typer.Option(help="With --data: this machine alone, or a Spark cluster.", rich_help_panel=shared.ENGINE),
@@ -74,7 +67,6 @@ def audit(
     $ dimly audit plan.json
     $ dimly audit plan.json --data visits.csv --user person --attribute place
     """
-    from dimly.curator.options import Options
     from dimly.mechanisms import Plan
 
     read = Plan.from_json(read_text("plan", plan, hint="Make one with dimly plan."))
@@ -91,22 +83,14 @@ def audit(
     if master is not None and engine != "spark":
         raise ParameterError(f"master must come with --engine spark, got {master!r} alone. Add --engine spark.")
     with ProgressBar(amount=people if data else draws_text) as progress:
-        options = Options(
+        options = options_of(
+            reading,
             user=user,
             attribute=attribute,
             value=value,
             vocabulary=vocabulary,
             directions=directions,
             table=table,
-            delimiter=delimiter,
-            quote=quote,
-            escape=escape,
-            encoding=encoding,
-            nulls=nulls,
-            values=values,
-            memory=memory,
-            threads=threads,
-            temp=temp,
             progress=progress,
         )
         found = (

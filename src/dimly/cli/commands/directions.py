@@ -8,7 +8,7 @@ import typer
 
 from dimly.cli import options as shared
 from dimly.cli.commands.segments import count_or_auto
-from dimly.cli.options import AsJson, Debug, chosen_columns, one_or_all
+from dimly.cli.options import AsJson, Debug, one_or_all
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table
 from dimly.files import check_output
 
@@ -52,6 +52,7 @@ def _directions(context: typer.Context) -> None:
 
 
 @directions.command()
+@shared.with_groups
 def learn(
     volunteers: Annotated[
         list[str],
@@ -64,11 +65,7 @@ def learn(
     *,
     user: shared.UserColumn,
     output: _Output,
-    attribute: shared.AttributeColumn = None,
-    value: shared.ValueColumn = None,
-    attribute_list: shared.ListColumn = None,
-    columns: shared.Columns = None,
-    all_columns: shared.AllColumns = False,
+    shape: shared.ShapeOptions,
     unit: Annotated[
         Literal["attribute", "column"], typer.Option(help="As the plan's will be.", rich_help_panel=shared.SHAPE)
     ] = "attribute",
@@ -108,17 +105,13 @@ def learn(
     from dimly.release.directions import write_directions
 
     check_output(output, overwrite=overwrite)
-    chosen = chosen_columns(columns, all_columns=all_columns)
     with ProgressBar() as bar:
         bar.phase("reading")
         sample = read_sample(
             one_or_all(volunteers),
             unit=unit,
             user=user,
-            attribute=attribute,
-            attributes=attribute_list,
-            columns=chosen,
-            value=value,
+            **shape.given(),
             table=table,
             delimiter=delimiter,
             encoding=encoding,

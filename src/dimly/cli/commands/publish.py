@@ -8,7 +8,7 @@ import typer
 
 from dimly.cli import options as shared
 from dimly.cli.faults import Signals
-from dimly.cli.options import AsJson, Debug, chosen_columns, one_or_all
+from dimly.cli.options import AsJson, Debug, one_or_all, options_of
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, size_text, warn
 from dimly.errors import DimlyError, ParameterError
 from dimly.files import read_text
@@ -24,15 +24,9 @@ if TYPE_CHECKING:
 _FOUND = "those found in the table; a dry run tells their number only if a roster makes it public"
 
 
+@shared.with_groups
 def publish(
-    data: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DATA",
-            help="Files, globs or folders of Parquet, CSV or JSON lines, or one DuckDB or SQLite file.",
-            show_default=False,
-        ),
-    ],
+    data: shared.Data,
     *,
     plan: Annotated[Path, typer.Option(metavar="FILE", help="The plan, made by dimly plan.", show_default=False)],
     user: shared.UserColumn,
@@ -40,11 +34,7 @@ def publish(
         # No Path: one would lose a slash of an address.
         str | None, typer.Option(metavar="DIR", help="The release folder to make; not with --append.")
     ] = None,
-    attribute: shared.AttributeColumn = None,
-    value: shared.ValueColumn = None,
-    attribute_list: shared.ListColumn = None,
-    columns: shared.Columns = None,
-    all_columns: shared.AllColumns = False,
+    shape: shared.ShapeOptions,
     roster: shared.Roster = None,
     vocabulary: shared.Vocabulary = None,
     directions: Annotated[
@@ -79,9 +69,7 @@ def publish(
             rich_help_panel=shared.PUBLIC,
         ),
     ] = None,
-    ledger: shared.LedgerFile = None,
-    dataset: shared.Dataset = None,
-    recipient: shared.Recipient = None,
+    charging: shared.LedgerOptions,
     append: Annotated[
         Path | None,
         typer.Option(
@@ -100,15 +88,7 @@ def publish(
     ] = None,
     table: shared.Table = None,
     query: shared.Query = None,
-    delimiter: shared.Delimiter = None,
-    quote: shared.Quote = None,
-    escape: shared.Escape = None,
-    encoding: shared.Encoding = None,
-    nulls: shared.Nulls = "refuse",
-    values: shared.Values = "refuse",
-    memory: shared.Memory = None,
-    threads: shared.Threads = None,
-    temp: shared.Temp = None,
+    reading: shared.ReadingOptions,
     engine: Annotated[
         Literal["local", "spark"],
         typer.Option(help="This machine alone, or a Spark cluster (docs/scale.md).", rich_help_panel=shared.ENGINE),
@@ -143,14 +123,7 @@ def publish(
             rich_help_panel=shared.OUTPUT,
         ),
     ] = False,
-    diagnose: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write how much is left out to a new file for you alone: NOT covered by the promise.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = None,
+    diagnose: shared.Diagnose = None,
     private_diagnostics: Annotated[
         bool,
         typer.Option(
@@ -169,7 +142,6 @@ def publish(
 
     $ dimly publish visits.parquet --plan plan.json --user person --attribute place --out release
     """
-    from dimly.curator.options import Options
     from dimly.curator.run import publish_table
     from dimly.mechanisms import Plan
 
@@ -182,12 +154,11 @@ def publish(
     read = Plan.from_json(read_text("plan", plan, hint="Make one with dimly plan."))
     certificate = _certificate_path(out, append, overwrite=overwrite, dry_run=dry_run) if audit else None
     with ProgressBar() as progress:
-        options = Options(
+        options = options_of(
+            shape,
+            reading,
+            charging,
             user=user,
-            attribute=attribute,
-            attributes=attribute_list,
-            columns=chosen_columns(columns, all_columns=all_columns),
-            value=value,
             roster=roster,
             vocabulary=vocabulary,
             directions=directions,
@@ -195,22 +166,10 @@ def publish(
             except_volunteers=except_volunteers,
             pseudonyms=pseudonyms,
             out=out,
-            ledger=ledger,
-            dataset=dataset,
-            recipient=recipient,
             append=append,
             update=update,
             table=table,
             query=query,
-            delimiter=delimiter,
-            quote=quote,
-            escape=escape,
-            encoding=encoding,
-            memory=memory,
-            threads=threads,
-            temp=temp,
-            nulls=nulls,
-            values=values,
             diagnose=diagnose,
             overwrite=overwrite,
             dry_run=dry_run,

@@ -7,15 +7,13 @@ import typer
 
 from dimly.cli import options as shared
 from dimly.cli.faults import Signals
-from dimly.cli.options import AsJson, Debug, chosen_columns, names_between_commas, number_text, one_or_all
+from dimly.cli.options import AsJson, Debug, names_between_commas, number_text, one_or_all, options_of
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, warn
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
     from dimly.curator.cooccurrence import LearnedFile
-    from dimly.curator.options import Options
-    from dimly.curator.survey import Surveyed
-    from dimly.privacy import Budget
+    from dimly.curator.survey_run import Surveyed
     from dimly.release.profiles import Profiles
     from dimly.release.survey import Counts, Curve, Survey
 
@@ -24,15 +22,9 @@ _SHOWN = 20
 _TELLING = 5
 
 
+@shared.with_groups
 def survey(
-    data: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DATA",
-            help="Files, globs or folders of Parquet, CSV or JSON lines, or one DuckDB or SQLite file.",
-            show_default=False,
-        ),
-    ],
+    data: shared.Data,
     *,
     epsilon: Annotated[
         float,
@@ -92,11 +84,7 @@ def survey(
             rich_help_panel=shared.OUTPUT,
         ),
     ] = None,
-    attribute: shared.AttributeColumn = None,
-    value: shared.ValueColumn = None,
-    attribute_list: shared.ListColumn = None,
-    columns: shared.Columns = None,
-    all_columns: shared.AllColumns = False,
+    shape: shared.ShapeOptions,
     resolution: Annotated[
         int, typer.Option(help="1 for bits; R for values from 0 to 1 in steps of 1/R.", rich_help_panel=shared.SHAPE)
     ] = 1,
@@ -129,20 +117,10 @@ def survey(
             rich_help_panel=shared.PUBLIC,
         ),
     ] = None,
-    ledger: shared.LedgerFile = None,
-    dataset: shared.Dataset = None,
-    recipient: shared.Recipient = None,
+    charging: shared.LedgerOptions,
     table: shared.Table = None,
     query: shared.Query = None,
-    delimiter: shared.Delimiter = None,
-    quote: shared.Quote = None,
-    escape: shared.Escape = None,
-    encoding: shared.Encoding = None,
-    nulls: shared.Nulls = "refuse",
-    values: shared.Values = "refuse",
-    memory: shared.Memory = None,
-    threads: shared.Threads = None,
-    temp: shared.Temp = None,
+    reading: shared.ReadingOptions,
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Replace an existing file; a full new charge.", rich_help_panel=shared.OUTPUT),
@@ -153,14 +131,7 @@ def survey(
             "--dry-run", help="Check everything and say the cost; no noise, no charge.", rich_help_panel=shared.OUTPUT
         ),
     ] = False,
-    diagnose: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write how much is left out to a new file for you alone: NOT covered by the promise.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = None,
+    diagnose: shared.Diagnose = None,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
@@ -171,48 +142,46 @@ def survey(
 
     $ dimly survey visits.parquet --user person --attribute place --roster people.csv --epsilon 0.05 -o survey.json
     """
-    from dimly.curator.options import Options
+    from dimly.curator.survey import ask_table
     from dimly.privacy import Budget
     from dimly.release.profiles import Profiles
     from dimly.release.survey import Survey
 
     if output is None and not dry_run:
         raise ParameterError("output must be a file to make, got none. Add -o FILE, or --dry-run to check only.")
-    budget, source = Budget(epsilon, delta), one_or_all(data)
+    budget = Budget(epsilon, delta)
     with ProgressBar() as progress:
-        options = Options(
+        options = options_of(
+            shape,
+            reading,
+            charging,
             user=user,
-            attribute=attribute,
-            attributes=attribute_list,
-            columns=chosen_columns(columns, all_columns=all_columns),
-            value=value,
             roster=roster,
             vocabulary=vocabulary,
             out=output,
-            ledger=ledger,
-            dataset=dataset,
-            recipient=recipient,
             table=table,
             query=query,
-            delimiter=delimiter,
-            quote=quote,
-            escape=escape,
-            encoding=encoding,
-            memory=memory,
-            threads=threads,
-            temp=temp,
-            nulls=nulls,
-            values=values,
             diagnose=diagnose,
             overwrite=overwrite,
             dry_run=dry_run,
             progress=progress,
         )
-        promise = {"share": _shares(_flat(share)), "unit": unit, "resolution": resolution, "seed": seed}
-        done = (
-            _asked(source, budget, _flat(ask), options, promise | {"members": members})
-            if by is None
-            else _profiled(source, budget, _flat(ask), options, promise, by=by)
+        parts, asked = _shares(_flat(share)), _flat(ask)
+        if by is not None and asked not in ([], ["profiles"]):
+            raise ParameterError(
+                f"ask must be left out with --by, which asks for profiles alone, got {','.join(asked)!r}."
+            )
+        done = ask_table(
+            one_or_all(data),
+            budget,
+            options,
+            ask=asked or None,
+            share=parts,
+            unit=unit,
+            resolution=resolution,
+            seed=seed,
+            by=by,
+            members=members,
         )
     Signals.let_pass()
     for text in done.warnings:
@@ -228,31 +197,6 @@ def survey(
         _print_profiles(done.survey)
     elif done.survey is not None:
         _print_directions(done.survey)
-
-
-def _asked(
-    source: Any, budget: "Budget", ask: list[str], options: "Options", promise: dict[str, Any]
-) -> "Surveyed[Any]":
-    from dimly.curator.cooccurrence import learn_from_table
-    from dimly.curator.survey import default_questions, survey_table
-    from dimly.mechanisms.survey import SurveyPlan
-
-    plan = SurveyPlan.of(budget, ask or default_questions(source, budget, options), **promise)
-    return (learn_from_table if plan.members else survey_table)(source, plan, options)
-
-
-def _profiled(
-    source: Any, budget: "Budget", ask: list[str], options: "Options", promise: dict[str, Any], *, by: Path
-) -> "Surveyed[Any]":
-    from dimly.curator.profiles import profile_table
-    from dimly.mechanisms.survey import SurveyPlan
-    from dimly.release.segments import read_segments
-
-    if ask not in ([], ["profiles"]):
-        raise ParameterError(f"ask must be left out with --by, which asks for profiles alone, got {','.join(ask)!r}.")
-    labels = read_segments(by)
-    plan = SurveyPlan.of(budget, ["profiles"], release=labels.release, **promise)
-    return profile_table(source, plan, options, labels=labels, labels_from=by)
 
 
 def _flat(given: Any) -> list[str]:
