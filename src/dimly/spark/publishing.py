@@ -115,7 +115,8 @@ def publish_frame(
     plan = plan_along(plan, options)
     out = options.out
     if out is None or not is_address(out):
-        return _publish(source, plan, options, words)
+        here, append, update = (_folder(name, getattr(options, name)) for name in ("out", "append", "update"))
+        return _publish(source, plan, replace(options, out=here, append=append, update=update), words)
     if not isinstance(out, str):
         raise ParameterError(
             f"out must be text where it is an address, got a {type(out).__name__}, which loses slashes."
@@ -140,13 +141,12 @@ def publish_frame(
 def _publish(
     source: FrameSource,
     plan: Plan,
-    given: Options,
+    options: Options,
     words: Callable[[bytes], WordSource] | None,
     *,
     writing: Callable[[], ReleaseWriter] | None = None,
 ) -> Published:
-    out, append, update = (_folder(name, getattr(given, name)) for name in ("out", "append", "update"))
-    options = replace(given, out=out, append=append, update=update)
+    """Publish with folders that are paths of this machine."""
     _ = options.user_column  # refused before anything is read
     for name in (*_OF_FILES, *_OF_ONE_MACHINE):
         if getattr(options, name) is not None:

@@ -346,7 +346,8 @@ def open_frame(
     options.watcher.phase("reading")
     source = source.stamped()
     frame = source.frame
-    names = _wanted(options, frame)
+    named = options.named_columns
+    names = set(frame.columns) if named is None else named
     shape = Shape(
         plan.to_json(),
         options.only("user", "attribute", "attributes", "columns", "value", "nulls", "values"),
@@ -393,14 +394,6 @@ def _n_partitions(session: Any) -> int:
 def _selected(frame: Any, names: Collection[str]) -> Any:
     """Return those columns of a frame that matter; what is not there was refused before."""
     return frame.select(*(column(name) for name in frame.columns if name in names))
-
-
-def _wanted(options: Options, frame: Any) -> Collection[str]:
-    """Return the names of the columns that matter."""
-    if options.columns == "all":
-        return set(frame.columns)
-    names = (options.user, options.attribute, options.attributes, options.value, *(options.columns or ()))
-    return {name for name in names if isinstance(name, str)}
 
 
 def _arrow_schema(frame: Any, names: Collection[str]) -> pa.Schema:
