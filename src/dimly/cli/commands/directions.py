@@ -102,27 +102,26 @@ def learn(
 
     $ dimly directions learn volunteers.parquet --user person --attribute place -o directions.parquet
     """
+    from dimly.curator.options import Options
     from dimly.lab.learning import learn as learn_from
     from dimly.lab.sample import read_sample
     from dimly.mechanisms.projection.directions import Buckets
     from dimly.release.directions import write_directions
 
     check_output(output, overwrite=overwrite)
-    chosen = chosen_columns(columns, all_columns=all_columns)
+    reading = Options(
+        user=user,
+        attribute=attribute,
+        attributes=attribute_list,
+        columns=chosen_columns(columns, all_columns=all_columns),
+        value=value,
+        table=table,
+        delimiter=delimiter,
+        encoding=encoding,
+    )
     with ProgressBar() as bar:
         bar.phase("reading")
-        sample = read_sample(
-            one_or_all(volunteers),
-            unit=unit,
-            user=user,
-            attribute=attribute,
-            attributes=attribute_list,
-            columns=chosen,
-            value=value,
-            table=table,
-            delimiter=delimiter,
-            encoding=encoding,
-        )
+        sample = read_sample(one_or_all(volunteers), reading, unit=unit)
         if buckets is not None:
             sample = sample.in_buckets(Buckets(buckets))
         bar.phase("comparing recipes")
