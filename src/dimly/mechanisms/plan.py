@@ -336,6 +336,11 @@ class Plan(BaseModel, ABC):
         return "squared distance"
 
     @property
+    def measures_attributes(self) -> bool:
+        """Whether distances are in all attributes; else they are along some directions alone."""
+        return True
+
+    @property
     def cost(self) -> Cost:
         """What one release by this plan spends."""
         if not isinstance(self.noise, GaussianNoise):

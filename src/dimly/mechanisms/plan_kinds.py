@@ -253,6 +253,11 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         return "squared distance along the directions"
 
     @property
+    def measures_attributes(self) -> bool:
+        """Whether distances are in all attributes: no, what has no part in the directions does not count."""
+        return False
+
+    @property
     def k(self) -> int:
         """Number of directions."""
         return self.directions.count
