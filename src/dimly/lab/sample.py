@@ -108,7 +108,7 @@ def read_sample(source: Any, *, unit: Unit = "attribute", **options: Any) -> Sam
     with open_table(source, plan, given) as table:
         texts = table.texts()
         attributes = texts.between(0, len(texts))
-        collected = _Collected()
+        collected = _SampledRows()
         for rows in table.rows():
             collected.add(rows.keys, rows.values)
         kind = np.dtype(np.int64) if table.user_type == "int64" else np.dtypes.StringDType()
@@ -125,7 +125,7 @@ def read_sample(source: Any, *, unit: Unit = "attribute", **options: Any) -> Sam
     return Sample(matrix, Vocabulary.listed(attributes), users, _name_of(source))
 
 
-class _Collected:
+class _SampledRows:
     """Rows that arrive in the order of people; half of the people are let go whenever there are too many rows."""
 
     def __init__(self) -> None:

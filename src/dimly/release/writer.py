@@ -34,7 +34,7 @@ from dimly.release.staging import Staging, check_target, disk_errors
 _CHUNK_ENTRIES = 1 << 22  # of P at a time
 
 
-class _Part(NamedTuple):
+class _BegunPart(NamedTuple):
     """What is known of a part that was begun."""
 
     n_users: int
@@ -96,7 +96,7 @@ class ReleaseWriter:
         self.layout = layout_of(plan)
         self.user_type = user_type
         self._records: dict[str, FileRecord] = {}
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, _BegunPart] = {}
         self._lock = threading.Lock()
         self._sealed = False
         self._staging = Staging(target, overwrite=overwrite, replaces=replaces)
@@ -134,7 +134,7 @@ class ReleaseWriter:
         if not 0 < len(column) <= self.layout.users_per_part:
             raise ValueError(f"a part must hold 1…{self.layout.users_per_part} users, got {len(column)}.")
         after = column_of(self.plan).users_after(len(column), values.size)
-        self._begin(index, _Part(len(column), column[0].as_py(), column[-1].as_py(), after))
+        self._begin(index, _BegunPart(len(column), column[0].as_py(), column[-1].as_py(), after))
         with disk_errors(self.target):
             record = parts.write_part(self._folder, index, column, values, self.plan)
         with self._lock:
@@ -150,7 +150,7 @@ class ReleaseWriter:
         """
         if self._sealed or self.user_type is None:
             raise ValueError("parts are adopted before sealing, and after user_type is set.")
-        self._begin(part.index, _Part(part.record.rows, part.first, part.last, part.after))
+        self._begin(part.index, _BegunPart(part.record.rows, part.first, part.last, part.after))
         with disk_errors(self.target):
             self._take(part)
         with self._lock:
@@ -160,7 +160,7 @@ class ReleaseWriter:
         """Have a part's file among those of the release."""
         (part.folder / part.record.path).rename(self._folder / part.record.path)
 
-    def _begin(self, index: int, part: _Part) -> None:
+    def _begin(self, index: int, part: _BegunPart) -> None:
         with self._lock:
             if index in self._parts:
                 raise ValueError(f"part {index} must be written once.")

@@ -38,15 +38,15 @@ _DIRECTIONS = 32  # enough for k-means: c groups differ in c − 1, and the weak
 _LEAST_ACTIVE = 0.05  # of the average
 
 
-class Seen(NamedTuple):
+class WeightedPoints(NamedTuple):
     """What k-means is given: where people are, and how much each counts."""
 
     points: Points
     weights: Points
 
-    def some(self, which: Any) -> "Seen":
+    def some(self, which: Any) -> "WeightedPoints":
         """Return some of the people."""
-        return Seen(self.points[which], self.weights[which])
+        return WeightedPoints(self.points[which], self.weights[which])
 
     def grouped(self, count: int, runs: int) -> "KMeans":
         """Return the best of several runs of k-means."""
@@ -91,7 +91,7 @@ class View:
         """Number of coordinates that are seen."""
         return self.plain or self.width or self.denoiser.coordinates.dimension
 
-    def __call__(self, points: Points) -> Seen:
+    def __call__(self, points: Points) -> WeightedPoints:
         """Return what is seen of points."""
         return self.look(self.project(points))
 
@@ -104,12 +104,12 @@ class View:
         deviations: Points = points - self.denoiser.mean
         return deviations @ self._frame if self.width else deviations
 
-    def look(self, projected: Points) -> Seen:
+    def look(self, projected: Points) -> WeightedPoints:
         """Return what is seen of projected people."""
         if self.activity:
-            return Seen(self._scaled(projected), np.ones(len(projected), np.float32))
+            return WeightedPoints(self._scaled(projected), np.ones(len(projected), np.float32))
         active, average = self.active(projected), self.average
-        return Seen(self._scaled((projected + average) / active[:, None] - average), active**2)
+        return WeightedPoints(self._scaled((projected + average) / active[:, None] - average), active**2)
 
     def active(self, projected: Points) -> Points:
         """Return how active each of the projected people is, on average 1: the best linear guess."""
@@ -327,7 +327,7 @@ def _gaussian(people: Points, generator: np.random.Generator) -> Points:
     return drawn
 
 
-def _agreement(seen: Seen, count: int, seed: int) -> float:
+def _agreement(seen: WeightedPoints, count: int, seed: int) -> float:
     from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 (slow to import)
 
     order = np.random.default_rng(seed).permutation(len(seen.points))
