@@ -31,7 +31,7 @@ from dimly.curator.run import publish_table
 from dimly.curator.tables.public_lists import plan_along, vocabulary_for
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DistancePlan, ResponsePlan
+from dimly.mechanisms.plan_kinds import ResponsePlan
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.privacy import VALUES_MOVED
 from dimly.release.reader import open_folder
@@ -100,7 +100,7 @@ def audit_table(
     DimlyError
         If the table cannot be published.
     """
-    if isinstance(plan, DistancePlan):
+    if not plan.places_people:
         raise ParameterError("data must be left out for noisy distances, which have no row of one person.")
     for name in _UNREAD:
         if getattr(options, name) is not None:

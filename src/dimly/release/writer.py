@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
 from dimly.release.directions import encode_directions
@@ -200,13 +199,14 @@ class ReleaseWriter:
         ParameterError
             If the plan names none, or was not given them.
         """
-        if not isinstance(self.plan, DirectionsPlan):
+        directions = self.plan.matrix
+        if directions is None:
             raise ParameterError(f"directions must be the plan's to be published, and {self.plan.mechanism} has none.")
         if self._sealed or DIRECTIONS in self._records:
             raise ValueError(f"{DIRECTIONS} must be written once, before sealing.")
-        buffer = encode_directions(self.plan.matrix)
+        buffer = encode_directions(directions)
         with disk_errors(self.target):
-            self._records[DIRECTIONS] = parts.write_file(self._folder, DIRECTIONS, buffer, self.plan.directions.size)
+            self._records[DIRECTIONS] = parts.write_file(self._folder, DIRECTIONS, buffer, directions.size)
 
     def seal(
         self,
@@ -349,8 +349,9 @@ def check_public(plan: Plan, vocabulary: Vocabulary | None) -> None:
     ParameterError
         If their attributes are too long.
     """
-    if isinstance(plan, DirectionsPlan):
-        for names in (plan.matrix.vocabulary, plan.matrix.categories):
+    directions = plan.matrix
+    if directions is not None:
+        for names in (directions.vocabulary, directions.categories):
             if names is not None:
                 parts.check_attributes(names, rows_per_group=DIRECTIONS_PER_GROUP)
     elif vocabulary is not None and plan.vocabulary is not None and not vocabulary.is_numbered:
