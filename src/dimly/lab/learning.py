@@ -35,8 +35,15 @@ from threadpoolctl import threadpool_limits
 
 from dimly.errors import ParameterError
 from dimly.lab.sample import Sample, Unit, read_sample
-from dimly.mechanisms.projection.directions import MAX_SCALE, PUBLIC_SEED, Buckets, Directions
-from dimly.mechanisms.projection.loadings import bounded, rotated, rounded
+from dimly.mechanisms.projection.directions import (
+    MAX_SCALE,
+    PUBLIC_SEED,
+    Buckets,
+    Directions,
+    bounded,
+    rotated,
+    rounded,
+)
 
 Purpose = Literal["segments", "neighbors", "distances"]
 Floats = NDArray[np.float64]
