@@ -14,6 +14,7 @@ from dimly.lab.report.charts import MARGIN, error_curve, histogram, ladder, numb
 from dimly.lab.report.distances import FEWEST_PAIRS
 from dimly.lab.report.officer import checks, exact, guess_in_words, guesses, limits, promise, published
 from dimly.lab.report.report import Report
+from dimly.release.manifest import is_guarantee
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -88,7 +89,7 @@ def page_of(report: Report, *, audit: Sequence[str] = ()) -> str:
     return page.render(
         report=report,
         audit=audit,
-        is_worded_as_planned=manifest.guarantee == tuple(manifest.promise.splitlines()),
+        is_worded_as_planned=is_guarantee(manifest.guarantee, manifest.promise),
         shows_bend=bend is not None and bend < MARGIN * report.reach,
     )
 
