@@ -38,15 +38,15 @@ _DIRECTIONS = 32  # enough for k-means: c groups differ in c − 1, and the weak
 _LEAST_ACTIVE = 0.05  # of the average
 
 
-class Seen(NamedTuple):
+class WeightedPoints(NamedTuple):
     """What k-means is given: where people are, and how much each counts."""
 
     points: Points
     weights: Points
 
-    def some(self, which: Any) -> "Seen":
+    def some(self, which: Any) -> "WeightedPoints":
         """Return some of the people."""
-        return Seen(self.points[which], self.weights[which])
+        return WeightedPoints(self.points[which], self.weights[which])
 
     def grouped(self, count: int, runs: int) -> "KMeans":
         """Return the best of several runs of k-means."""
@@ -91,7 +91,7 @@ class View:
         """Number of coordinates that are seen."""
         return self.plain or self.width or self.denoiser.coordinates.dimension
 
-    def __call__(self, points: Points) -> Seen:
+    def __call__(self, points: Points) -> WeightedPoints:
         """Return what is seen of points."""
         return self.look(self.project(points))
 
@@ -104,12 +104,12 @@ class View:
         deviations: Points = points - self.denoiser.mean
         return deviations @ self._frame if self.width else deviations
 
-    def look(self, projected: Points) -> Seen:
+    def look(self, projected: Points) -> WeightedPoints:
         """Return what is seen of projected people."""
         if self.activity:
-            return Seen(self._scaled(projected), np.ones(len(projected), np.float32))
+            return WeightedPoints(self._scaled(projected), np.ones(len(projected), np.float32))
         active, average = self.active(projected), self.average
-        return Seen(self._scaled((projected + average) / active[:, None] - average), active**2)
+        return WeightedPoints(self._scaled((projected + average) / active[:, None] - average), active**2)
 
     def active(self, projected: Points) -> Points:
         """Return how active each of the projected people is, on average 1: the best linear guess."""
@@ -149,6 +149,7 @@ class View:
 _MOST = 2000  # people looked at
 _WORK = 1 << 33  # multiplications of drawing a cloud
 _CLEARLY = 2.0  # standard deviations
+_NEARLY = 0.15  # less told of tastes; mostly up to 0.1 was seen where activity told groups, 0.15 and more where it did not
 _NOISE = 0.5  # part of fresh noise that is added to what groups are made from
 _NOISE_SPLITS = 4
 _CLOUDS = 4
@@ -223,7 +224,11 @@ class Judge:
         if len(views) == 1 or not 1 < count <= len(self.people):
             return views[0]
         told = np.mean([self._told(self.people, count, views, seed) for seed in range(_NOISE_SPLITS)], axis=0)
-        by_taste, by_all = (int(best) for best in told.argmax(axis=0))
+        tastes, everything = told.T
+        # Views that tell nearly as much of tastes differ in the rest: the one that tells most of all is taken, else groups
+        # that differ in both would be looked for in their tastes alone.
+        nearly = tastes >= tastes.max() - _NEARLY * abs(tastes.max())
+        by_taste, by_all = int(np.where(nearly, everything, -np.inf).argmax()), int(everything.argmax())
         if by_taste == by_all or self._forms_groups(count, views[by_taste], told[by_taste, 0]):
             return views[by_taste]
         return views[by_all]
@@ -327,7 +332,7 @@ def _gaussian(people: Points, generator: np.random.Generator) -> Points:
     return drawn
 
 
-def _agreement(seen: Seen, count: int, seed: int) -> float:
+def _agreement(seen: WeightedPoints, count: int, seed: int) -> float:
     from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 (slow to import)
 
     order = np.random.default_rng(seed).permutation(len(seen.points))
