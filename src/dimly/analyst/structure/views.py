@@ -149,7 +149,8 @@ class View:
 _MOST = 2000  # people looked at
 _WORK = 1 << 33  # multiplications of drawing a cloud
 _CLEARLY = 2.0  # standard deviations
-_NEARLY = 0.15  # less told of tastes; mostly up to 0.1 was seen where activity told groups, 0.15 and more where it did not
+_NEARLY = 0.75  # as much told of tastes
+_FOUND_AGAIN = 0.3  # of a stability of 1
 _NOISE = 0.5  # part of fresh noise that is added to what groups are made from
 _NOISE_SPLITS = 4
 _CLOUDS = 4
@@ -224,12 +225,14 @@ class Judge:
         if len(views) == 1 or not 1 < count <= len(self.people):
             return views[0]
         told = np.mean([self._told(self.people, count, views, seed) for seed in range(_NOISE_SPLITS)], axis=0)
-        tastes, everything = told.T
-        # Views that tell nearly as much of tastes differ in the rest: the one that tells most of all is taken, else groups
-        # that differ in both would be looked for in their tastes alone.
-        nearly = tastes >= tastes.max() - _NEARLY * abs(tastes.max())
-        by_taste, by_all = int(np.where(nearly, everything, -np.inf).argmax()), int(everything.argmax())
-        if by_taste == by_all or self._forms_groups(count, views[by_taste], told[by_taste, 0]):
+        by_taste, by_all = (int(best) for best in told.argmax(axis=0))
+        if by_taste == by_all:
+            return views[by_all]
+        # Tastes that tell little more than groups by activity do, and are not found again in other people, are no gain.
+        with_activity = max(tastes for (tastes, _), view in zip(told, views, strict=True) if view.activity)
+        if with_activity > _NEARLY * told[by_taste, 0] and self.stability(count, views[by_taste]).score < _FOUND_AGAIN:
+            return views[by_all]
+        if self._forms_groups(count, views[by_taste], told[by_taste, 0]):
             return views[by_taste]
         return views[by_all]
 
