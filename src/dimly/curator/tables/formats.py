@@ -28,7 +28,7 @@ from dimly.mechanisms.vocabulary import is_unicode
 
 # What Arrow and pandas raise for cells that do not fit together; their texts quote the cells.
 _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
-_LISTS: Final = (list, tuple, set, frozenset, type({}.values()), np.ndarray)
+_LISTS: Final[tuple[type, ...]] = (list, tuple, set, frozenset, type({}.values()), np.ndarray)
 # In this order: booleans are integers of Python, and times are dates.
 _KINDS: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((bool, np.bool_), "boolean"),
