@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from dimly.errors import ReleaseError
+from dimly.files import MANIFEST_NAME, PARTS_NAME
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
 from dimly.mechanisms.plan_parts import STRICT
 
 UserType = Literal["int64", "text"]
 
-MANIFEST: Final = "manifest.json"
-PARTS_FOLDER: Final = "sketches"
+MANIFEST: Final = MANIFEST_NAME
+PARTS_FOLDER: Final = PARTS_NAME
 ATTRIBUTES: Final = "attributes.parquet"
 PROJECTION: Final = "projection.parquet"
 DIRECTIONS: Final = "directions.parquet"
