@@ -417,7 +417,7 @@ class _Session:
 def _is_select(query: str) -> bool:
     try:
         statements = duckdb.extract_statements(query)
-    except duckdb.Error:
+    except (duckdb.Error, TypeError):  # which it says of text that is no Unicode
         return False
     return len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT
 

@@ -86,6 +86,12 @@ def arrow_column(source: Any) -> pa.ChunkedArray | None:
     return None
 
 
+def polars_memory(series: Any) -> pa.ChunkedArray:
+    """Return a column of polars as it lies in memory: text is copied in any other way, and so are categories."""
+    newest = sys.modules["polars"].CompatLevel.newest()
+    return pa.chunked_array([_of_series(series.to_physical(), "a column", compat_level=newest)])
+
+
 def _is_column(source: object) -> bool:
     # In this order: to ask a lazy table of polars for its columns would make it work.
     return hasattr(source, "dtype") and not hasattr(source, "columns")
@@ -106,9 +112,9 @@ def _of_polars(frame: Any) -> pa.Table:
     return pa.table({name: _of_series(frame[name], f"column {name!r}") for name in frame.columns})
 
 
-def _of_series(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
+def _of_series(series: Any, name: str, **layout: Any) -> pa.Array | pa.ChunkedArray:
     try:
-        return series.to_arrow()
+        return series.to_arrow(**layout)
     except pa.ArrowException:  # polars has types that Arrow does not: integers of 128 bits
         pass
     raise DataError(f"{name} must be of a type that Arrow has, got {series.dtype}. Cast it to text.")
