@@ -278,7 +278,7 @@ class PackedBits(Column):
             ]
             for chunk in column.chunks
         ]
-        packed = np.concatenate(pieces).reshape(-1, self.width)
+        packed = (pieces[0] if len(pieces) == 1 else np.concatenate(pieces)).reshape(-1, self.width)
         if (packed[:, -1] & self.plan.padding).any():
             raise ReleaseError(f"{path} must hold bits of the vocabulary only, but it holds others.")
         return packed
