@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from dimly.errors import ParameterError, check_path
 
@@ -199,6 +199,25 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 _LONGEST_TEXT = 1 << 20
+MANIFEST_NAME: Final = "manifest.json"
+PARTS_NAME: Final = "sketches"
+"""A folder that holds both is a release. Whoever writes files has to keep out of it, and knows no more of it."""
+
+
+def check_outside_releases(folder: Path, name: str) -> None:
+    """Refuse a place inside of a release: what is put there goes out with it."""
+    resolved = folder.resolve()
+    for one in (resolved, *resolved.parents):
+        if (one / MANIFEST_NAME).is_file() and (one / PARTS_NAME).is_dir():
+            raise inside_release(one, name)
+
+
+def inside_release(folder: object, name: str = "out") -> ParameterError:
+    """Return what to say where something would be made inside a release, in a folder or at an address."""
+    return ParameterError(
+        f"{name} must not be inside another release, but {folder} is one: its files would no longer be those of its "
+        "manifest. Choose a place beside it."
+    )
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
@@ -207,10 +226,11 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     Raises
     ------
     ParameterError
-        If the file exists, or its folder does not.
+        If the file exists, or its folder does not, or belongs to a release.
     """
     if not path.parent.is_dir():
         raise ParameterError(f"output must be in a folder that exists, got {str(path)!r}. Make the folder first.")
+    check_outside_releases(path.parent, "output")
     if path.is_dir():
         raise ParameterError(f"output must be a file, got {str(path)!r}, which is a folder. Name a file in it.")
     if not overwrite and path.exists():
@@ -304,12 +324,14 @@ def new_file(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
     Raises
     ------
     ParameterError
-        If the file exists and is not to be replaced, or its folder does not; before anything is written.
+        If the file exists and is not to be replaced, or its folder does not, or belongs to a release; before anything
+        is written.
     """
     check_path("path", path)
     path = Path(path)
     if not path.parent.is_dir():
         raise ParameterError(f"path must be in a folder that exists, got {str(path)!r}. Make the folder first.")
+    check_outside_releases(path.parent, "path")
     if path.is_dir():
         raise ParameterError(f"path must be a file, got {str(path)!r}, which is a folder. Name a file in it.")
     if not overwrite and path.exists():

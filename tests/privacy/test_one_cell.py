@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import re
 import sqlite3
+from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from decimal import Decimal
@@ -185,21 +186,35 @@ def test_pandas_lists_and_categories(usual: Any, cell: Any, fits: bool) -> None:
     makes: dict[str, Callable[[Any], Any]] = {
         "list": lambda one: pd.Series([[usual], [one], [usual]], dtype=object),
         "array": lambda one: pd.Series([np.array([usual], object), np.array([one, usual], object)], dtype=object),
+        "set": lambda one: pd.Series([{usual}, {one}, {usual}], dtype=object),
+        "set in a list": lambda one: pd.Series([[{usual}], [{one}]], dtype=object),
+        "values": lambda one: pd.Series([{0: usual}.values(), {0: one}.values()], dtype=object),
     }
+    if cell not in (2**63, "\ud800"):  # which Arrow has no scalar for
+        makes["Arrow"] = lambda one: pd.Series([pa.scalar([usual]), pa.scalar([one])], dtype=object)
     if cell not in (None, usual, "\ud800"):  # which pandas cannot make a category of
         makes["category"] = lambda one: pd.Series(pd.Categorical([usual, one], pd.Index([usual, one], dtype=object)))
     for name, make in makes.items():
         try:
             array = arrow_data(pd.DataFrame({"page": make(cell)})).column("page")  # type: ignore[union-attr]
         except DimlyError:
-            assert not fits or name == "category", name
+            assert not fits or name in ("category", "Arrow"), name
             continue
         assert fits or cell is None or isinstance(cell, float), name  # no attributes, by their type
-        whole = arrow_data(
-            pd.DataFrame({"page": pd.Series([[usual]] if name != "category" else [usual], dtype=object)})
-        )
+        alone = {"category": usual, "set in a list": [[usual]]}.get(name, [usual])
+        whole = arrow_data(pd.DataFrame({"page": pd.Series([alone], dtype=object)}))
         assert whole is not None
         assert array[0].as_py() == whole.column("page")[0].as_py()
+
+
+@pytest.mark.parametrize(
+    "cell", [frozenset({NOON}), deque([NOON]), np.array(7), np.ma.array([7], mask=[True]), range(3), iter([NOON])]
+)
+def test_other_containers_stop_the_run(cell: Any, tmp_path: Path) -> None:
+    cells = pd.Series([None, None], dtype=object)
+    cells.iat[0] = cell
+    said = published(pd.DataFrame({"person": PEOPLE[:2], "page": cells}), tmp_path, "out")
+    assert said == "column 'page' must hold cells of one type. Turn them all into text, for example."
 
 
 def test_polars_objects_are_refused(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ class BitReader:
 
     def sums(self, x: Side, y: Side) -> Sums:
         """Return the sums of each pair of rows; a side with one row is taken for all."""
-        parts = [(_count(a), _count(b), _count(a & b)) for a, b in _pieces(x, y, np.uint8)]
+        parts = [(_count(a), _count(b), _count(a, b)) for a, b in _pieces(x, y, np.uint8)]
         ones_x, ones_y, both = (np.concatenate(part).astype(np.float64) for part in zip(*parts, strict=True))
         return Sums(ones_x, ones_y, ones_x, ones_y, both)
 
@@ -135,7 +135,7 @@ class BitReader:
         """Return the sums of every row of x with every row of y."""
         both = np.empty((len(x.rows), len(y.rows)))
         for i, row in enumerate(x.rows):
-            both[i] = _count(y.rows & row)
+            both[i] = _count(y.rows, row)
         ones_x, ones_y = (_count(side.rows).astype(np.float64) for side in (x, y))
         return Sums(*np.broadcast_arrays(ones_x[:, None], ones_y[None, :], ones_x[:, None], ones_y[None, :], both))
 
@@ -174,8 +174,13 @@ def _pieces(x: Side, y: Side, dtype: Any) -> Iterator[tuple[NDArray[Any], ...]]:
         yield tuple(np.broadcast_arrays(*(rows.astype(dtype, copy=False) for rows in cut)))
 
 
-def _count(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
-    counted: NDArray[np.int64] = np.bitwise_count(packed).sum(axis=1, dtype=np.int64)
+def _count(packed: NDArray[np.uint8], both: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
+    """Return the ones of each row, or those that a row of ``both`` has, too."""
+    counted = np.zeros(len(packed), np.int64)
+    for start in range(0, packed.shape[1], _PIECE):  # rows may be long, and each step makes copies
+        piece = packed[:, start : start + _PIECE]
+        shared = piece if both is None else piece & both[..., start : start + _PIECE]
+        counted += np.bitwise_count(shared).sum(axis=1, dtype=np.int64)
     return counted
 
 

@@ -16,10 +16,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 from dimly.curator.options import Options
 from dimly.errors import DataError, DimlyError, ParameterError, check_path
-from dimly.files import drafted
+from dimly.files import check_outside_releases, drafted
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.staging import check_outside_releases
 
 MOST_FREQUENT: Final = 20
 """Left-out attributes that a diagnosis names."""

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -64,6 +65,20 @@ class Batch(NamedTuple):
     first: int
     stop: int
     pieces: list[CodedRows]
+
+
+def resources_for(plan: Plan, resources: Resources) -> Resources:
+    """Return the limits of a run by ``plan``: how many bytes a part takes, one person at least, follows from it.
+
+    Raises
+    ------
+    ParameterError
+        If memory does not hold one part.
+    """
+    if not plan.places_people:
+        return resources  # noisy distances are held whole, whatever their number
+    layout, row = layout_of(plan), plan.bytes_per_user
+    return resources.for_parts(part=layout.users_per_part * row, group=layout.users_per_group * row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +161,15 @@ class _OpenPart:
     """A part that is being filled, in any order."""
 
     def __init__(self, users: pa.Array, plan: Plan) -> None:
-        dtype, shape = published_layout(plan, len(users))
         self.users = users
-        self.values = np.empty(shape, dtype)
         self.missing = len(users)
+        self._layout = published_layout(plan, len(users))
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """What is published of them; made when the first of them is, not while the part waits."""
+        dtype, shape = self._layout
+        return np.empty(shape, dtype)
 
 
 class _Run:
@@ -211,7 +231,9 @@ class _Run:
         part = self._open[index]
         people = people_of_sorted(batch, resolution=self._plan.resolution)
         perturber = self._making.result()
-        perturber.perturb(people, self._words(), out=part.values[offset : offset + len(people)])
+        with self._lock:
+            values = part.values
+        perturber.perturb(people, self._words(), out=values[offset : offset + len(people)])
         with self._lock:
             part.missing -= len(people)
             complete = part.missing == 0

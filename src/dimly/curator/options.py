@@ -2,9 +2,10 @@
 
 import difflib
 import inspect
+import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypedDict, TypeVar
 
@@ -48,7 +49,7 @@ _MOST_MEMORY = 1 << 50
 _LEAST_OF_A_DATABASE = 192 << 20  # JSON alone takes 32 MiB for each thread and file that is read at a time
 _USUAL_MEMORY = 2 << 30
 _OF_THE_PROCESS = 320 << 20  # the interpreter, its libraries and compiled kernels: 290 MB, measured
-_OF_A_THREAD = 160 << 20  # a batch with its copies, a part, and its encoded bytes
+_OF_A_THREAD = 160 << 20  # where a part takes up to 64 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,14 @@ class Resources:
         Of the sort; as many batches are perturbed at a time, unless ``memory`` is short.
     temp : Path or None
         Folder for what does not fit in memory; the system's own by default.
+    of_a_thread : int
+        Bytes of a batch with its copies, a part, and its encoded bytes: see :meth:`for_parts`.
     """
 
     memory: int
     threads: int
     temp: Path | None
+    of_a_thread: int = _OF_A_THREAD
 
     @classmethod
     def of(
@@ -97,10 +101,29 @@ class Resources:
             raise ParameterError(f"temp must be a folder, got {str(temp)!r}. Make it first.")
         return cls(memory, threads, folder)
 
+    def for_parts(self, *, part: float, group: float) -> Self:
+        """Return the same limits for a release whose parts, and row groups in them, take so many bytes.
+
+        Raises
+        ------
+        ParameterError
+            If not even one part fits.
+        """
+        # A part, its encoded bytes, and what Parquet takes while it encodes a row group (measured).
+        each = math.ceil(2 * part + 2.5 * group)
+        least = _OF_THE_PROCESS + _LEAST_OF_A_DATABASE + each
+        if each > _OF_A_THREAD and self.memory < least:
+            mebibytes = math.ceil(least / (1 << 20))
+            raise ParameterError(
+                f"memory must be at least {mebibytes} MiB for a plan with rows this long, got {self.memory} bytes. "
+                "Pass more, or plan with fewer attributes."
+            )
+        return replace(self, of_a_thread=max(_OF_A_THREAD, each))
+
     @property
     def database_memory(self) -> int:
         """Bytes for sorting and joining; DuckDB itself takes somewhat more than it is told."""
-        return max(_LEAST_OF_A_DATABASE, 3 * self._free // 8)
+        return max(_LEAST_OF_A_DATABASE, min(3 * self._free // 8, self._free - self.of_a_thread))
 
     @property
     def rows_memory(self) -> int:
@@ -110,7 +133,7 @@ class Resources:
     @property
     def workers(self) -> int:
         """How many batches are perturbed or written at a time."""
-        return max(1, min(self.threads, 3 * self._free // 8 // _OF_A_THREAD))
+        return max(1, min(self.threads, 3 * self._free // 8 // self.of_a_thread))
 
     @property
     def _free(self) -> int:

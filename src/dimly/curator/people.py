@@ -74,7 +74,7 @@ class Pseudonyms:
             with Path(path).open("rb") as opened:
                 mode = os.fstat(opened.fileno()).st_mode
                 key = opened.read(_MAX_KEY_BYTES + 1)
-        except OSError:
+        except (OSError, ValueError):  # the latter of a path that is none
             mode, key = 0, None
         if key is None:
             raise ParameterError(f"pseudonyms must be a file that can be read, got {name}.")

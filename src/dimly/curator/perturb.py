@@ -355,13 +355,15 @@ class _ResponseWay(_Way):
 
     def perturb(self, people: People, words: WordSource, out: NDArray[Any] | None) -> NDArray[Any]:
         n, width = self._plan.published_shape(len(people))
-        # The flips of all rows end to end, then seen as bytes: nothing is drawn for nothing, and nothing copied.
-        flips = np.empty(-(-n * width // 8), "<u8")
+        # The flips of all rows end to end, then seen as bytes: nothing is drawn for nothing, and nothing copied where
+        # the place for them can be seen as words.
+        fits = out is not None and out.nbytes % 8 == 0 and out.flags.c_contiguous and out.ctypes.data % 8 == 0
+        flips = out.reshape(-1).view("<u8") if fits and out is not None else np.empty(-(-n * width // 8), "<u8")
         flip_lanes(self._plan.noise.flip, words, flips)
         rows = flips.view(np.uint8)[: n * width].reshape(n, width)
         kernels.toggle_bits(rows, people.indptr, people.indices)
         rows[:, -1] &= ~self._plan.padding
-        return _placed(rows, out)
+        return rows if fits else _placed(rows, out)
 
 
 class _DistanceWay(_Way):

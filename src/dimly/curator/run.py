@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dimly.curator import volunteers
 from dimly.curator.append import Base, base_of
 from dimly.curator.diagnosis import inspected
-from dimly.curator.engine import LocalEngine, NamedTable, Parts
+from dimly.curator.engine import LocalEngine, NamedTable, Parts, resources_for
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.options import Charging, Options
 from dimly.curator.people import Pseudonyms
@@ -287,7 +287,7 @@ def publish_folder(
         If anything does not fit or fails; a note on the error says what became of the charge. It is given back if no
         noise had been drawn. Nothing is visible then, unless the text says that the release is published.
     """
-    engine: Engine[OpenTable] = LocalEngine(plan, options.resources, options.watcher, words)
+    engine: Engine[OpenTable] = LocalEngine(plan, resources_for(plan, options.resources), options.watcher, words)
     if filling is not None:
         engine = _Filled(engine.private, filling)
     return publish_by(lambda _: engine, with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
@@ -428,7 +428,7 @@ def publish_in_memory(
 ) -> Sketches:
     """Return what may be published of a table, in memory."""
     parts = _MemoryParts()
-    engine = LocalEngine(plan, options.resources, options.watcher, words)
+    engine = LocalEngine(plan, resources_for(plan, options.resources), options.watcher, words)
     with opening as table:
         volunteers.check_apart(table.own_ids(), options)
         engine.publish(table, parts)
@@ -577,14 +577,14 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
 def _opened(source: Any, plan: Plan, options: Options) -> tuple[Opening, Vocabulary | None]:
     """Return a source that is to be read, and its closed list of attributes. What is public is read and checked now."""
     plan.prove()
-    _ = options.resources  # refused whatever the source
+    resources = resources_for(plan, options.resources)  # refused whatever the source
     if is_matrix(source):
         return _opened_matrix(source, plan, options)
     _ = options.user_column  # refused before anything is read
     check_lists_apart(source, options)
     vocabulary = vocabulary_for(plan, options)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
-    opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms)
+    opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, resources=resources)
     return inspected(opening, plan, options, vocabulary), vocabulary
 
 

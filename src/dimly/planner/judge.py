@@ -30,7 +30,8 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     # With δ > 0 no single outcome is bounded: one of probability δ may tell all. What is bounded is how often a guess
     # is right on average over outcomes.
     average = "" if budget.is_pure else " on average"
-    lines = [f"A guess about one {unit} that was right with 50 % becomes right with at most {_sure(budget)}{average}."]
+    sure = _sure(budget.epsilon, budget.delta)
+    lines = [f"A guess about one {unit} that was right with 50 % becomes right with at most {sure}{average}."]
     if weight is None:
         return tuple(lines)
     together = weight * budget.epsilon
@@ -39,13 +40,13 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
         are, their = ("are", "their") if weight != 1 else ("is", "its")
         lines.append(f"{all_of_them} {are} not protected: {their} odds may change by up to e^{_plain(together)}.")
     elif budget.is_pure:
-        lines.append(f"{all_of_them}: 50 % becomes at most {_sure(Budget(together))}, odds by e^{_plain(together)}.")
+        lines.append(f"{all_of_them}: 50 % becomes at most {_sure(together)}, odds by e^{_plain(together)}.")
     else:
         lines.append(f"{all_of_them}: epsilon = {_plain(together)}, with a delta that grows as much as the odds.")
     # What one person has another need not have, and the other way round. A column has a value in both of them.
     if unit == "attribute":
         apart = 2 * together
-        sure = f"50 % becomes at most {_sure(Budget(apart))}, " if budget.is_pure and _protected(apart) else ""
+        sure = f"50 % becomes at most {_sure(apart)}, " if budget.is_pure and _protected(apart) else ""
         lines.append(
             f"Two people with as many each may differ in {_plain(2 * weight)}: between them {sure}the odds may change "
             f"by up to e^{_plain(apart)}."
@@ -74,13 +75,18 @@ def _plain(number: float) -> str:
 
 def _protected(epsilon: float) -> bool:
     """Return whether an even guess stays a guess."""
-    return Budget(min(epsilon, 700.0)).posterior(0.5) < _NEARLY_SURE
+    return _even(epsilon) < _NEARLY_SURE
 
 
-def _sure(budget: Budget) -> str:
+def _sure(epsilon: float, delta: float = 0.0) -> str:
     """Return what 50 % becomes, (e^ε + δ)/(1 + e^ε), rounded up: a promise may not look better than it is."""
-    pure = Budget(budget.epsilon).posterior(0.5)
-    return f"{math.ceil(1000 * (pure + budget.delta * (1 - pure))) / 10:.1f} %"
+    pure = _even(epsilon)
+    return f"{math.ceil(1000 * (pure + delta * (1 - pure))) / 10:.1f} %"
+
+
+def _even(epsilon: float) -> float:
+    """Return what 50 % becomes by e^ε, also for an ε of several attributes that no budget could have."""
+    return 1.0 / (1.0 + math.exp(-epsilon))
 
 
 Verdict = Literal["good", "coarse", "unknown", "not feasible"]

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from dimly.errors import ReleaseError
+from dimly.files import MANIFEST_NAME, PARTS_NAME
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
 from dimly.mechanisms.plan_parts import STRICT
 
 UserType = Literal["int64", "text"]
 
-MANIFEST: Final = "manifest.json"
-PARTS_FOLDER: Final = "sketches"
+MANIFEST: Final = MANIFEST_NAME
+PARTS_FOLDER: Final = PARTS_NAME
 ATTRIBUTES: Final = "attributes.parquet"
 PROJECTION: Final = "projection.parquet"
 DIRECTIONS: Final = "directions.parquet"
@@ -286,7 +287,7 @@ class PackedBits(Column):
             ]
             for chunk in column.chunks
         ]
-        packed = np.concatenate(pieces).reshape(-1, self.width)
+        packed = (pieces[0] if len(pieces) == 1 else np.concatenate(pieces)).reshape(-1, self.width)
         if (packed[:, -1] & self.plan.padding).any():
             raise ReleaseError(f"{path} must hold bits of the vocabulary only, but it holds others.")
         return packed

@@ -158,6 +158,7 @@ class Groups:
         self._per_part = -(-manifest.layout.users_per_part // self._size)
         self._kept: OrderedDict[tuple[Column, int], NDArray[Any]] = OrderedDict()
         self._values: dict[int, NDArray[Any]] = {}  # of whole parts, of a small release
+        self._large = self._size * manifest.plan.bytes_per_user > _KEPT_BYTES
         self._small = manifest.n_users * manifest.plan.bytes_per_user <= _SMALL
         self._lock = Lock()
 
@@ -209,7 +210,8 @@ class Groups:
         """Write users, or rows of numbers, of some positions to ``out``."""
 
         def copy(group: int, chosen: Positions, rows: NDArray[Any]) -> None:
-            out[chosen] = rows[positions[chosen] - group * self._size]
+            for at in chosen if self._large else [chosen]:  # a selection is copied, a single row is not
+                out[at] = rows[positions[at] - group * self._size]
 
         self._visit(column, positions // self._size, copy)
 
@@ -233,7 +235,7 @@ class Groups:
         for group in members:
             by_part.setdefault(group // self._per_part, []).append(group)
         # A question about everybody would push out all that is kept, and gain nothing.
-        keep = len(members) <= 2 * self._per_part
+        keep = len(members) <= 2 * self._per_part and not self._large
 
         def visit(part: int) -> None:
             missing = []
@@ -251,7 +253,11 @@ class Groups:
                             self._keep(column, group, held)
                         use(group, members[group], held)
 
-        for_all(visit, by_part)
+        if self._large:  # one at a time: each takes several times its own bytes
+            for part in by_part:
+                visit(part)
+        else:
+            for_all(visit, by_part)
 
     def _held(self, column: Column, group: int) -> NDArray[Any] | None:
         values = self._values.get(group // self._per_part) if column == "sketch" else None

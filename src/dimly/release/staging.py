@@ -18,8 +18,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from dimly.errors import DimlyError, ParameterError, ReleaseError, check_path
-from dimly.files import locked_folder, names_held, sweep
-from dimly.release.format import MANIFEST, PARTS_FOLDER
+from dimly.files import check_outside_releases, locked_folder, names_held, sweep
 from dimly.release.manifest import read_manifest
 
 PREFIX: Final = ".dimly-staging-"
@@ -164,22 +163,6 @@ class Staging:
         except BaseException as error:
             self._folder.__exit__(type(error), error, error.__traceback__)
             raise
-
-
-def check_outside_releases(folder: Path, name: str) -> None:
-    """Refuse a place inside of a release: what is put there goes out with it."""
-    resolved = folder.resolve()
-    for one in (resolved, *resolved.parents):
-        if (one / MANIFEST).is_file() and (one / PARTS_FOLDER).is_dir():
-            raise inside_release(one, name)
-
-
-def inside_release(folder: object, name: str = "out") -> ParameterError:
-    """Return what to say where something would be made inside a release, in a folder or at an address."""
-    return ParameterError(
-        f"{name} must not be inside another release, but {folder} is one: its files would no longer be those of its "
-        "manifest. Choose a place beside it."
-    )
 
 
 def check_target(target: str | Path, *, overwrite: bool = False) -> Path:

@@ -9,8 +9,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from dimly.errors import DimlyError, ParameterError
+from dimly.files import inside_release
 from dimly.release.format import MANIFEST, PARTS_FOLDER
-from dimly.release.staging import inside_release
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # more than one letter: C:/ is a disk
 _RENAMES: Final = {"file", "hdfs", "webhdfs", "swebhdfs"}

@@ -15,6 +15,7 @@ import pytest
 
 from dimly.api import publish
 from dimly.curator import options as module
+from dimly.curator.engine import resources_for
 from dimly.curator.options import LEAST_MEMORY, Options, PublishOptions, Resources, check_keywords
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
@@ -111,6 +112,32 @@ def test_the_shares_fit_into_the_whole(memory: int, threads: int) -> None:
     found = Resources.of(memory=memory, threads=threads)
     batches = found.workers * module._OF_A_THREAD
     assert module._OF_THE_PROCESS + found.database_memory + found.rows_memory + batches <= memory
+
+
+@pytest.mark.parametrize("memory", [LEAST_MEMORY, GIB, 2 * GIB, 64 * GIB])
+@pytest.mark.parametrize("attributes", [1000, 1 << 27, 1 << 29, 1 << 31])
+def test_long_rows_have_their_share(memory: int, attributes: int) -> None:
+    plan = Plan.of("randomized-response", Budget(1.0), n_attributes=attributes)
+    given = Resources.of(memory=memory, threads=64)
+    if (memory, attributes) in [(LEAST_MEMORY, 1 << 29), (LEAST_MEMORY, 1 << 31), (GIB, 1 << 31)]:
+        with pytest.raises(ParameterError, match=r"memory must be at least \d+ MiB for a plan with rows"):
+            resources_for(plan, given)
+        return
+    found = resources_for(plan, given)
+    assert found.of_a_thread >= 4.2 * plan.bytes_per_user * (attributes > 1 << 27)  # measured of 2³¹ attributes
+    assert module._OF_THE_PROCESS + found.database_memory + found.workers * found.of_a_thread <= memory
+    assert found.workers <= given.workers
+
+
+def test_rows_that_do_not_fit_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("nothing that could be read")
+    plan = Plan.of("randomized-response", Budget(1.0), n_attributes=1 << 31)
+    options: dict[str, Any] = {"user": "person", "attribute": "page", "memory": 10**9}
+    for more in ({"out": tmp_path / "out"}, {"out": tmp_path / "out", "dry_run": True}, {}):
+        with pytest.raises(ParameterError, match="memory must be at least 1664 MiB"):
+            publish(tmp_path / "t.csv", plan, **options, **more)
+    with pytest.raises(ParameterError, match="memory must be at least 1664 MiB"):
+        publish(np.eye(3), plan, memory=10**9)
 
 
 @pytest.mark.parametrize(

@@ -464,6 +464,12 @@ def test_keys_of_a_wrong_length(tmp_path: Path, key: bytes, message: str) -> Non
         Pseudonyms.from_file(key_file(tmp_path, key))
 
 
+def test_a_key_whose_path_is_none(tmp_path: Path) -> None:
+    for name in ("\ud800", "a\0b"):
+        with pytest.raises(ParameterError, match="pseudonyms must be a file that can be read"):
+            Pseudonyms.from_file(tmp_path / name)
+
+
 def test_a_key_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"file that can be read, got .*missing") as caught:
         Pseudonyms.from_file(tmp_path / "missing")

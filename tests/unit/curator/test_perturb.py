@@ -79,6 +79,19 @@ def test_words_of_zeros_flip_every_bit_but_no_padding() -> None:
         np.testing.assert_array_equal(published, clean(plan, 1 - table))
 
 
+def test_bits_are_flipped_in_their_place_where_it_can_hold_them() -> None:
+    for d in (64, 65, 130, 192):
+        plan = plan_of("randomized-response", n_attributes=d)
+        people, _ = population(8, d=d)
+        perturber = Perturber(plan, Vocabulary.numbered(d))
+        wanted = perturber.perturb(people, Recorded(3))
+        for shift in (0, 8, 3):  # also where no word of 64 bits may begin
+            room = np.full(wanted.size + shift, 255, np.uint8)[shift:].reshape(wanted.shape)
+            found = perturber.perturb(people, Recorded(3), out=room)
+            np.testing.assert_array_equal(room, wanted)
+            assert np.shares_memory(found, room) == (room.ctypes.data % 8 == 0)
+
+
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "sign+gaussian", "randomized-response"])
 def test_batches_of_many_pieces_have_neither_seams_nor_gaps(mechanism: str) -> None:
     """Rows by themselves, and rows of a batch that is too large for one piece."""

@@ -50,6 +50,19 @@ def test_people_are_found_and_named(mechanism: str, text: bool, small_parts: int
 
 
 @pytest.mark.parametrize("mechanism", LAYOUTS[:2])
+def test_long_rows_are_read_one_by_one_and_not_kept(
+    mechanism: str, small_parts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "_KEPT_BYTES", 1)
+    monkeypatch.setattr(groups, "_SMALL", 1)
+    sketches, stored = _both(mechanism, tmp_path / "out")
+    monkeypatch.setattr(groups, "for_all", lambda *_: 1 / 0)  # which would read several at a time
+    chosen = np.array([29, 0, 0, 13, 1])
+    np.testing.assert_array_equal(stored.take(chosen), sketches.values[chosen])
+    assert not stored._groups._kept
+
+
+@pytest.mark.parametrize("mechanism", LAYOUTS[:2])
 def test_rows_are_taken_in_any_order(mechanism: str, small_parts: int, tmp_path: Path) -> None:
     sketches, stored = _both(mechanism, tmp_path / "out")
     for positions in ([29, 0, 0, 13], list(range(30)), []):

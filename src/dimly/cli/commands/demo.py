@@ -14,6 +14,7 @@ import typer
 from dimly.cli.options import AsJson, Debug
 from dimly.cli.terminal import print_json, print_lines
 from dimly.errors import ParameterError
+from dimly.files import check_outside_releases
 
 
 def demo(
@@ -77,6 +78,7 @@ def _made(folder: Path | None) -> Path:
         folder = Path("dimly-demo")
         while folder.exists():
             folder = Path(f"dimly-demo-{next(numbers)}")
+    check_outside_releases(folder.absolute().parent, "folder")
     try:
         folder.mkdir()
     except FileExistsError:

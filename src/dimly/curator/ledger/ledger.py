@@ -455,10 +455,11 @@ def _names(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 def _budget(connection: sqlite3.Connection, dataset: str) -> DatasetBudget:
     fields = "name, epsilon, delta, unit, method"
-    row = connection.execute(f"SELECT {fields} FROM dataset WHERE name = ?", (dataset,)).fetchone()
-    if row is None:
-        known = ", ".join(map(repr, _names(connection))) or "none yet"
+    names = _names(connection)
+    if dataset not in names:  # before SQLite is asked, which takes no text but Unicode
+        known = ", ".join(map(repr, names)) or "none yet"
         raise ParameterError(f"dataset must be one of the ledger's ({known}), got {dataset!r}.")
+    row = connection.execute(f"SELECT {fields} FROM dataset WHERE name = ?", (dataset,)).fetchone()
     return DatasetBudget(**dict(row))
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dimly.curator.randomness import Keystream
 from dimly.errors import DataError, DimlyError, ParameterError
+from dimly.files import check_outside_releases
 
 FORMAT: Final = 1
 """Version of the tables below, as SQLite's ``user_version``."""
@@ -116,6 +117,7 @@ class Store:
             return cls(path)
         if not target.parent.is_dir():
             raise ParameterError(f"ledger must be in a folder that exists, got {str(path)!r}. Create the folder first.")
+        check_outside_releases(target.parent, "ledger")
         # Under another name first: whoever sees a ledger sees a complete one, and none is ever overwritten.
         try:
             with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True) as folder:

@@ -13,11 +13,16 @@ import duckdb
 import pyarrow as pa
 
 from dimly.errors import DataError, DimlyError, ParameterError
-from dimly.files import LockedFolder, locked_folder, sweep
-from dimly.release.staging import check_outside_releases
+from dimly.files import LockedFolder, check_outside_releases, locked_folder, sweep
 
 _DISK_FULL = ("max_temp_directory_size", "No space left", "Disk quota", "not enough disk")
 _NOT_SQL = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.SyntaxException)
+
+_NOT_IN_PARALLEL = "Not implemented Error: The Parallel CSV Reader"
+
+
+class NotInParallelError(DataError):
+    """A CSV file has quoted line breaks just where DuckDB wanted to begin in the middle of it."""
 
 
 def translated(  # noqa: C901, PLR0911 - a list of cases
@@ -43,6 +48,11 @@ def translated(  # noqa: C901, PLR0911 - a list of cases
         return DimlyError("the query was interrupted.")
     if isinstance(error, _NOT_SQL):
         return ParameterError("query must be SQL that DuckDB understands, with tables and columns that exist.")
+    if text.startswith(_NOT_IN_PARALLEL):
+        return NotInParallelError(
+            "CSV files that a query or a view reads must be readable in parallel, but one has cells with line breaks "
+            "in them that are not. Add parallel = false to its read_csv, or name the file itself as the table."
+        )
     if isinstance(error, duckdb.NotImplementedException):
         return DataError("columns must be of types that DuckDB reads, but one is not. Turn it into text or numbers.")
     named = max((path for path in inputs if path in text), key=len, default=None)
@@ -77,6 +87,8 @@ def _unreadable(text: str, name: str, kind: str) -> DataError:
 
 T = TypeVar("T")
 Parameters = Sequence[object]
+_Serial = dict[str, tuple[str, Parameters]]
+"""Views, and what to read in their place if they cannot be read in parallel."""
 
 SPILL_PREFIX: Final = "dimly-spill-"
 MIN_MEMORY: Final = 1 << 26
@@ -138,11 +150,13 @@ class PrivateDatabase:
         """Path as DuckDB knows it → the curator's name of the file and its format: what errors may name."""
         self.copied: set[str] = set()
         """The curator's names of files whose content is held here: what becomes of them no longer matters."""
+        self._serial: _Serial = {}
         self._objects: dict[str, Any] = {}  # Arrow data by name, registered again with every cursor
         self._names = 0
         self._spill = _spill_folder(temp)
         try:
-            self._session = _Session(_connect(memory, threads, self.folder, believing=believing), self.inputs)
+            connection = _connect(memory, threads, self.folder, believing=believing)
+            self._session = _Session(connection, self.inputs, self._serial)
         except BaseException:
             self._spill.remove()
             raise
@@ -176,10 +190,20 @@ class PrivateDatabase:
         """
         return self._session.stream(sql, parameters, batch_rows=batch_rows)
 
-    def create_view(self, sql: str, parameters: Parameters = ()) -> str:
-        """Make a view of a query, also with parameters, which CREATE VIEW does not take; return its quoted name."""
+    def create_view(self, sql: str, parameters: Parameters = (), *, serial: str | None = None) -> str:
+        """Make a view of a query, also with parameters, which CREATE VIEW does not take; return its quoted name.
+
+        Parameters
+        ----------
+        sql : str
+        parameters : sequence
+        serial : str, optional
+            The same rows by another query, which takes the view's place if DuckDB cannot read them in parallel.
+        """
         name = self.new_name()
         self._session.create_view(name, sql, parameters)
+        if serial is not None:
+            self._serial[name] = serial, parameters
         return name
 
     def create_table(self, sql: str, parameters: Parameters = ()) -> str:
@@ -301,9 +325,12 @@ class Cursor:
 class _Session:
     """A connection, the thread that its calls run in, and the translation of their errors."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, inputs: dict[str, tuple[str, str]]) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, inputs: dict[str, tuple[str, str]], serial: "_Serial"
+    ) -> None:
         self._connection = connection
         self._inputs = inputs
+        self._serial = serial
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="dimly-duckdb")
 
     def fetch(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
@@ -315,14 +342,18 @@ class _Session:
     def stream(
         self, sql: str, parameters: Parameters = (), *, batch_rows: int
     ) -> Generator[pa.RecordBatch, None, None]:
-        reader = self._run(lambda: self._query(sql, parameters).to_arrow_reader(batch_rows))
-        ahead = self._thread.submit(_next_batch, reader)
-        try:
-            while (batch := self._result(ahead)) is not None:
-                ahead = self._thread.submit(_next_batch, reader)
+        def begin() -> tuple[pa.RecordBatchReader, pa.RecordBatch | None]:
+            reader = self._query(sql, parameters).to_arrow_reader(batch_rows)
+            return reader, _next_batch(reader)
+
+        reader, batch = self._run(begin)
+        while batch is not None:
+            ahead = self._thread.submit(_next_batch, reader)
+            try:
                 yield batch
-        finally:
-            self._stop(ahead)  # the reader may have stopped half-way
+                batch = self._result(ahead)
+            finally:
+                self._stop(ahead)  # the reader may have stopped half-way
 
     def create_view(self, name: str, sql: str, parameters: Parameters) -> None:
         self._run(lambda: self._query(sql, parameters).create_view(name[1:-1]))
@@ -341,7 +372,7 @@ class _Session:
         self._run(run)
 
     def duplicate(self) -> "_Session":
-        return _Session(self._run(self._connection.cursor), self._inputs)
+        return _Session(self._run(self._connection.cursor), self._inputs, self._serial)
 
     def interrupt(self) -> None:
         self._connection.interrupt()
@@ -355,6 +386,15 @@ class _Session:
         return self._connection.sql(sql, params=list(parameters) or None)
 
     def _run(self, call: Callable[[], T]) -> T:
+        try:
+            return self._result(self._thread.submit(call))
+        except NotInParallelError:
+            if not self._serial:
+                raise
+        # The rows are the same either way, and so is all that follows from them but the time it takes.
+        while self._serial:
+            name, (sql, parameters) = self._serial.popitem()
+            self.create_view(name, sql, parameters)
         return self._result(self._thread.submit(call))
 
     def _result(self, future: "Future[T]") -> T:
@@ -377,7 +417,7 @@ class _Session:
 def _is_select(query: str) -> bool:
     try:
         statements = duckdb.extract_statements(query)
-    except duckdb.Error:
+    except (duckdb.Error, TypeError):  # which it says of text that is no Unicode
         return False
     return len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT
 

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from decimal import Decimal
 from itertools import chain
 from typing import Any, BinaryIO, Final
 from urllib.parse import quote
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +28,7 @@ from dimly.mechanisms.vocabulary import is_unicode
 
 # What Arrow and pandas raise for cells that do not fit together; their texts quote the cells.
 _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
-_LISTS: Final = (list, tuple, np.ndarray)
+_LISTS: Final[tuple[type, ...]] = (list, tuple, set, frozenset, type({}.values()), np.ndarray)
 # In this order: booleans are integers of Python, and times are dates.
 _KINDS: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((bool, np.bool_), "boolean"),
@@ -36,6 +38,11 @@ _KINDS: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((dt.datetime,), "time"),
     ((dt.date,), "date"),
     (_LISTS, "list"),
+    ((bytes,), "bytes"),
+    ((UUID,), "UUID"),
+    # Of one kind although Arrow has many types for them: they are never attributes, and read alike as ids or values.
+    ((Decimal,), "decimal"),
+    ((dict,), "record"),
 )
 
 
@@ -79,6 +86,12 @@ def arrow_column(source: Any) -> pa.ChunkedArray | None:
     return None
 
 
+def polars_memory(series: Any) -> pa.ChunkedArray:
+    """Return a column of polars as it lies in memory: text is copied in any other way, and so are categories."""
+    newest = sys.modules["polars"].CompatLevel.newest()
+    return pa.chunked_array([_of_series(series.to_physical(), "a column", compat_level=newest)])
+
+
 def _is_column(source: object) -> bool:
     # In this order: to ask a lazy table of polars for its columns would make it work.
     return hasattr(source, "dtype") and not hasattr(source, "columns")
@@ -99,9 +112,9 @@ def _of_polars(frame: Any) -> pa.Table:
     return pa.table({name: _of_series(frame[name], f"column {name!r}") for name in frame.columns})
 
 
-def _of_series(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
+def _of_series(series: Any, name: str, **layout: Any) -> pa.Array | pa.ChunkedArray:
     try:
-        return series.to_arrow()
+        return series.to_arrow(**layout)
     except pa.ArrowException:  # polars has types that Arrow does not: integers of 128 bits
         pass
     raise DataError(f"{name} must be of a type that Arrow has, got {series.dtype}. Cast it to text.")
@@ -132,9 +145,9 @@ def _of_pandas(frame: Any) -> pa.Table:
 def _arrow_array(column: Any, name: str) -> pa.ChunkedArray:
     failure = DataError(f"column {name!r} must hold cells of one type. Turn them all into text, for example.")
     cells = getattr(column.dtype, "categories", column)
-    if cells.dtype == object and len(_kinds(cells)) > 1:
-        raise failure
     try:
+        if cells.dtype == object and len(_kinds(cells)) > 1:
+            raise failure
         array = pa.array(column, from_pandas=True)
         return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
     except UnicodeError:
@@ -153,18 +166,27 @@ def _kinds(cells: Iterable[Any]) -> set[str]:
 
 
 def _kinds_of(type_: type, cells: list[Any]) -> set[str]:
-    if type_.__name__ in ("NoneType", "NAType", "NaTType"):
-        return set()
-    if issubclass(type_, float | np.floating) and all(cell != cell for cell in cells):  # noqa: PLR0124 - NaN
+    is_missing = type_.__name__ in ("NoneType", "NAType", "NaTType")
+    if is_missing or (issubclass(type_, float | np.floating) and all(cell != cell for cell in cells)):  # noqa: PLR0124 - NaN
         return set()
     if issubclass(type_, np.datetime64):
         return {str(cell.dtype) for cell in cells}
-    kind = next((kind for types, kind in _KINDS if issubclass(type_, types)), type_.__name__)
+    kind = next((kind for types, kind in _KINDS if issubclass(type_, types)), None)
+    if kind is None:
+        return {_kind_by_arrow(cell) for cell in cells}
     if kind == "time":
         return {"time" if cell.tzinfo is None else "time with zone" for cell in cells}
     if kind == "list":
         return {f"list of {inner}" for inner in _kinds(chain.from_iterable(cells)) or {"nothing"}} - {"list of nothing"}
     return {kind}
+
+
+def _kind_by_arrow(cell: Any) -> str:
+    """Return the type that Arrow gives a cell by itself: what it would make of others must not follow from this one."""
+    try:
+        return str(pa.infer_type([cell]))
+    except _UNFIT:
+        return type(cell).__name__  # which Arrow does not take
 
 
 _SPACE: Final = b" \t\r\n"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dimly.curator.diagnosis import LeftOutRows
-from dimly.curator.options import Options
+from dimly.curator.options import Options, Resources
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
 from dimly.curator.tables.columns import literal
@@ -295,6 +295,7 @@ def open_table(
     vocabulary: Vocabulary | None = None,
     pseudonyms: Pseudonyms | None = None,
     order_key: str | None = None,
+    resources: Resources | None = None,
 ) -> Iterator[CodedTable]:
     """Read, check and number a table; all of it is forgotten at the end.
 
@@ -304,6 +305,8 @@ def open_table(
         As :func:`dimly.publish` takes them.
     vocabulary, pseudonyms, order_key : optional
         As :class:`CodedTable` takes them.
+    resources : Resources, optional
+        What reading may use; by default as the options say.
 
     Raises
     ------
@@ -312,7 +315,7 @@ def open_table(
     DataError
         If rows do not fit. The text holds nothing of them.
     """
-    resources, progress = options.resources, options.watcher
+    resources, progress = resources or options.resources, options.watcher
     with PrivateDatabase(
         memory=resources.database_memory,
         threads=resources.threads,

@@ -27,7 +27,7 @@ from dimly.curator.tables.files import (
     suffix_of,
     unpacked,
 )
-from dimly.curator.tables.formats import arrow_column, arrow_data
+from dimly.curator.tables.formats import arrow_column, arrow_data, polars_memory
 from dimly.curator.tables.sources import are_paths, open_source
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
@@ -268,10 +268,15 @@ def _memory(column: Any) -> list[NDArray[Any]]:
         return [column]
     if room == "pandas" and not hasattr(getattr(column, "array", None), "__arrow_array__"):
         return []  # cells of no type: to look at them would copy them
-    found = arrow_column(column)
-    chunks = () if found is None else found.chunks
-    last = [chunk.buffers()[-1] for chunk in chunks if len(chunk) and not pa.types.is_null(chunk.type)]
-    return [np.frombuffer(buffer, np.uint8) for buffer in last if buffer is not None and buffer.size]
+    found = polars_memory(column) if room == "polars" and hasattr(column, "to_physical") else arrow_column(column)
+    chunks = [] if found is None else [chunk for chunk in found.chunks if len(chunk)]
+    # Of a view its places alone: the text itself may be a public list's, which the table was joined with.
+    cells = [
+        chunk.buffers()[1 if pa.types.is_string_view(chunk.type) else -1]
+        for chunk in chunks
+        if not pa.types.is_null(chunk.type)
+    ]
+    return [np.frombuffer(buffer, np.uint8) for buffer in cells if buffer is not None and buffer.size]
 
 
 def _paths(given: FilePath) -> list[FilePath]:

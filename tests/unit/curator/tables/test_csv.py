@@ -303,3 +303,27 @@ def test_long_headers(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(";".join(names) + "\n")
     assert read_header(Stamp.of(path), AS_WRITTEN)[1] == tuple(names)
+
+
+def test_line_breaks_that_look_like_rows_in_a_large_file(tmp_path: Path) -> None:
+    """DuckDB begins in the middle of such a file, within a quoted cell, notices it, and refuses the file."""
+    cell = "\n".join(["eve,jam,ok"] * 3000)
+    rows = [(f"p{i:05}", f"page {i % 50}", cell if i % 100 == 0 else "ok") for i in range(30_000)]
+    path = tmp_path / "t.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([("person", "page", "note"), *rows])
+    assert path.stat().st_size > 9_000_000
+    with PrivateDatabase(memory=1 << 28, threads=2) as database:
+        name, _ = open_csv(database, [Stamp.of(path)], AS_WRITTEN)
+        above = database.create_view(f"SELECT person, page FROM {name}")
+        stream = database.stream(f"SELECT person, page FROM {above} ORDER BY person", batch_rows=1 << 12)
+        found = [tuple(row.values()) for batch in stream for row in batch.to_pylist()]
+        assert found == [row[:2] for row in rows]
+        assert database.cursor().fetch(f"SELECT count(*), max(length(note)) FROM {name}") == [(len(rows), len(cell))]
+    with PrivateDatabase(memory=1 << 28, threads=2) as database:
+        name, _ = open_csv(database, [Stamp.of(path)], AS_WRITTEN)
+        database.execute(f"CREATE TABLE held AS SELECT * FROM {name}")
+        assert database.fetch("SELECT count(*) FROM held") == [(len(rows),)]
+        query = "SELECT * FROM read_csv(?, header = true, all_varchar = true, quote = '\"', escape = '\"')"
+        with pytest.raises(DataError, match="Add parallel = false"):
+            database.fetch(query, [str(path)])

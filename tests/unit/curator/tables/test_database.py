@@ -256,7 +256,7 @@ def test_our_own_errors_pass(database: PrivateDatabase) -> None:
         database._session._run(fail)
 
 
-@pytest.mark.parametrize("query", ["SELECT 1; SELECT 2", "DROP TABLE x", "SELEC", "COPY (SELECT 1) TO 'x'"])
+@pytest.mark.parametrize("query", ["SELECT 1; SELECT 2", "DROP TABLE x", "SELEC", "COPY (SELECT 1) TO 'x'", "\ud800"])
 def test_queries_are_one_select(database: PrivateDatabase, query: str) -> None:
     with pytest.raises(ParameterError, match="one SELECT"):
         database.create_table_within("memory", query)

@@ -357,8 +357,11 @@ FRAME = pd.DataFrame({"who": [3, 1, 2], "name": ["ann", "bob", "cem"], "what": [
         (FRAME.astype(object), None),
         (pa.table({"who": [1, 2]}), None),
         (pl.DataFrame({"who": [1, 2]}), None),
+        (pl.DataFrame({"who": ["a", "b"]}), None),
+        (pl.DataFrame({"who": ["a", "b" * 99]}), None),
+        (pl.DataFrame({"who": ["a", "b"]}).cast(pl.Categorical), None),
     ],
-    ids=["integers", "text", "array", "objects", "Arrow", "polars"],
+    ids=["integers", "text", "array", "objects", "Arrow", "polars", "polars text", "polars views", "categories"],
 )
 def test_a_column_of_the_table_is_no_public_list(source: Any, roster: Any) -> None:
     given = source["who"] if roster is None else roster
@@ -366,8 +369,20 @@ def test_a_column_of_the_table_is_no_public_list(source: Any, roster: Any) -> No
         with pytest.raises(ParameterError, match=f"{role} must be a public list, got the private table itself"):
             check_apart(source, given, role)
     copied = given.to_pylist() if isinstance(given, pa.ChunkedArray) else list(given)
-    for other in (copied, pa.array(copied), pd.Series(copied)):  # of equal content: a table may hold the whole roster
+    # Of equal content: a table may hold the whole roster.
+    for other in (copied, pa.array(copied), pd.Series(copied), pl.Series(copied)):
         check_apart(source, other, "roster")
+
+
+def test_tables_of_polars_that_share_columns() -> None:
+    public = pl.DataFrame({"who": ["a" * 20, "b" * 20, "c" * 20], "town": ["x", "y", "z"]})
+    visits = pl.DataFrame({"who": ["a" * 20, "a" * 20, "c" * 20], "page": ["p", "q", "p"]})
+    joined = visits.join(public, on="who")
+    check_apart(joined, public, "roster")
+    check_apart(joined, public["who"], "roster")
+    for given in (joined.select("who"), joined["who"].head(2), joined.clone()):
+        with pytest.raises(ParameterError, match="got the private table itself"):
+            check_apart(joined, given, "roster")
 
 
 @pytest.mark.parametrize("name", ["list.txt", "list.csv", "list.jsonl"])
