@@ -35,7 +35,7 @@ from dimly.api import publish
 from dimly.lab.population import Population, make_population
 from dimly.lab.simulate import random_pairs
 from dimly.mechanisms import Plan
-from dimly.planner import Candidate, advise
+from dimly.planner import Brief, Candidate, advise
 from dimly.planner.question import Purpose
 from dimly.privacy import Budget
 
@@ -348,7 +348,7 @@ def worlds() -> Iterator[World]:
 def planned(cell: Cell, purpose: Purpose = "distances", mechanisms: Sequence[str] = (COUNTING,)) -> Candidate:
     """Return the planner's choice for somebody who knows roughly how far apart people are."""
     world = cell.world
-    return advise(
+    brief = Brief(
         Budget(world.epsilon),
         purpose=purpose,
         n_attributes=world.n_attributes,
@@ -357,7 +357,8 @@ def planned(cell: Cell, purpose: Purpose = "distances", mechanisms: Sequence[str
         distance=(cell.low, cell.high),
         weight=cell.mean_weight,
         mechanisms=mechanisms,
-    ).chosen
+    )
+    return advise(brief).chosen
 
 
 HELD_OUT = [

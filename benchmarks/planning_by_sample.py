@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import scipy.sparse
 
+from dimly.curator.options import Options
 from dimly.lab.crowd import Asked, Crowd
 from dimly.lab.learning import learn
 from dimly.lab.population import make_population
@@ -26,7 +27,7 @@ from dimly.lab.trial import Trial, Tried
 from dimly.lab.tryout import try_out
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.planner.question import Purpose
+from dimly.planner.question import Brief, Purpose
 from dimly.privacy import Budget
 
 N_VOLUNTEERS = 300
@@ -41,8 +42,8 @@ USEFUL = 0.1
 def tables(paths: list[Path]) -> Iterator[tuple[str, Sample]]:
     for path in paths:
         names = pq.read_schema(path).names
-        value = {"value": names[2]} if len(names) > 2 else {}
-        yield path.stem, read_sample(path, user=names[0], attribute=names[1], **value)
+        reading = Options(user=names[0], attribute=names[1], value=names[2] if len(names) > 2 else None)
+        yield path.stem, read_sample(path, reading)
     if not paths:
         for groups, weight, taste in ((6, 60, 30.0), (3, 150, 8.0)):
             made = make_population(3_300, 2_000, n_groups=groups, mean_weight=weight, taste=taste, seed=5)
@@ -56,7 +57,7 @@ def measure(people: Sample, epsilon: float, purpose: Purpose, *, seed: int, most
     volunteers, others = order[:N_VOLUNTEERS], order[N_VOLUNTEERS:][:most]
     sample = Sample(people.table[volunteers], people.attributes, people.users[volunteers], people.name)
     start = time.process_time()
-    found = try_out(Budget(epsilon), sample, purpose=purpose, n_users=len(others), ladder=())
+    found = try_out(Brief(Budget(epsilon), purpose=purpose, n_users=len(others)), sample, ladder=())
     seconds = time.process_time() - start
     listed = np.asarray(sample.table.sum(axis=0)).ravel() > 0
     rest = Crowd(people.table[others], len(others), 1, listed)
@@ -87,7 +88,7 @@ def plan_of(one: Tried, found: Trial, sample: Sample, rest: Crowd, names: list[s
     if one.mechanism.startswith("directions"):
         if found.directions is not None:
             return found.plan
-        learned = learn(sample, epsilon=one.epsilon, purpose=found.asking.purpose)
+        learned = learn(sample, epsilon=one.epsilon, purpose=found.asking.brief.purpose)
         return Plan.of(one.mechanism, budget, directions=learned.directions, resolution=resolution)
     if one.k is None:
         return Plan.of(one.mechanism, budget, vocabulary=rest.names(names))

@@ -25,7 +25,7 @@ from dimly.api import publish
 from dimly.mechanisms import MECHANISMS, Plan
 from dimly.mechanisms.make import NOISY_DISTANCES, sketching
 from dimly.mechanisms.projection.families import family_named
-from dimly.planner import Advice, advise
+from dimly.planner import Advice, Brief, advise
 from dimly.privacy import Budget
 
 RESULTS = Path(__file__).with_name("planning_errors.json")
@@ -82,7 +82,7 @@ def squared_errors(
         one = pairs_table(1, squared_distance, SHARED).toarray()
         table = np.tile(one, (N_NOISY // 2 if noisy else n_pairs, 1))
     n_users, n_attributes = table.shape
-    found = advise(
+    brief = Brief(
         Budget(epsilon, 1e-6),
         mechanisms=[mechanism],
         n_attributes=n_attributes,
@@ -91,6 +91,7 @@ def squared_errors(
         distance=(squared_distance / 2, squared_distance),
         weight=squared_distance / 2 + SHARED,
     )
+    found = advise(brief)
     first = np.arange(0, n_users, 2)
     a, b = (np.repeat(first, len(first)), np.tile(first + 1, len(first))) if noisy else (first, first + 1)
     estimates = publish(table, found.plan).distances(a, b).value

@@ -36,7 +36,7 @@ from dimly.lab.population import Population
 from dimly.planner.advice import answer
 from dimly.planner.candidates import Candidate, candidate
 from dimly.planner.judge import Verdict, verdict_on
-from dimly.planner.question import PURPOSES, Purpose, Question
+from dimly.planner.question import PURPOSES, Brief, Purpose, Question
 from dimly.privacy import Budget
 
 RESULTS = Path(__file__).with_name("planning_verdicts.json")
@@ -110,21 +110,17 @@ def stated(purpose: Purpose, facts: dict[str, float]) -> tuple[float, float] | N
 def question(trial: Trial) -> Question:
     """Return what somebody asks who knows the averages."""
     world = trial.world
-    return Question.of(
+    brief = Brief(
         Budget(world.epsilon),
         purpose=trial.purpose,
         n_attributes=world.n_attributes,
-        vocabulary=None,
         n_users=world.n_users,
         distance=(trial.low, trial.high),
         weight=trial.mean_weight,
-        values="bits",
-        resolution=None,
-        unit="attribute",
         mechanisms=[trial.mechanism],
-        max_bytes_per_user=None,
         n_groups=trial.n_groups or None,
     )
+    return Question.of(brief)
 
 
 def judged(trial: Trial) -> tuple[Verdict, Verdict]:

@@ -24,6 +24,7 @@ from tests.processors import plain, vector_instructions
 from tests.streams import Recorded
 from threadpoolctl import threadpool_info
 
+from dimly import plan
 from dimly.curator.options import Options
 from dimly.curator.run import publish_table
 from dimly.mechanisms import MECHANISMS, Plan, Projection, Vocabulary
@@ -32,7 +33,6 @@ from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import BitFlip, Cells
 from dimly.mechanisms.projection.families import FAMILY_NAMES
-from dimly.planner import plan
 from dimly.privacy import Budget
 from dimly.privacy.calibration import delta_of, epsilon_of, gaussian_scale, laplace_scale
 

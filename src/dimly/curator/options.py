@@ -283,11 +283,8 @@ class Options:
         return Options(**{name: getattr(self, name) for name in names})
 
 
-class PublishOptions(TypedDict, total=False):
-    """The same, for type checkers: keywords of a call, but for ``dry_run``, which changes what is returned.
-
-    Python has no way to say that a function takes the fields of a record as keywords. A test compares the two.
-    """
+class ReadingOptions(TypedDict, total=False):
+    """Those that say how a table is read, for type checkers."""
 
     user: str | None
     attribute: str | None
@@ -295,6 +292,21 @@ class PublishOptions(TypedDict, total=False):
     columns: Iterable[str] | Literal["all"] | None
     value: str | None
     users: ArrayLike | None
+    table: str | None
+    query: str | None
+    delimiter: str | None
+    quote: str | None
+    escape: str | None
+    encoding: str | None
+    nulls: Literal["refuse", "drop"]
+
+
+READING = tuple(ReadingOptions.__annotations__)
+
+
+class PublishOptions(ReadingOptions, total=False):
+    """All of them, for type checkers: keywords of a call, but for ``dry_run``, which changes what is returned."""
+
     roster: Any
     vocabulary: Any
     directions: Directions | PathLike | None
@@ -307,16 +319,9 @@ class PublishOptions(TypedDict, total=False):
     recipient: str | None
     append: PathLike | None
     update: PathLike | None
-    table: str | None
-    query: str | None
-    delimiter: str | None
-    quote: str | None
-    escape: str | None
-    encoding: str | None
     memory: int | None
     threads: int | None
     temp: PathLike | None
-    nulls: Literal["refuse", "drop"]
     values: Literal["refuse", "clamp"]
     diagnose: PathLike | None
     overwrite: bool
@@ -334,17 +339,17 @@ def takes_options(function: FunctionT) -> FunctionT:
     return function
 
 
-def check_keywords(keywords: Iterable[str], *, function: str = "publish") -> None:
-    """Refuse a keyword that is no option, as Python would.
+def check_keywords(keywords: Iterable[str], *, function: str = "publish", known: Iterable[str] | None = None) -> None:
+    """Refuse a keyword that a function does not take, as Python would; without ``known`` it takes all options.
 
     Raises
     ------
     TypeError
-        With the nearest option that there is.
+        With the nearest keyword that there is.
     """
-    known = [option.name for option in fields(Options)]
+    names = [option.name for option in fields(Options)] if known is None else list(known)
     for name in keywords:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}.{hint}")

@@ -11,7 +11,7 @@ from dimly.mechanisms.make import MECHANISMS, check_undirected, is_open, sketchi
 from dimly.mechanisms.projection.families import family_named
 from dimly.planner.candidates import BLOCKS, Candidate, candidate
 from dimly.planner.paper import paper_rules
-from dimly.planner.question import Question
+from dimly.planner.question import Brief, Question
 from dimly.privacy import Budget
 
 PAPER = "paper"
@@ -171,21 +171,15 @@ def _closed() -> frozenset[str]:
 def _predicted(  # noqa: PLR0917  (what is remembered is found by position)
     mechanism: str, budget: Budget, distance: float, n_attributes: int | None, weight: float | None, n_users: int | None
 ) -> Candidate | tuple[int, float] | str:
-    question = Question.of(
+    brief = Brief(
         budget,
-        purpose="distances",
         n_attributes=n_attributes,
         numbered=n_attributes is not None,
-        vocabulary=None,
         n_users=n_users,
         distance=distance,
         weight=weight,
-        values="bits",
-        resolution=None,
-        unit="attribute",
-        mechanisms=None,
-        max_bytes_per_user=None,
-    ).over(distance, distance)
+    )
+    question = Question.of(brief).over(distance, distance)
     if mechanism != PAPER:
         return candidate(mechanism, question)
     if budget.delta == 0:  # the planner would show it at a δ of its own

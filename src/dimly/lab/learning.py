@@ -25,6 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import signature
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -33,6 +34,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, svds
 from threadpoolctl import threadpool_limits
 
+from dimly.curator.options import READING, Options, check_keywords
 from dimly.errors import ParameterError, check_choice
 from dimly.lab.sample import Sample, Unit, read_sample
 from dimly.mechanisms.projection.directions import MAX_SCALE, PUBLIC_SEED, Buckets, Directions
@@ -178,16 +180,11 @@ def learn_directions(
     >>> directions.count, directions.scale, directions.sensitivity.l1
     (1, 128, 128)
     """
-    sample = read_sample(
-        volunteers,
-        unit=unit,
-        user=user,
-        attribute=attribute,
-        attributes=attributes,
-        columns=columns,
-        value=value,
-        **reading,
+    check_keywords(
+        reading, function="learn_directions", known=(*signature(learn_directions).parameters, *READING, "values")
     )
+    options = Options(user=user, attribute=attribute, attributes=attributes, columns=columns, value=value, **reading)
+    sample = read_sample(volunteers, options, unit=unit)
     if buckets is not None:
         sample = sample.in_buckets(Buckets(buckets, seed))
     return learn(

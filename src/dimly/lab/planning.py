@@ -1,76 +1,95 @@
 """``dimly.plan`` and ``dimly.advise``: by theory from what is stated, or by trying it out on a public sample."""
 
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, overload
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, Unpack, overload
 
+from dimly.curator.options import READING, Options, ReadingOptions, check_keywords
 from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.planner import advice
 from dimly.planner.advice import Advice
-from dimly.planner.question import Purpose, Values
-from dimly.privacy import Budget, Unit
+from dimly.planner.question import AnyKeywords, Brief, StatedKeywords
+from dimly.privacy import Budget
 
 if TYPE_CHECKING:
     from dimly.lab.trial import Progress, Trial
 
-_IN_ITS_PLACE: Final = "must be left out where a sample is given: everything is tried out on the sample instead."
+_TOLD: Final = tuple(field.name for field in fields(Brief) if field.name != "budget")
+
+
+class SampleKeywords(AnyKeywords, ReadingOptions, total=False):
+    """What is taken beside a sample, for type checkers: part of a brief, and how the sample is read."""
 
 
 @overload
-def advise(
-    budget: Budget,
-    *,
-    sample: None = None,
-    purpose: Purpose = ...,
-    n_attributes: int | None = ...,
-    n_users: int | None = ...,
-    distance: float | tuple[float, float] | None = ...,
-    weight: float | None = ...,
-    values: Values = ...,
-    mechanisms: Sequence[str] | None = ...,
-    max_bytes_per_user: int | None = ...,
-    vocabulary: Iterable[object] | None = ...,
-    numbered: bool = ...,
-    n_groups: int | None = ...,
-    resolution: int | None = ...,
-    unit: Unit = ...,
-    seed: bytes | str | None = ...,
-) -> Advice: ...
+def advise(budget: Budget, *, sample: None = None, **told: Unpack[StatedKeywords]) -> Advice: ...
 @overload
 def advise(
-    budget: Budget,
-    *,
-    sample: Any,
-    purpose: Purpose = ...,
-    n_users: int | None = ...,
-    mechanisms: Sequence[str] | None = ...,
-    max_bytes_per_user: int | None = ...,
-    vocabulary: Iterable[object] | None = ...,
-    n_groups: int | None = ...,
-    resolution: int | None = ...,
-    unit: Unit = ...,
-    seed: bytes | str | None = ...,
-    progress: "Progress | None" = ...,
-    **reading: Any,
+    budget: Budget, *, sample: Any, progress: "Progress | None" = None, **told: Unpack[SampleKeywords]
 ) -> "Trial": ...
 
 
-def advise(budget: Budget, *, sample: Any = None, **asked: Any) -> "Advice | Trial":
+def advise(budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, **told: Any) -> "Advice | Trial":
     """Return the best plan for a purpose, with everything that was weighed, or measured on a public sample.
+
+    Everything stated must be public knowledge, or chosen before the private table was looked at. Without a sample no
+    data is looked at.
 
     Parameters
     ----------
     budget : Budget
         What one unit of one person may cost.
     sample : path, data frame, matrix, …, optional
-        People whose data is public, or who agreed to its publication, as :func:`dimly.publish` takes tables; read by
-        ``user``, ``attribute``, ``attributes``, ``columns``, ``value`` and so on. Then everything is tried out on them,
-        and neither distances nor weights are stated. Without a sample no data is looked at.
-    **asked
-        Without a sample as of :func:`dimly.planner.advise`. With one: ``purpose``, ``n_users``, ``n_groups``,
-        ``mechanisms``, ``max_bytes_per_user``, ``vocabulary``, ``resolution``, ``unit`` and ``seed`` of it,
-        ``progress``, and how the sample is read.
+        People whose data is public, or who agreed to its publication, as :func:`dimly.publish` takes tables. Everything
+        is tried out on them, and ``distance``, ``weight``, ``n_attributes``, ``numbered`` and ``survey`` are left out.
+    purpose : {"distances", "neighbors", "segments"}, default="distances"
+        What the release is for. Segments are looked for among denoised sketches, for which a larger k is better; see
+        docs/planning.md.
+    n_attributes : int, optional
+        How many attributes there are; needed by randomized response, noisy-distances and families whose rows differ.
+    n_users : int, optional
+        How many people there will be, about. Without it there is no verdict on neighbors and segments; with a sample,
+        it is ten times the sample.
+    distance : float or (low, high), optional
+        Squared distances of near and of far pairs (of bits: attributes in which they differ); for neighbors, to the
+        nearest people and to anybody; for segments, of people of one group and of two. One number is that of far pairs,
+        and near ones differ in half as much. Without it, what people of ``weight`` differ in who share nothing but by
+        chance; or, without either, 400, and the verdict is unknown.
+    weight : float, optional
+        Attributes of a person, about. Without it far pairs are taken to share nothing.
+    values : {"bits", "unit"}, default="bits"
+        Zeros and ones, or values in [0, 1]. A sample shows which.
+    mechanisms : sequence of str, optional
+        Those to choose from; all by default. With a sample it may name ``directions+laplace`` and
+        ``directions+gaussian``, too.
+    max_bytes_per_user : int, optional
+        Largest size of one person's published numbers.
+    vocabulary : iterable of attributes, optional
+        Public list of the attributes, to which the plan is then closed. Mechanisms that need a closed list are left out
+        without it, unless ``numbered``, or they are named by ``mechanisms``.
+    numbered : bool, default=False
+        Whether attributes are the numbers "0", "1", … below ``n_attributes``: then a closed list may be these.
+        Everything else would be left out of what is published.
+    n_groups : int, optional
+        How many groups segments are to find, about; the verdict takes 6 of equal size by default, or as many as a
+        sample shows.
+    resolution : int, optional
+        Steps of a value in [0, 1]; 16 by default.
+    unit : {"attribute", "column"}, default="attribute"
+        What is protected.
+    seed : 32 bytes or 64 hexadecimal digits, optional
+        Public seed of the projection; fresh by default. Not used by mechanisms that have none.
+    survey : Survey, optional
+        Made by :func:`dimly.survey`: distances, weight and numbers of people and attributes are taken from it where
+        they are not stated. Near pairs are then the nearest tenth of random ones, far ones the middle of them, or for
+        distances the farthest tenth.
+    user, attribute, attributes, columns, value, users : optional
+        Of the sample, as of :func:`dimly.publish`; so are ``table``, ``query``, ``delimiter``, ``quote``, ``escape``,
+        ``encoding`` and ``nulls``.
+    progress : callable, optional
+        With a sample: told of (trials done, trials in all, about).
 
     Returns
     -------
@@ -88,38 +107,10 @@ def advise(budget: Budget, *, sample: Any = None, **asked: Any) -> "Advice | Tri
     >>> found.plan.mechanism, found.verdict
     ('counting+laplace', 'good')
     """
-    if sample is None:
-        return advice.advise(budget, **asked)
-    from dimly.lab.sample import read_sample  # noqa: PLC0415  (slow to import)
-    from dimly.lab.tryout import try_out  # noqa: PLC0415
-
-    for name in ("distance", "weight", "n_attributes"):
-        if asked.get(name) is not None:
-            raise ParameterError(f"{name} {_IN_ITS_PLACE}")
-        asked.pop(name, None)
-    if asked.pop("numbered", False):
-        raise ParameterError(f"numbered {_IN_ITS_PLACE} Give the list of attributes by vocabulary.")
-    asked.pop("values", None)  # the sample shows whether there are others than 0 and 1
-    own = {name: asked.pop(name) for name in _OWN if name in asked}
-    people = read_sample(sample, unit=own.get("unit", "attribute"), **asked)
-    return try_out(budget, people, **own)
+    return _answer("advise", budget, sample, progress, told)
 
 
-_OWN: Final = (
-    "purpose",
-    "n_users",
-    "n_groups",
-    "mechanisms",
-    "max_bytes_per_user",
-    "vocabulary",
-    "resolution",
-    "unit",
-    "seed",
-    "progress",
-)
-
-
-def plan(budget: Budget, *, sample: Any = None, **asked: Any) -> Plan:
+def plan(budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, **told: Any) -> Plan:
     """Return the best plan for a purpose. :func:`advise` takes the same arguments, and tells the rest.
 
     Warns if the plan is not feasible, δ is not well below 1/n, or a sample is too small to tell.
@@ -132,7 +123,7 @@ def plan(budget: Budget, *, sample: Any = None, **asked: Any) -> Plan:
     >>> chosen.mechanism, chosen.projection.k
     ('counting+laplace', 1670)
     """
-    found: Advice | Trial = advise(budget, sample=sample, **asked)
+    found = _answer("plan", budget, sample, progress, told)
     for text in found.doubts:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
     if found.verdict == "not feasible":
@@ -141,3 +132,22 @@ def plan(budget: Budget, *, sample: Any = None, **asked: Any) -> Plan:
         for text in found.cautions:
             warnings.warn(text, UserWarning, stacklevel=2)
     return found.plan
+
+
+def _answer(
+    function: str, budget: Budget, sample: Any, progress: "Progress | None", told: Mapping[str, Any]
+) -> "Advice | Trial":
+    """Make records of the keywords of a call: what the planner is told, and how a sample is read; and answer."""
+    check_keywords(told, function=function, known=("sample", "progress", *_TOLD, *READING))
+    brief = Brief(budget, **{name: value for name, value in told.items() if name in _TOLD})
+    if sample is None:
+        for name in READING:
+            if told.get(name) is not None:
+                raise ParameterError(f"{name} must be given together with sample: it says how that is read.")
+        return advice.advise(brief)
+    from dimly.lab.sample import read_sample  # noqa: PLC0415  (slow to import)
+    from dimly.lab.tryout import check_unstated, try_out  # noqa: PLC0415
+
+    check_unstated(brief)
+    reading = Options(**{name: value for name, value in told.items() if name in READING})
+    return try_out(brief, read_sample(sample, reading, unit=brief.unit), progress=progress)

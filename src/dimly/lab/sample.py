@@ -29,8 +29,18 @@ from dimly.privacy.budget import Budget
 
 Unit = Literal["attribute", "column"]
 
-_SHAPES: Final = ("user", "attribute", "attributes", "columns", "value", "users", "table", "query")
-_TAKEN: Final = frozenset({*_SHAPES, "nulls", "values", "delimiter", "quote", "escape", "encoding"})
+_OF_COLUMNS: Final = (
+    "attribute",
+    "columns",
+    "delimiter",
+    "encoding",
+    "escape",
+    "query",
+    "quote",
+    "table",
+    "user",
+    "value",
+)
 _RESOLUTION: Final = 1000  # steps in which values of a sample are told apart
 _MOST_ENTRIES: Final = 1 << 25  # of a sample in memory, 12 bytes each; beyond, every second person is left out
 _IDS: Final = 1 << 16  # of people, fetched at once
@@ -75,17 +85,16 @@ class Sample:
         return Sample(scipy.sparse.csr_array(self.table @ places), buckets, self.users, self.name)
 
 
-def read_sample(source: Any, *, unit: Unit = "attribute", **options: Any) -> Sample:
+def read_sample(source: Any, reading: Options | None = None, *, unit: Unit = "attribute") -> Sample:
     """Read public people from all that :func:`dimly.publish` takes: files, frames, databases, or a matrix.
 
     Parameters
     ----------
     source : path, list of paths, data frame, Arrow table, array_like or SciPy sparse matrix
+    reading : Options, optional
+        How the table is read; the other options mean nothing here. A matrix needs none.
     unit : {"attribute", "column"}, default="attribute"
         As the plan's: with "column", text columns of a wide table become attributes ``column=value``.
-    **options
-        ``user``, ``attribute``, ``attributes``, ``columns``, ``value``, ``table``, ``query``, ``users``, ``nulls``,
-        ``values``, ``delimiter``, ``quote``, ``escape`` and ``encoding`` of :func:`dimly.publish`.
 
     Raises
     ------
@@ -94,11 +103,9 @@ def read_sample(source: Any, *, unit: Unit = "attribute", **options: Any) -> Sam
     DataError
         If the table does not fit.
     """
-    for name in sorted(options.keys() - _TAKEN):
-        raise TypeError(f"a sample is read without {name!r}: it takes {', '.join(sorted(_TAKEN))}")
-    given = Options(**options)
+    given = Options() if reading is None else reading
     if is_matrix(source):
-        return _matrix_sample(source, {name: option for name, option in options.items() if option is not None})
+        return _matrix_sample(source, given)
     _ = given.user_column  # refused before anything is read
     has_values = given.value is not None or given.columns is not None
     # No noise is drawn: of this plan only the unit and the resolution are looked at.
@@ -169,10 +176,11 @@ class _Collected:
         return scipy.sparse.csr_array((values, attributes, indptr), shape=(kept, n_attributes))
 
 
-def _matrix_sample(table: Any, given: dict[str, Any]) -> Sample:
-    for name in sorted(given.keys() - {"attributes", "users"}):
-        raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
-    people, names = people_of(table, resolution=_RESOLUTION, n_columns=None, attributes=given.get("attributes"))
+def _matrix_sample(table: Any, given: Options) -> Sample:
+    for name in _OF_COLUMNS:
+        if getattr(given, name) is not None:
+            raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
+    people, names = people_of(table, resolution=_RESOLUTION, n_columns=None, attributes=given.attributes)
     if not len(names):
         raise DataError("the table must have at least one column.")
     values = np.float32(1) if people.values is None else people.values.astype(np.float32) / _RESOLUTION
@@ -180,7 +188,7 @@ def _matrix_sample(table: Any, given: dict[str, Any]) -> Sample:
     data = np.broadcast_to(values, people.indices.shape).astype(np.float32)
     matrix = scipy.sparse.csr_array((data, people.indices, people.indptr), shape=shape)
     known = names if isinstance(names, Vocabulary) else Vocabulary.listed(names)
-    return Sample(matrix, known, user_ids(given.get("users"), len(people)), "a matrix")
+    return Sample(matrix, known, user_ids(given.users, len(people)), "a matrix")
 
 
 def source_name(source: Any) -> str:

@@ -16,8 +16,8 @@ from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.candidates import LeftOut
 from dimly.planner.judge import COARSE, GOOD, Needed, Verdict, doubts, meaning, verdict
-from dimly.planner.question import Purpose
-from dimly.privacy import Budget, Unit
+from dimly.planner.question import Brief, Purpose
+from dimly.privacy import Budget
 
 FEW_PEOPLE: Final = 100
 TIMES: Final = 10
@@ -86,21 +86,24 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What a trial is asked, checked."""
+    """What a trial is asked, checked.
 
-    budget: Budget
-    purpose: Purpose
+    Attributes
+    ----------
+    brief : Brief
+        What the curator told.
+    sample : Sample
+        With a column for each attribute of the curator's list, if there is one.
+    resolution : int
+        As it was told, or as the values of the sample need it.
+    n_users : int
+        Who will be published: as many as was told, or some times the sample.
+    """
+
+    brief: Brief
     sample: Sample
-    closed: bool
-    """Whether the list of attributes was stated."""
-    unit: Unit
     resolution: int
-    mechanisms: tuple[str, ...] | None
-    max_bytes_per_user: int | None
     n_users: int
-    n_users_stated: bool
-    n_groups: int | None
-    seed: bytes | str | None
 
     @property
     def n_published(self) -> int:
@@ -152,17 +155,17 @@ class Trial:
     @property
     def figure(self) -> Measured:
         """What the verdict goes by: ranking of distances, closeness of neighbors, agreement of segments."""
-        return self.chosen.figures[FIGURE[self.asking.purpose]]
+        return self.chosen.figures[FIGURE[self.asking.brief.purpose]]
 
     @property
     def verdict(self) -> Verdict:
         """Whether the plan is worth it: ``good``, ``coarse`` or ``not feasible``, by what was measured."""
-        return verdict(self.figure.value, self.asking.purpose)
+        return verdict(self.figure.value, self.asking.brief.purpose)
 
     @property
     def needed(self) -> Needed:
         """The smallest ε that was tried for a coarse and for a good verdict; None if none of them would do."""
-        purpose = self.asking.purpose
+        purpose = self.asking.brief.purpose
 
         def least(limit: float) -> float | None:
             enough = [one.epsilon for one in self.ladder if one.figures[FIGURE[purpose]].value >= limit]
@@ -173,7 +176,7 @@ class Trial:
     @property
     def rivals(self) -> tuple[Tried, ...]:
         """Others that the sample cannot tell from the choice."""
-        by, purpose = CHOSEN_BY[self.asking.purpose], self.asking.purpose
+        by, purpose = CHOSEN_BY[self.asking.brief.purpose], self.asking.brief.purpose
         first = self.chosen.figures[by]
         # Both were tried on the same people, so that half of an interval is far more than they differ by chance.
         near = (first.high - first.value) / 2
@@ -182,8 +185,8 @@ class Trial:
     @property
     def doubts(self) -> tuple[str, ...]:
         """What the curator should think about again."""
-        n_users = self.asking.n_users if self.asking.n_users_stated else None
-        return doubts(self.asking.budget, n_users, self.plan)
+        brief = self.asking.brief
+        return doubts(brief.budget, brief.n_users, self.plan)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -192,7 +195,7 @@ class Trial:
         n, figure = int(self.asking.sample.table.shape[0]), self.figure
         if n < FEW_PEOPLE or figure.high - figure.low > _WIDE:
             found.append(
-                f"the sample of {n} people is too small to tell well: {_NAMES[self.asking.purpose]} may be from "
+                f"the sample of {n} people is too small to tell well: {_NAMES[self.asking.brief.purpose]} may be from "
                 f"{figure.low:.2f} to {figure.high:.2f}. More volunteers would narrow that."
             )
         if self.rivals and self.verdict != "not feasible":
@@ -207,11 +210,11 @@ class Trial:
         """What was assumed because it was not stated."""
         asked = self.asking
         found = []
-        if not asked.n_users_stated:
+        if asked.brief.n_users is None:
             found.append(f"{asked.n_users:,} people will be published, {TIMES} times the sample (--n-users)")
         if asked.n_users > asked.n_published:
             found.append(f"tried out among {asked.n_published:,} people; with more, denoising and segments get better")
-        if self.n_groups is not None and asked.n_groups is None:
+        if self.n_groups is not None and asked.brief.n_groups is None:
             found.append(f"{self.n_groups} segments will be asked for (--n-groups)")
         if asked.resolution != 1:
             found.append(f"values in steps of 1/{asked.resolution} (--resolution)")
@@ -220,7 +223,7 @@ class Trial:
     @property
     def reason(self) -> str:
         """Why this plan and no other."""
-        by = CHOSEN_BY[self.asking.purpose]
+        by = CHOSEN_BY[self.asking.brief.purpose]
         first, others = self.chosen, [one for one in self.tried if one.mechanism != self.chosen.mechanism]
         own = f"{_NAMES_OF[by]} of {first.figures[by]} on people who were held back"
         if not others:
@@ -231,7 +234,7 @@ class Trial:
     @property
     def words(self) -> str:
         """The verdict, what was measured, and the smallest ε that would do."""
-        purpose, figure = self.asking.purpose, self.figure
+        purpose, figure = self.asking.brief.purpose, self.figure
         text = f"{self.verdict.capitalize()}: {_WHAT[purpose].format(figure=figure)}."
         least, lowest = self.needed, min(one.epsilon for one in self.ladder)
         highest = max(one.epsilon for one in self.ladder)

@@ -9,14 +9,15 @@ what is reported was measured. All of it is only as good as the sample is like t
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dimly.errors import ParameterError, check_choice
+from dimly.errors import ParameterError
 from dimly.lab.crowd import Asked, Crowd
 from dimly.lab.learning import Learned, learn
 from dimly.lab.sample import Sample
@@ -34,25 +35,23 @@ from dimly.lab.trial import (
 )
 from dimly.mechanisms.make import (
     DIRECTED,
-    MAX_USERS,
     NOISY_DISTANCES,
     RANDOMIZED_RESPONSE,
     as_integer,
-    check_mechanism,
     is_open,
     needs_delta,
-    public_seed,
 )
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.advice import reasons_of
 from dimly.planner.candidates import Candidate, LeftOut, candidates
-from dimly.planner.question import DEFAULT_RESOLUTION, PURPOSES, Purpose, Question
-from dimly.privacy import Budget, Unit
+from dimly.planner.question import DEFAULT_RESOLUTION, Brief, Purpose, Question
+from dimly.privacy import Budget
 
 LADDER: Final = (0.25, 0.5, 2.0, 4.0, 8.0)
 """Other epsilons that are tried, as multiples of the one that was asked for."""
+IN_ITS_PLACE: Final = "must be left out where a sample is given: everything is tried out on the sample instead."
 LEAST_PEOPLE: Final = 12
 """Below, nobody can be held back."""
 N_PARTS: Final = 3
@@ -75,32 +74,18 @@ _LEAST_SPREAD_OF_GROUPS: Final = 0.06  # other people may be grouped otherwise, 
 
 
 def try_out(
-    budget: Budget,
-    sample: Sample,
-    *,
-    purpose: Purpose = "distances",
-    n_users: int | None = None,
-    n_groups: int | None = None,
-    mechanisms: Sequence[str] | None = None,
-    max_bytes_per_user: int | None = None,
-    vocabulary: Iterable[object] | None = None,
-    resolution: int | None = None,
-    unit: Unit = "attribute",
-    seed: bytes | str | None = None,
-    ladder: Sequence[float] | None = None,
-    progress: Progress | None = None,
+    brief: Brief, sample: Sample, *, ladder: Sequence[float] | None = None, progress: Progress | None = None
 ) -> Trial:
     """Return the plan that served best on public people, and everything that was measured.
 
     Parameters
     ----------
-    budget : Budget
+    brief : Brief
+        ``n_users`` is ten times the sample by default, ``n_groups`` as many as the sample shows, and ``resolution`` 16
+        if the sample has values other than 0 and 1. ``mechanisms`` may name ``directions+laplace`` and
+        ``directions+gaussian``, too.
     sample : Sample
         At least twelve public people; better some hundreds.
-    purpose, n_users, n_groups, mechanisms, max_bytes_per_user, vocabulary, resolution, unit, seed
-        As of :func:`dimly.planner.advise`. ``n_users`` is ten times the sample by default, ``n_groups`` as many as the
-        sample shows, and ``resolution`` 16 if the sample has values other than 0 and 1. ``mechanisms`` may name
-        ``directions+laplace`` and ``directions+gaussian``, too.
     ladder : sequence of float, optional
         Multiples of epsilon that are tried, too, to find the smallest that would do; ¼, ½, 2, 4 and 8 by default.
     progress : callable, optional
@@ -109,68 +94,50 @@ def try_out(
     Raises
     ------
     ParameterError
-        If the sample is too small, nothing can be tried, or the arguments do not fit each other.
+        If the sample is too small, nothing can be tried, or the brief states what a sample shows.
     """
-    asking = _asked(
-        budget,
-        sample,
-        purpose=purpose,
-        n_users=n_users,
-        n_groups=n_groups,
-        mechanisms=mechanisms,
-        max_bytes_per_user=max_bytes_per_user,
-        vocabulary=vocabulary,
-        resolution=resolution,
-        unit=unit,
-        seed=seed,
-    )
+    asking = _asking(brief, sample)
     import sklearn.cluster  # noqa: F401, PLC0415 (slow to import; its threads are limited only once it is loaded)
 
     with threadpool_limits(1):  # many small products, which threads only slow down
         return _Trials(asking, progress).chosen(LADDER if ladder is None else ladder)
 
 
-def _asked(budget: Any, sample: Sample, *, vocabulary: Iterable[object] | None, **given: Any) -> Asking:
-    if not isinstance(budget, Budget):
-        raise ParameterError(f"budget must be a Budget, got {type(budget).__name__}. Write Budget(epsilon, delta).")
-    check_choice("purpose", given["purpose"], PURPOSES)
+def check_unstated(brief: Brief) -> None:
+    """Refuse what a sample shows better than words can state it."""
+    for name in ("distance", "survey", "weight", "n_attributes"):
+        if getattr(brief, name) is not None:
+            raise ParameterError(f"{name} {IN_ITS_PLACE}")
+    if brief.numbered:
+        raise ParameterError(f"numbered {IN_ITS_PLACE} Give the list of attributes by vocabulary.")
+
+
+def _asking(brief: Brief, sample: Sample) -> Asking:
+    check_unstated(brief)
     n = int(sample.table.shape[0])
     if n < LEAST_PEOPLE:
         raise ParameterError(
             f"sample must have at least {LEAST_PEOPLE} people, so that some can be held back, got {n}. Some hundreds "
             "tell more; without a sample, state distances."
         )
-    if given["seed"] is not None:
-        public_seed(given["seed"])
-    mechanisms = given["mechanisms"]
-    for name in mechanisms or ():
-        check_mechanism(name)
-    n_users, n_groups = given["n_users"], given["n_groups"]
-    if vocabulary is not None:
-        sample = _listed(sample, vocabulary)
+    if brief.n_groups is not None:
+        brief = replace(brief, n_groups=as_integer("n_groups", brief.n_groups, 2, max(2, n // 4)))
+    if brief.listed is not None:
+        sample = _listed(sample, brief.listed)
     bits = bool((sample.table.data == 1).all())
-    resolution = given["resolution"]
+    resolution = brief.resolution
     if resolution is None or (resolution == 1 and not bits):
         resolution = 1 if bits else DEFAULT_RESOLUTION
     return Asking(
-        budget=budget,
-        purpose=given["purpose"],
+        brief=brief,
         sample=sample,
-        closed=vocabulary is not None,
-        unit=given["unit"],
         resolution=resolution,
-        mechanisms=None if mechanisms is None else tuple(mechanisms),
-        max_bytes_per_user=given["max_bytes_per_user"],
-        n_users=TIMES * n if n_users is None else as_integer("n_users", n_users, 2, MAX_USERS),
-        n_users_stated=n_users is not None,
-        n_groups=None if n_groups is None else as_integer("n_groups", n_groups, 2, max(2, n // 4)),
-        seed=given["seed"],
+        n_users=TIMES * n if brief.n_users is None else brief.n_users,
     )
 
 
-def _listed(sample: Sample, vocabulary: Iterable[object]) -> Sample:
+def _listed(sample: Sample, names: Vocabulary) -> Sample:
     """Return the sample with a column for each attribute of a list, and no others."""
-    names = vocabulary if isinstance(vocabulary, Vocabulary) else Vocabulary.listed(vocabulary)
     codes = names.codes(_attributes(sample))
     kept = np.flatnonzero(codes >= 0)
     if not len(kept):
@@ -200,6 +167,7 @@ class _Trials:
 
     def __init__(self, asking: Asking, progress: Progress | None) -> None:
         self._asked = asking
+        self._brief = asking.brief
         self._progress = progress
         self._done, self._total = 0, 1
         sample = asking.sample
@@ -214,13 +182,12 @@ class _Trials:
             for one, judged in enumerate(self._judged)
         ]
         self._directions: dict[tuple[int, float], Directions] = {}
-        self._n_groups = asking.n_groups
-        if asking.purpose == "segments" and self._n_groups is None:
+        self._n_groups = asking.brief.n_groups
+        if asking.brief.purpose == "segments" and self._n_groups is None:
             self._n_groups = self._crowds[0].soundest
 
     def chosen(self, ladder: Sequence[float]) -> Trial:
-        asked = self._asked
-        budget, purpose = asked.budget, asked.purpose
+        budget, purpose = self._brief.budget, self._brief.purpose
         entries, left_out = self._entries(budget)
         if not entries:
             raise ParameterError(f"mechanisms must include one that can serve, got none. {reasons_of(left_out)}.")
@@ -259,32 +226,31 @@ class _Trials:
             (replace(tried[0], k=_k_of(plan, directions)), *tried[1:]),
             rungs,
             tuple(left_out),
-            asked,
+            self._asked,
             self._n_groups,
             learned,
         )
 
     def _ladder(self, steps: Sequence[float], own: Tried, spreads: dict[str, float]) -> tuple[Tried, ...]:
         """Return the best at each epsilon; at others than the one asked for, by one part of the sample."""
-        asked = self._asked
+        purpose = self._brief.purpose
         rungs = [own]
         for epsilon in steps:
-            budget = Budget(epsilon, asked.budget.delta)
+            budget = Budget(epsilon, self._brief.budget.delta)
             entries = _few(self._entries(budget)[0])
             found = []
             for entry in entries:
-                figures = self._measured(entry, budget, 0, {FIGURE[asked.purpose], CHOSEN_BY[asked.purpose]})
+                figures = self._measured(entry, budget, 0, {FIGURE[purpose], CHOSEN_BY[purpose]})
                 if not isinstance(figures, str):
                     found.append(self._tried(entry, budget, [figures], spreads))
             if found:
-                rungs.append(max(found, key=lambda one: gain(one, asked.purpose)))
+                rungs.append(max(found, key=lambda one: gain(one, purpose)))
         return tuple(sorted(rungs, key=lambda one: one.epsilon))
 
     def _entries(self, budget: Budget) -> tuple[list[_Entry], list[LeftOut]]:
         """Return what is tried at a budget, and what is not, and why."""
-        asked = self._asked
-        able, left_out = candidates(self._question(budget))
-        named = asked.mechanisms or ()
+        able, left_out = candidates(replace(self._question, budget=budget))
+        named = self._brief.mechanisms or ()
         best = min((one.blur for one in able), default=math.inf)
         entries: list[_Entry] = []
         for one in able:
@@ -302,7 +268,7 @@ class _Trials:
         return entries, [one for one in left_out if not named or one.mechanism in named]
 
     def _why_not_directed(self, mechanism: str, budget: Budget) -> str:
-        asked = self._asked
+        asked = self._brief
         if asked.mechanisms is not None and mechanism not in asked.mechanisms:
             return "it was not asked for"
         if needs_delta(mechanism) and budget.is_pure:
@@ -318,10 +284,10 @@ class _Trials:
         if one.k is None:
             return [one]
         size = one.bytes_per_user / one.k
-        most = self._asked.max_bytes_per_user
+        most = self._brief.max_bytes_per_user
         largest = _LARGEST_K if most is None else min(_LARGEST_K, int(most / size))
-        widths = _WIDTHS[self._asked.purpose]
-        if self._asked.purpose == "distances":
+        widths = _WIDTHS[self._brief.purpose]
+        if self._brief.purpose == "distances":
             return [one]
         if one.mechanism != "counting+laplace":
             widths = widths[1:2]
@@ -329,36 +295,34 @@ class _Trials:
         found = sorted({max(min(_SMALLEST_K, largest), min(largest, round(width * one.k))) for width in widths})
         return [replace(one, k=max(step, k // step * step), bytes_per_user=k * size) for k in found]
 
-    def _question(self, budget: Budget) -> Question:
-        asked = self._asked
+    @cached_property
+    def _question(self) -> Question:
+        """What theory is asked about people like these, for a budget that is put in its place."""
+        asked, brief = self._asked, self._brief
         table = asked.sample.table
         low, high = _typical(table)
-        named = None if asked.mechanisms is None else [one for one in asked.mechanisms if one not in DIRECTED]
-        question = Question.of(
-            budget,
-            purpose=asked.purpose,
-            n_attributes=None,
-            vocabulary=self._names,
+        bits = asked.resolution == 1
+        named = None if brief.mechanisms is None else [one for one in brief.mechanisms if one not in DIRECTED]
+        shown = replace(
+            brief,
             n_users=None,
+            n_groups=None,
+            vocabulary=self._names,
             distance=(low, high),
-            weight=max(float(table.sum()) / table.shape[0], high / 2, 1e-3) if asked.resolution == 1 else None,
-            values="bits" if asked.resolution == 1 else "unit",
+            weight=max(float(table.sum()) / table.shape[0], high / 2, 1e-3) if bits else None,
+            values="bits" if bits else "unit",
             resolution=asked.resolution,
-            unit=asked.unit,
             mechanisms=named or None,
-            max_bytes_per_user=asked.max_bytes_per_user,
         )
         keep = MENU if named is None else named
-        return replace(question, mechanisms=tuple(one for one in keep if one != NOISY_DISTANCES))
+        return replace(Question.of(shown), mechanisms=tuple(one for one in keep if one != NOISY_DISTANCES))
 
     def _plan(self, entry: _Entry, budget: Budget, names: Sequence[str], directions: Directions | None) -> Plan:
-        asked = self._asked
-        shared: dict[str, Any] = {"resolution": asked.resolution, "unit": asked.unit}
+        resolution, unit = self._asked.resolution, self._brief.unit
         if entry.candidate is None:
-            return Plan.of(entry.mechanism, budget, directions=directions, **shared)
+            return Plan.of(entry.mechanism, budget, directions=directions, resolution=resolution, unit=unit)
         one = entry.candidate
-        if asked.closed or not is_open(one.mechanism):
-            shared["vocabulary"] = list(names)
+        closed = self._brief.vocabulary is not None or not is_open(one.mechanism)
         return Plan.of(
             one.mechanism,
             budget,
@@ -366,8 +330,10 @@ class _Trials:
             blocks=one.blocks,
             dtype=one.dtype,
             blend=one.blend,
-            seed=None if one.k is None else asked.seed,
-            **shared,
+            seed=None if one.k is None else self._brief.seed,
+            vocabulary=list(names) if closed else None,
+            resolution=resolution,
+            unit=unit,
         )
 
     def _k(self, entry: _Entry, budget: Budget) -> int | None:
@@ -375,18 +341,18 @@ class _Trials:
 
     def _learned(self, part: int, epsilon: float) -> Directions:
         """Return directions that are learned without one part; near the epsilon that was asked for, those for it."""
-        asked = self._asked
-        ratio = epsilon / asked.budget.epsilon
-        at = asked.budget.epsilon * (4.0 if ratio > 3 else 0.25 if ratio < 0.3 else 1.0)
+        own = self._brief.budget.epsilon
+        ratio = epsilon / own
+        at = own * (4.0 if ratio > 3 else 0.25 if ratio < 0.3 else 1.0)
         key = (part, at)
         if key not in self._directions:
-            sample = asked.sample
+            sample = self._asked.sample
             others = replace(sample, table=sample.table[~self._judged[part]], users=sample.users[~self._judged[part]])
             self._directions[key] = self._learn(others, at).directions
         return self._directions[key]
 
     def _learn(self, sample: Sample, epsilon: float) -> Learned:
-        purpose = self._asked.purpose
+        purpose = self._brief.purpose
         groups = self._n_groups if purpose == "segments" else None
         return learn(sample, epsilon=epsilon, purpose=purpose, groups=groups)
 
@@ -394,7 +360,7 @@ class _Trials:
         """Return what one plan is good for, on one part of the sample; or why it cannot be made."""
         crowd = self._crowds[part]
         try:
-            names = self._names if self._asked.closed else crowd.names(self._names)
+            names = crowd.names(self._names) if self._brief.vocabulary is None else self._names
             directions = self._learned(part, budget.epsilon) if entry.directed else None
             plan = self._plan(entry, budget, names, directions)
         except ParameterError as error:
@@ -420,10 +386,10 @@ class _Trials:
         return Tried(entry.mechanism, k, budget.epsilon, size, not needs_delta(entry.mechanism), figures, n)
 
     def _final(self, entry: _Entry) -> tuple[Plan, Directions | None, Vocabulary | None, Learned | None]:
-        asked = self._asked
-        learned = self._learn(asked.sample, asked.budget.epsilon) if entry.directed else None
+        budget = self._brief.budget
+        learned = self._learn(self._asked.sample, budget.epsilon) if entry.directed else None
         directions = None if learned is None else learned.directions
-        plan = self._plan(entry, asked.budget, self._names, directions)
+        plan = self._plan(entry, budget, self._names, directions)
         closed = None if plan.vocabulary is None else Vocabulary.listed(self._names)
         return plan, directions, closed, learned
 

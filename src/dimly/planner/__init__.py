@@ -1,6 +1,6 @@
 """The choice: from a budget and a purpose to a plan, with predicted errors and a verdict. Looks at no data."""
 
-from dimly.planner.advice import Advice, advise, plan
+from dimly.planner.advice import Advice, advise
 from dimly.planner.candidates import Candidate, LeftOut
 from dimly.planner.paper import (
     crossover_attributes,
@@ -10,10 +10,12 @@ from dimly.planner.paper import (
     paper_distance,
     paper_users,
 )
+from dimly.planner.question import Brief
 from dimly.planner.scales import Scales, plan_scales
 
 __all__ = [
     "Advice",
+    "Brief",
     "Candidate",
     "LeftOut",
     "Scales",
@@ -24,6 +26,5 @@ __all__ = [
     "least_distance",
     "paper_distance",
     "paper_users",
-    "plan",
     "plan_scales",
 ]

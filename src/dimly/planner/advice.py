@@ -1,14 +1,13 @@
 """From a budget and a purpose to a plan: the choice, its reason, and what it will be good for."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
-from dimly.errors import ParameterError, PrivacyWarning
-from dimly.mechanisms.make import NOISY_DISTANCES, public_seed
+from dimly.errors import ParameterError
+from dimly.mechanisms.make import NOISY_DISTANCES
 from dimly.mechanisms.plan import Plan
 from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
 from dimly.planner.judge import (
@@ -24,11 +23,10 @@ from dimly.planner.judge import (
     unstated,
     verdict_on,
 )
-from dimly.planner.measured import Known
+from dimly.planner.measured import by_survey
 from dimly.planner.paper import PaperRule, paper_rules
-from dimly.planner.question import DEFAULT_GROUPS, Purpose, Question, Values, share_found
-from dimly.privacy import Budget, Unit
-from dimly.release.survey import Survey
+from dimly.planner.question import DEFAULT_GROUPS, Brief, Purpose, Question, share_found
+from dimly.privacy import Budget
 
 PAIRS: Final[Mapping[Verdict, str]] = MappingProxyType(
     {
@@ -170,121 +168,32 @@ class Advice:
         return doubts(self.question.budget, self.question.n_users, self.plan)
 
 
-def advise(
-    budget: Budget,
-    *,
-    purpose: Purpose = "distances",
-    n_attributes: int | None = None,
-    n_users: int | None = None,
-    distance: float | tuple[float, float] | None = None,
-    weight: float | None = None,
-    values: Values = "bits",
-    mechanisms: Sequence[str] | None = None,
-    max_bytes_per_user: int | None = None,
-    vocabulary: Iterable[object] | None = None,
-    numbered: bool = False,
-    n_groups: int | None = None,
-    resolution: int | None = None,
-    unit: Unit = "attribute",
-    seed: bytes | str | None = None,
-    survey: Survey | None = None,
-) -> Advice:
-    """Return the best plan for a purpose, with everything that was weighed. Looks at no data.
-
-    Everything stated must be public knowledge, or chosen before the private table was looked at.
-
-    Parameters
-    ----------
-    budget : Budget
-        What one unit of one person may cost.
-    purpose : {"distances", "neighbors", "segments"}, default="distances"
-        What the release is for. Segments are looked for among denoised sketches, for which a larger k is better; see
-        docs/planning.md.
-    n_attributes : int, optional
-        How many attributes there are; needed by randomized response, noisy-distances and families whose rows differ.
-    n_users : int, optional
-        How many people there will be, about. Without it there is no verdict on neighbors and segments.
-    distance : float or (low, high), optional
-        Squared distances of near and of far pairs (of bits: attributes in which they differ); for neighbors, to the
-        nearest people and to anybody; for segments, of people of one group and of two. One number is that of far pairs,
-        and near ones differ in half as much. Without it, what people of ``weight`` differ in who share nothing but by
-        chance; or, without either, 400, and the verdict is unknown.
-    weight : float, optional
-        Attributes of a person, about. Without it far pairs are taken to share nothing.
-    values : {"bits", "unit"}, default="bits"
-        Zeros and ones, or values in [0, 1].
-    mechanisms : sequence of str, optional
-        Those to choose from; all by default.
-    max_bytes_per_user : int, optional
-        Largest size of one person's published numbers.
-    vocabulary : iterable of attributes, optional
-        Public list of the attributes, to which the plan is then closed. Mechanisms that need a closed list are left out
-        without it, unless ``numbered``, or they are named by ``mechanisms``.
-    numbered : bool, default=False
-        Whether attributes are the numbers "0", "1", … below ``n_attributes``: then a closed list may be these.
-        Everything else would be left out of what is published.
-    n_groups : int, optional
-        How many groups segments are to find, about; the verdict takes 6 of equal size by default.
-    resolution : int, optional
-        Steps of a value in [0, 1]; 16 by default.
-    unit : {"attribute", "column"}, default="attribute"
-        What is protected.
-    seed : 32 bytes or 64 hexadecimal digits, optional
-        Public seed of the projection; fresh by default. Not used by mechanisms that have none.
-    survey : Survey, optional
-        Made by :func:`dimly.survey`: distances, weight and numbers of people and attributes are taken from it where
-        they are not stated. Near pairs are then the nearest tenth of random ones, far ones the middle of them, or for
-        distances the farthest tenth.
-
-    Returns
-    -------
-    Advice
-        Its ``plan`` is what :func:`plan` returns.
+def advise(brief: Brief) -> Advice:
+    """Return the best plan for what a curator told, with everything that was weighed. Looks at no data.
 
     Raises
     ------
     ParameterError
-        If no mechanism can serve, or the arguments do not fit each other.
+        If no mechanism can serve, or what was told does not fit together.
 
     Examples
     --------
-    >>> found = advise(Budget(1.0), n_attributes=100_000, distance=(100, 800))
+    >>> found = advise(Brief(Budget(1.0), n_attributes=100_000, distance=(100, 800)))
     >>> found.plan.mechanism, found.verdict
     ('counting+laplace', 'good')
     """
-    known = Known(n_attributes=n_attributes, n_users=n_users, distance=distance, weight=weight).by(
-        survey, purpose=purpose, resolution=1 if values == "bits" else 2
-    )
-    question = Question.of(
-        budget,
-        purpose=purpose,
-        n_attributes=known.n_attributes if vocabulary is None else n_attributes,
-        vocabulary=vocabulary,
-        n_users=known.n_users,
-        distance=known.distance,
-        weight=known.weight,
-        measured=known.measured,
-        values=values,
-        resolution=resolution,
-        unit=unit,
-        mechanisms=mechanisms,
-        max_bytes_per_user=max_bytes_per_user,
-        numbered=numbered,
-        n_groups=n_groups,
-    )
-    return answer(question, seed=seed)
+    told, measured = by_survey(brief)
+    return answer(Question.of(told, measured=measured))
 
 
-def answer(question: Question, *, seed: bytes | str | None = None) -> Advice:
+def answer(question: Question) -> Advice:
     """Return the advice on a question that was checked."""
-    if seed is not None:
-        public_seed(seed)  # which refuses what is none, also where the mechanism that is chosen has no use for it
     able, unable = candidates(question)
     # Segments need two things: the best blur alone may leave people between groups.
     able.sort(key=lambda one: (VERDICTS.index(verdict_on(question, one)), one.blur))
     for position, one in enumerate(able):
         try:
-            made = one.plan(question, seed=seed)
+            made = one.plan(question)
         except ParameterError as error:
             unable.append(LeftOut(one.mechanism, str(error)))
             continue
@@ -299,62 +208,6 @@ def reasons_of(left_out: Iterable[LeftOut]) -> str:
     for name, reason in left_out:
         reasons.setdefault(reason.removesuffix("."), []).append(name)
     return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
-
-
-def plan(
-    budget: Budget,
-    *,
-    purpose: Purpose = "distances",
-    n_attributes: int | None = None,
-    n_users: int | None = None,
-    distance: float | tuple[float, float] | None = None,
-    weight: float | None = None,
-    values: Values = "bits",
-    mechanisms: Sequence[str] | None = None,
-    max_bytes_per_user: int | None = None,
-    vocabulary: Iterable[object] | None = None,
-    numbered: bool = False,
-    n_groups: int | None = None,
-    resolution: int | None = None,
-    unit: Unit = "attribute",
-    seed: bytes | str | None = None,
-    survey: Survey | None = None,
-) -> Plan:
-    """Return the best plan for a purpose. :func:`advise` takes the same arguments, and tells the rest.
-
-    Warns if the plan is not feasible, or δ is not well below 1/n.
-
-    Examples
-    --------
-    >>> plan(Budget(4.0), n_attributes=700, numbered=True).mechanism
-    'randomized-response'
-    >>> chosen = plan(Budget(4.0), n_attributes=100_000)
-    >>> chosen.mechanism, chosen.projection.k
-    ('counting+laplace', 1670)
-    """
-    found = advise(
-        budget,
-        purpose=purpose,
-        n_attributes=n_attributes,
-        n_users=n_users,
-        distance=distance,
-        weight=weight,
-        values=values,
-        mechanisms=mechanisms,
-        max_bytes_per_user=max_bytes_per_user,
-        vocabulary=vocabulary,
-        numbered=numbered,
-        n_groups=n_groups,
-        resolution=resolution,
-        unit=unit,
-        seed=seed,
-        survey=survey,
-    )
-    for text in found.doubts:
-        warnings.warn(text, PrivacyWarning, stacklevel=2)
-    if found.verdict == "not feasible":
-        warnings.warn(found.words, UserWarning, stacklevel=2)
-    return found.plan
 
 
 def _assumed(asked: Question) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ class Candidate:
     blend: float | None = None
     dtype: Dtype = "int16"
 
-    def plan(self, question: Question, *, seed: bytes | str | None = None) -> Plan:
+    def plan(self, question: Question) -> Plan:
         """Return the plan, its noise calibrated and proven.
 
         Raises
@@ -126,7 +126,7 @@ class Candidate:
             resolution=question.resolution,
             unit=question.unit,
             dtype=self.dtype,
-            seed=None if self.k is None else seed,  # without a projection there is nothing to seed
+            seed=None if self.k is None else question.seed,  # without a projection there is nothing to seed
             blend=self.blend,
             **closed,
         )

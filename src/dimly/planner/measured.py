@@ -1,10 +1,10 @@
 """What a survey tells the planner, where the curator states nothing: distances, weights, how many people there are."""
 
-from dataclasses import dataclass, replace
-from typing import Final, Self
+from dataclasses import replace
+from typing import Final, NamedTuple, Self
 
 from dimly.errors import ParameterError
-from dimly.planner.question import Purpose
+from dimly.planner.question import Brief, Purpose
 from dimly.release.survey import Curve, Interval, Survey
 
 _FAR: Final[dict[Purpose, str]] = {"distances": "0.9", "neighbors": "0.5", "segments": "0.5"}
@@ -14,82 +14,77 @@ _NEAR: Final = "0.1"
 """Nobody surveyed who is nearest, or of one group: the nearest tenth of random pairs stands for them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What the planner is told about the data: stated by the curator, or measured by a survey.
+class Told(NamedTuple):
+    """A brief, and what of it came from a survey, in words."""
 
-    Attributes
-    ----------
-    n_attributes, n_users, distance, weight
-        As of :func:`~dimly.planner.advise`.
-    measured : tuple of str
-        What came from a survey, in words.
-    """
-
-    n_attributes: int | None = None
-    n_users: int | None = None
-    distance: float | tuple[float, float] | None = None
-    weight: float | None = None
+    brief: Brief
     measured: tuple[str, ...] = ()
 
-    def by(self, survey: Survey | None, *, purpose: Purpose, resolution: int) -> Self:
-        """Return the same with what a survey measured in the place of what is not stated.
+    def plus(self, words: str, brief: Brief) -> Self:
+        """Return the brief with something that was measured."""
+        return self._replace(brief=brief, measured=(*self.measured, words))
 
-        Raises
-        ------
-        ParameterError
-            If it is no survey, was made for tests, or counted bits where there are values, or the other way round.
-        """
-        if survey is None:
-            return self
-        if not isinstance(survey, Survey):
-            raise ParameterError(f"survey must be a Survey, got {type(survey).__name__}. Read one with read_survey.")
-        if not survey.private:
-            raise ParameterError("survey must be private, but this one was made for tests. Make another.")
-        if (survey.plan.resolution == 1) != (resolution == 1):
-            raise ParameterError(
-                f"resolution must be 1 for bits and more for values, as in the survey, got {resolution} beside the "
-                f"survey's {survey.plan.resolution}."
-            )
-        return (
-            self._people(survey)
-            ._distances(survey.distances, _FAR.get(purpose, _FAR["neighbors"]))
-            ._weights(survey.weights)
-            ._size(survey)
+
+def by_survey(brief: Brief) -> Told:
+    """Return the brief with what its survey measured in the place of what is not stated.
+
+    Raises
+    ------
+    ParameterError
+        If it is no survey, was made for tests, or counted bits where there are values, or the other way round.
+    """
+    survey = brief.survey
+    if survey is None:
+        return Told(brief)
+    if not isinstance(survey, Survey):
+        raise ParameterError(f"survey must be a Survey, got {type(survey).__name__}. Read one with read_survey.")
+    if not survey.private:
+        raise ParameterError("survey must be private, but this one was made for tests. Make another.")
+    if (survey.plan.resolution == 1) != (brief.steps == 1):
+        raise ParameterError(
+            f"resolution must be 1 for bits and more for values, as in the survey, got {brief.steps} beside the "
+            f"survey's {survey.plan.resolution}."
         )
+    told = Told(_people(brief, survey))
+    return _size(_weights(_distances(told, survey.distances), survey.weights), survey)
 
-    def _people(self, survey: Survey) -> Self:
-        if self.n_users is not None or survey.n_users is None or survey.n_users < 2:
-            return self
-        return replace(self, n_users=survey.n_users)
 
-    def _distances(self, curve: Curve | None, far: str) -> Self:
-        if self.distance is not None or curve is None or curve.quantiles[far].value <= 0:
-            return self
-        near, high = curve.quantiles[_NEAR], curve.quantiles[far]
-        words = f"far pairs differ in {_text(high)}"
-        if 0 < near.value < high.value:
-            words = f"near pairs differ in {_text(near)}, far ones in {_text(high)}"
-            return replace(self, distance=(near.value, high.value), measured=(*self.measured, words))
-        return replace(self, distance=high.value, measured=(*self.measured, words))
+def _people(brief: Brief, survey: Survey) -> Brief:
+    if brief.n_users is not None or survey.n_users is None or survey.n_users < 2:
+        return brief
+    return replace(brief, n_users=survey.n_users)
 
-    def _weights(self, curve: Curve | None) -> Self:
-        if self.weight is not None or curve is None or (middle := curve.quantiles["0.5"]).value <= 0:
-            return self
-        words = f"people have {_text(middle)} attributes"
-        return replace(self, weight=middle.value, measured=(*self.measured, words))
 
-    def _size(self, survey: Survey) -> Self:
-        """Return the number of attributes: those of a public list, or the names that were found, if they suffice."""
-        found = survey.counts or survey.vocabulary
-        if self.n_attributes is not None or found is None:
-            return self
-        size = len(found.attributes)
-        far = self.distance[1] if isinstance(self.distance, tuple) else self.distance or 0
-        if size < max(1, far, self.weight or 0):  # the rest is too rare to be shown, and yet there
-            return self
-        words = f"{size:,} attributes" + ("" if survey.counts else " that are frequent enough to be shown")
-        return replace(self, n_attributes=size, measured=(*self.measured, words))
+def _distances(told: Told, curve: Curve | None) -> Told:
+    brief = told.brief
+    far = _FAR[brief.purpose]
+    if brief.distance is not None or curve is None or curve.quantiles[far].value <= 0:
+        return told
+    near, high = curve.quantiles[_NEAR], curve.quantiles[far]
+    if 0 < near.value < high.value:
+        words = f"near pairs differ in {_text(near)}, far ones in {_text(high)}"
+        return told.plus(words, replace(brief, distance=(near.value, high.value)))
+    return told.plus(f"far pairs differ in {_text(high)}", replace(brief, distance=high.value))
+
+
+def _weights(told: Told, curve: Curve | None) -> Told:
+    if told.brief.weight is not None or curve is None or (middle := curve.quantiles["0.5"]).value <= 0:
+        return told
+    return told.plus(f"people have {_text(middle)} attributes", replace(told.brief, weight=middle.value))
+
+
+def _size(told: Told, survey: Survey) -> Told:
+    """Return the number of attributes: those of a public list, or the names that were found, if they suffice."""
+    brief = told.brief
+    found = survey.counts or survey.vocabulary
+    if brief.n_attributes is not None or brief.vocabulary is not None or found is None:
+        return told
+    size = len(found.attributes)
+    far = brief.distance[1] if isinstance(brief.distance, tuple) else brief.distance or 0
+    if size < max(1, far, brief.weight or 0):  # the rest is too rare to be shown, and yet there
+        return told
+    words = f"{size:,} attributes" + ("" if survey.counts else " that are frequent enough to be shown")
+    return told.plus(words, replace(brief, n_attributes=size))
 
 
 def _text(one: Interval) -> str:

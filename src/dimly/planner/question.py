@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, TypedDict, get_args
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -13,9 +13,19 @@ from scipy.special import ndtr, ndtri
 from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
 from dimly.mechanisms.error.models import ErrorModel, FlippedBitsError, SketchError
-from dimly.mechanisms.make import MAX_ATTRIBUTES, MAX_RESOLUTION, MAX_USERS, MECHANISMS, as_integer, check_undirected
+from dimly.mechanisms.make import (
+    MAX_ATTRIBUTES,
+    MAX_RESOLUTION,
+    MAX_USERS,
+    MECHANISMS,
+    as_integer,
+    check_mechanism,
+    check_undirected,
+    public_seed,
+)
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import UNITS, Budget, Unit
+from dimly.release.survey import Survey
 
 Purpose = Literal["distances", "neighbors", "segments"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
@@ -35,10 +45,114 @@ Stated = Literal["both", "far", "weight", "nothing"]
 """Where the distances of a question are from: near and far pairs were stated, only far ones, only how many attributes
 people have, or nothing at all."""
 
+_WHOLE: Final = (("n_attributes", 1, MAX_ATTRIBUTES), ("n_users", 2, MAX_USERS), ("max_bytes_per_user", 1, 2**62))
+"""Arguments that are whole numbers, and their limits. How many groups there may be depends on who is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a curator tells the planner: the arguments of :func:`dimly.advise`, which explains them.
+
+    Checked as far as each of them can be by itself. Whether they fit each other is said by :class:`Question`, or where
+    they are tried out on a sample.
+
+    Raises
+    ------
+    ParameterError
+        If one of them cannot be.
+    """
+
+    budget: Budget
+    _: KW_ONLY
+    purpose: Purpose = "distances"
+    n_attributes: int | None = None
+    n_users: int | None = None
+    distance: float | tuple[float, float] | None = None
+    weight: float | None = None
+    values: Values = "bits"
+    mechanisms: Sequence[str] | None = None
+    max_bytes_per_user: int | None = None
+    vocabulary: Iterable[object] | None = None
+    numbered: bool = False
+    n_groups: int | None = None
+    resolution: int | None = None
+    unit: Unit = "attribute"
+    seed: bytes | str | None = None
+    survey: Survey | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, Budget):
+            raise ParameterError(
+                f"budget must be a Budget, got {type(self.budget).__name__}. Write Budget(epsilon, delta)."
+            )
+        check_choice("purpose", self.purpose, PURPOSES)
+        check_choice("values", self.values, VALUES)
+        check_choice("unit", self.unit, UNITS)
+        for name, least, most in _WHOLE:
+            if (number := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_integer(name, number, least, most))
+        if self.mechanisms is not None:
+            object.__setattr__(self, "mechanisms", _named(self.mechanisms))
+        if self.seed is not None:
+            public_seed(
+                self.seed
+            )  # which refuses what is none, also where the mechanism that is chosen has no use for it
+        object.__setattr__(self, "vocabulary", self.listed)  # which can be gone through again
+
+    @property
+    def listed(self) -> Vocabulary | None:
+        """The list of attributes, if one is given."""
+        if self.vocabulary is None or isinstance(self.vocabulary, Vocabulary):
+            return self.vocabulary
+        return Vocabulary.listed(self.vocabulary)
+
+    @property
+    def steps(self) -> int:
+        """Steps of a value: the resolution, or what stands for it where none is stated.
+
+        Raises
+        ------
+        ParameterError
+            If it does not fit the values.
+        """
+        if self.resolution is None:
+            return 1 if self.values == "bits" else DEFAULT_RESOLUTION
+        steps = as_integer("resolution", self.resolution, 1, MAX_RESOLUTION)
+        if (steps == 1) != (self.values == "bits"):
+            raise ParameterError(
+                f"resolution must be 1 for bits and more for values in [0, 1], got {steps} with values={self.values!r}."
+            )
+        return steps
+
+
+class AnyKeywords(TypedDict, total=False):
+    """The arguments that are taken beside a sample, too; like :class:`StatedKeywords` for type checkers."""
+
+    purpose: Purpose
+    n_users: int | None
+    mechanisms: Sequence[str] | None
+    max_bytes_per_user: int | None
+    vocabulary: Iterable[object] | None
+    n_groups: int | None
+    resolution: int | None
+    unit: Unit
+    seed: bytes | str | None
+
+
+class StatedKeywords(AnyKeywords, total=False):
+    """All of them: without a sample, how far apart people are can be stated."""
+
+    n_attributes: int | None
+    distance: float | tuple[float, float] | None
+    weight: float | None
+    values: Values
+    numbered: bool
+    survey: Survey | None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Arguments of :func:`~dimly.planner.advise` that fit each other."""
+    """A brief as it was understood: what it says fits together, and what it does not say is filled in."""
 
     budget: Budget
     purpose: Purpose
@@ -53,57 +167,31 @@ class Question:
     unit: Unit
     mechanisms: tuple[str, ...]
     max_bytes_per_user: int | None
-    stated: Stated = "both"
-    numbered: bool = False
+    stated: Stated
+    numbered: bool
     """Whether a closed list may be the numbers below ``n_attributes``: it was said so, or its mechanism was named."""
-    n_groups: int | None = None
-    measured: tuple[str, ...] = ()
+    n_groups: int | None
+    seed: bytes | str | None
+    measured: tuple[str, ...]
     """What a survey told, in words."""
 
     @classmethod
-    def of(
-        cls,
-        budget: Budget,
-        *,
-        purpose: Purpose,
-        n_attributes: int | None,
-        vocabulary: Iterable[object] | None,
-        n_users: int | None,
-        distance: float | tuple[float, float] | None,
-        weight: float | None,
-        values: Values,
-        resolution: int | None,
-        unit: Unit,
-        mechanisms: Sequence[str] | None,
-        max_bytes_per_user: int | None,
-        numbered: bool = False,
-        n_groups: int | None = None,
-        measured: tuple[str, ...] = (),
-    ) -> Self:
+    def of(cls, brief: Brief, *, measured: tuple[str, ...] = ()) -> Self:
         """Return the question, or refuse it with what to do instead."""
-        if not isinstance(budget, Budget):
-            raise ParameterError(f"budget must be a Budget, got {type(budget).__name__}. Write Budget(epsilon, delta).")
-        check_choice("purpose", purpose, PURPOSES)
-        check_choice("values", values, VALUES)
-        check_choice("unit", unit, UNITS)
-        listed = (
-            vocabulary if vocabulary is None or isinstance(vocabulary, Vocabulary) else Vocabulary.listed(vocabulary)
-        )
-        size = None if n_attributes is None else as_integer("n_attributes", n_attributes, 1, MAX_ATTRIBUTES)
+        listed, size = brief.listed, brief.n_attributes
         if listed is not None and size not in (None, len(listed)):
             raise ParameterError(
                 f"n_attributes must be the length of vocabulary, {len(listed)}, got {size}. Leave it out."
             )
         size = size if listed is None else len(listed)
-        if numbered and (listed is not None or size is None):
+        if brief.numbered and (listed is not None or size is None):
             got = "a vocabulary" if listed is not None else "no number of them"
             raise ParameterError(
                 f"numbered must be given with n_attributes and without vocabulary, got {got}: it says that attributes "
                 "are the numbers below n_attributes."
             )
-        if weight is not None:
-            weight = as_number("weight", weight, size or LARGEST_DISTANCE)
-        low, high, stated = _distances(distance, weight, size)
+        weight = None if brief.weight is None else as_number("weight", brief.weight, size or LARGEST_DISTANCE)
+        low, high, stated = _distances(brief.distance, weight, size)
         if size is not None and high > size:
             raise ParameterError(
                 f"distance must be at most n_attributes = {size}, got {high:g}"
@@ -111,23 +199,22 @@ class Question:
                 + ". State squared distances of near and of far pairs."
             )
         return cls(
-            budget=budget,
-            purpose=purpose,
+            budget=brief.budget,
+            purpose=brief.purpose,
             low=low,
             high=high,
             n_attributes=size,
             vocabulary=listed,
-            n_users=None if n_users is None else as_integer("n_users", n_users, 2, MAX_USERS),
+            n_users=brief.n_users,
             weight=weight,
-            resolution=_resolution(values, resolution),
-            unit=unit,
-            mechanisms=_menu(mechanisms),
-            max_bytes_per_user=None
-            if max_bytes_per_user is None
-            else as_integer("max_bytes_per_user", max_bytes_per_user, 1, 2**62),
+            resolution=brief.steps,
+            unit=brief.unit,
+            mechanisms=_menu(brief.mechanisms),
+            max_bytes_per_user=brief.max_bytes_per_user,
             stated=stated,
-            numbered=numbered or mechanisms is not None,
-            n_groups=None if n_groups is None else as_integer("n_groups", n_groups, 2, MOST_GROUPS),
+            numbered=brief.numbered or brief.mechanisms is not None,
+            n_groups=None if brief.n_groups is None else as_integer("n_groups", brief.n_groups, 2, MOST_GROUPS),
+            seed=brief.seed,
             measured=measured,
         )
 
@@ -197,26 +284,19 @@ def as_number(name: str, value: Any, largest: float) -> float:
     return number
 
 
-def _resolution(values: Values, resolution: int | None) -> int:
-    if resolution is None:
-        return 1 if values == "bits" else DEFAULT_RESOLUTION
-    steps = as_integer("resolution", resolution, 1, MAX_RESOLUTION)
-    if (steps == 1) != (values == "bits"):
-        raise ParameterError(
-            f"resolution must be 1 for bits and more for values in [0, 1], got {steps} with values={values!r}."
-        )
-    return steps
-
-
-def _menu(mechanisms: Sequence[str] | None) -> tuple[str, ...]:
-    if mechanisms is None:
-        return MECHANISMS
+def _named(mechanisms: Sequence[str]) -> tuple[str, ...]:
     names = (mechanisms,) if isinstance(mechanisms, str) else tuple(mechanisms)
     if not names:
         raise ParameterError("mechanisms must name at least one, got none. Leave it out for all of them.")
     for name in names:
-        check_undirected(name)
+        check_mechanism(name)
     return tuple(dict.fromkeys(names))
+
+
+def _menu(named: Sequence[str] | None) -> tuple[str, ...]:
+    for name in named or ():
+        check_undirected(name)
+    return MECHANISMS if named is None else tuple(named)
 
 
 WIDER: Final[Mapping[Purpose, int]] = MappingProxyType({"distances": 1, "neighbors": 1, "segments": 4})

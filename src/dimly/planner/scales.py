@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
 from dimly.mechanisms.plan import Plan
 from dimly.planner.advice import PAIRS, Advice, answer
 from dimly.planner.judge import Verdict, doubts, meaning, verdict
-from dimly.planner.question import NEAR, Question, as_number, ranking_probability
+from dimly.planner.question import NEAR, Brief, Question, as_number, ranking_probability
 from dimly.privacy import Budget
 
 _MOST_SCALES = 16
@@ -102,39 +102,39 @@ class Scales:
         return " Their costs are added up: Gaussian noise that is composed exactly could be smaller."
 
 
-def plan_scales(budget: Budget, scales: Sequence[float], **arguments: Any) -> Scales:
+def plan_scales(brief: Brief, scales: Sequence[float]) -> Scales:
     """Return sketches for several squared distances that share a budget equally, and one sketch that has it all.
 
     Parameters
     ----------
-    budget : Budget
-        For all of them together; ε and δ are split evenly.
+    brief : Brief
+        Its budget is for all of them together; ε and δ are split evenly. It names neither distances nor a purpose.
     scales : sequence of float
         Two or more squared distances.
-    **arguments
-        As of :func:`~dimly.planner.advise`, without ``distance`` and ``purpose``: this is about distances.
+
+    Raises
+    ------
+    ParameterError
+        If scales and brief do not go together, or no mechanism can serve.
 
     Examples
     --------
-    >>> print(plan_scales(Budget(1.0), [50, 200, 800]).words)
+    >>> print(plan_scales(Brief(Budget(1.0)), [50, 200, 800]).words)
     One sketch is better at every scale: 3 sketches together have 2.2 to 2.3 times its standard error.
     """
-    for name in ("distance", "purpose"):
-        if name in arguments:
-            raise ParameterError(f"{name} must be left out where scales are given: they are distances.")
+    # A seed is refused because combined sketches must not share a projection.
+    if brief.purpose != "distances" or any(one is not None for one in (brief.distance, brief.survey, brief.seed)):
+        raise ParameterError(
+            "scales must be given without distance, purpose, survey and seed: each is a distance of its own."
+        )
     if not hasattr(scales, "__len__") or not 2 <= len(scales) <= _MOST_SCALES:
         raise ParameterError(f"scales must be 2 to {_MOST_SCALES} squared distances, got {scales!r}.")
     at = sorted(as_number("scales", scale, LARGEST_DISTANCE) for scale in scales)
     if len(set(at)) < len(at):
         raise ParameterError(f"scales must differ from each other, got {scales!r}.")
-    defaults: dict[str, Any] = dict.fromkeys(
-        ("n_attributes", "n_users", "weight", "mechanisms", "max_bytes_per_user", "vocabulary", "resolution")
-    )
-    shared = defaults | {"values": "bits", "unit": "attribute"} | arguments
-    shared.setdefault("numbered", False)
-    question = Question.of(budget, purpose="distances", distance=(at[0], at[-1]), **shared)
-    share = Budget(budget.epsilon / len(at), budget.delta / len(at))
-    parts = [answer(Question.of(share, purpose="distances", distance=(NEAR * scale, scale), **shared)) for scale in at]
+    question = Question.of(replace(brief, distance=(at[0], at[-1])))
+    share = Budget(brief.budget.epsilon / len(at), brief.budget.delta / len(at))
+    parts = [answer(replace(question, budget=share).over(NEAR * scale, scale)) for scale in at]
     one = answer(question)
     found = []
     for scale, part in zip(at, parts, strict=True):

@@ -14,6 +14,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import dimly
+from dimly.curator.options import Options
 from dimly.errors import ParameterError
 from dimly.lab import learning
 from dimly.lab.learning import learn, learn_directions
@@ -81,11 +82,11 @@ def test_frames_files_and_matrices_are_one_sample(people: Population, tmp_path: 
 
 def test_values_repeats_and_columns_are_read() -> None:
     table = pa.table({"u": ["b", "a", "a", "b"], "a": ["x", "x", "x", "y"], "v": [1.0, 0.25, 0.5, 0.0]})
-    sample = read_sample(table, user="u", attribute="a", value="v")
+    sample = read_sample(table, Options(user="u", attribute="a", value="v"))
     assert sample.users.tolist() == ["a", "b"]
     assert sample.table.toarray()[:, list(sample.attributes).index("x")].tolist() == [0.5, 1.0]  # type: ignore[arg-type]
     wide = pa.table({"u": [1, 2], "color": ["red", "blue"]})
-    assert set(read_sample(wide, user="u", columns="all", unit="column").attributes) == {  # type: ignore[arg-type]
+    assert set(read_sample(wide, Options(user="u", columns="all"), unit="column").attributes) == {  # type: ignore[arg-type]
         "color=red",
         "color=blue",
     }
@@ -94,7 +95,7 @@ def test_values_repeats_and_columns_are_read() -> None:
 def test_a_sample_that_is_too_large_is_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dimly.lab.sample._MOST_ENTRIES", 10)
     table = pa.table({"u": np.repeat(np.arange(16), 2), "a": ["x", "y"] * 16})
-    sample = read_sample(table, user="u", attribute="a")
+    sample = read_sample(table, Options(user="u", attribute="a"))
     assert sample.users.tolist() == [0, 4, 8, 12]
     assert sample.table.toarray().tolist() == [[1.0, 1.0]] * 4
 
@@ -181,7 +182,11 @@ def test_too_few_people_to_hold_some_back_still_give_directions() -> None:
 
 def test_options_of_publishing_that_mean_nothing_here_are_refused() -> None:
     with pytest.raises(TypeError, match="'ledger'"):
-        read_sample([[1, 0], [0, 1]], ledger="ledger.db")
+        learn_directions([[1, 0], [0, 1]], ledger="ledger.db")
+    with pytest.raises(TypeError, match=r"learn_directions\(\) got .* 'purpos'\. Did you mean 'purpose'\?"):
+        learn_directions([[1, 0], [0, 1]], purpos="segments")
+    with pytest.raises(ParameterError, match="table must be given for a table with columns only"):
+        learn_directions([[1, 0], [0, 1]], table="people")
 
 
 @pytest.mark.parametrize("purpose", ["segments", "neighbors", "distances"])

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse
 
 import dimly
+from dimly.curator.options import Options
 from dimly.errors import ParameterError
 from dimly.lab import learning, tryout
 from dimly.lab.population import make_population
@@ -14,6 +15,7 @@ from dimly.lab.trial import Measured, Trial, Tried
 from dimly.lab.tryout import try_out
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.planner import Brief
 from dimly.planner.judge import Needed
 from dimly.privacy import Budget
 
@@ -42,14 +44,14 @@ def people(n: int = PEOPLE) -> Sample:
     likes[0, : ATTRIBUTES // 2] = 0.8
     likes[1, ATTRIBUTES // 2 :] = 0.8
     table = generator.random((n, ATTRIBUTES)) < likes[np.arange(n) % 2]
-    return read_sample(table, attributes=NAMES)
+    return read_sample(table, Options(attributes=NAMES))
 
 
 @pytest.fixture(scope="module")
 def segments() -> Trial:
     with pytest.MonkeyPatch.context() as patch:
         lighten(patch)
-        return try_out(Budget(0.5), people(), purpose="segments", n_groups=2, n_users=200)
+        return try_out(Brief(Budget(0.5), purpose="segments", n_groups=2, n_users=200), people())
 
 
 def test_directions_win_where_two_groups_differ_in_everything(segments: Trial) -> None:
@@ -109,7 +111,7 @@ def test_nothing_that_works_is_said_to_be_not_feasible(segments: Trial) -> None:
 
 
 def test_distances_leave_directions_out_and_say_why() -> None:
-    found = try_out(Budget(2.0), people(), purpose="distances", n_users=100)
+    found = try_out(Brief(Budget(2.0), purpose="distances", n_users=100), people())
     assert "only a part of a distance" in dict(found.left_out)["directions+laplace"]
     assert found.directions is None
     assert set(found.chosen.figures) >= {"error", "ranking"}
@@ -120,7 +122,7 @@ def test_distances_leave_directions_out_and_say_why() -> None:
 
 def test_the_error_of_distances_is_what_theory_says() -> None:
     """A mean over thousands of pairs of 45 people: three times the noise would be seen, and so would a third."""
-    found = try_out(Budget(1.0), people(), purpose="distances", mechanisms=["counting+laplace"], n_users=100)
+    found = try_out(Brief(Budget(1.0), purpose="distances", mechanisms=["counting+laplace"], n_users=100), people())
     table = people().table
     squares = np.asarray((table * table).sum(axis=1)).ravel()
     shared = np.asarray((table @ table.T).todense())
@@ -131,7 +133,7 @@ def test_the_error_of_distances_is_what_theory_says() -> None:
 
 
 def test_one_mechanism_can_be_named() -> None:
-    found = try_out(Budget(1.0), people(), purpose="distances", mechanisms=["randomized-response"], n_users=100)
+    found = try_out(Brief(Budget(1.0), purpose="distances", mechanisms=["randomized-response"], n_users=100), people())
     assert {one.mechanism for one in found.tried} == {"randomized-response"}
     assert found.vocabulary is not None
     assert len(found.vocabulary) == ATTRIBUTES
@@ -139,51 +141,48 @@ def test_one_mechanism_can_be_named() -> None:
 
 def test_a_list_of_attributes_closes_the_plan() -> None:
     listed = [f"place {i}" for i in range(ATTRIBUTES // 2)] + ["elsewhere"]
-    found = try_out(
-        Budget(1.0), people(), purpose="distances", vocabulary=listed, mechanisms=["counting+laplace"], n_users=100
-    )
+    brief = Brief(Budget(1.0), purpose="distances", vocabulary=listed, mechanisms=["counting+laplace"], n_users=100)
+    found = try_out(brief, people())
     assert found.plan.n_attributes == len(listed)
     with pytest.raises(ParameterError, match="vocabulary must hold attributes of the sample"):
-        try_out(Budget(1.0), people(), vocabulary=["elsewhere"])
+        try_out(Brief(Budget(1.0), vocabulary=["elsewhere"]), people())
 
 
 def test_values_take_a_resolution() -> None:
     sample = people()
     half = dataclasses.replace(sample, table=scipy.sparse.csr_array(sample.table * np.float32(0.5)))
-    found = try_out(Budget(2.0), half, purpose="distances", mechanisms=["counting+laplace"], n_users=100)
+    found = try_out(Brief(Budget(2.0), purpose="distances", mechanisms=["counting+laplace"], n_users=100), half)
     assert found.plan.resolution == 16
     assert any("--resolution" in text for text in found.assumed)
 
 
 def test_too_few_people_cannot_be_held_back() -> None:
     with pytest.raises(ParameterError, match="at least 12 people"):
-        try_out(Budget(1.0), people(11))
+        try_out(Brief(Budget(1.0)), people(11))
 
 
 def test_a_mechanism_that_cannot_serve_is_refused_with_its_reason() -> None:
     with pytest.raises(ParameterError, match="it needs a delta above 0"):
-        try_out(Budget(1.0), people(), mechanisms=["counting+gaussian"])
+        try_out(Brief(Budget(1.0), mechanisms=["counting+gaussian"]), people())
     with pytest.raises(ParameterError, match="only a part of a distance"):
-        try_out(Budget(1.0), people(), mechanisms=["directions+laplace"], purpose="distances")
+        try_out(Brief(Budget(1.0), mechanisms=["directions+laplace"], purpose="distances"), people())
 
 
 def test_a_budget_is_a_budget() -> None:
     with pytest.raises(ParameterError, match="budget must be a Budget"):
-        try_out(1.0, people())  # type: ignore[arg-type]
+        dimly.advise(1.0, sample=people().table)  # type: ignore[call-overload]
 
 
 def test_buckets_are_no_attributes() -> None:
     with pytest.raises(ParameterError, match="a column for each attribute"):
-        try_out(Budget(1.0), people().in_buckets(Buckets(8)))
+        try_out(Brief(Budget(1.0)), people().in_buckets(Buckets(8)))
 
 
 def test_progress_ends_when_all_is_done() -> None:
     told: list[tuple[int, int]] = []
     try_out(
-        Budget(1.0),
+        Brief(Budget(1.0), mechanisms=["counting+laplace"], n_users=100),
         people(),
-        mechanisms=["counting+laplace"],
-        n_users=100,
         progress=lambda done, total: told.append((done, total)),
     )
     assert told[-1][0] == told[-1][1]

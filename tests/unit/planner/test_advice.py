@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from dimly import advise, plan
 from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.mechanisms.plan_parts import FlipNoise
-from dimly.planner import advise, plan
 from dimly.planner.candidates import candidates
 from dimly.planner.judge import meaning
-from dimly.planner.question import PURPOSES
+from dimly.planner.question import PURPOSES, Purpose
 from dimly.privacy import Budget
 
 SEED = bytes(32)
@@ -42,10 +42,11 @@ def test_the_error_is_that_of_the_plan() -> None:
 
 
 def test_the_verdict_goes_by_the_rows_that_were_drawn() -> None:
-    for purpose, far in (("distances", 1.0), ("neighbors", 0.5)):
+    purposes: tuple[tuple[Purpose, float], ...] = (("distances", 1.0), ("neighbors", 0.5))
+    for purpose, far in purposes:
         found = advise(
             Budget(10.0),
-            purpose=purpose,  # type: ignore[arg-type]
+            purpose=purpose,
             distance=(100, 400),
             n_attributes=500,
             mechanisms=["ternary+laplace"],

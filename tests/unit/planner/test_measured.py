@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dimly import advise
 from dimly.curator.options import Options
 from dimly.curator.survey import survey_table
 from dimly.errors import ParameterError
 from dimly.mechanisms.survey import SurveyPlan
-from dimly.planner import advise
 from dimly.privacy import Budget
 from dimly.release.survey import Survey
 
@@ -53,6 +53,12 @@ def test_what_is_not_stated_is_measured(purpose: Any) -> None:
     assert (told.chosen, told.verdict, told.measured) == (found.chosen, found.verdict, ())
 
 
+def test_a_list_of_attributes_is_not_measured() -> None:
+    found = advise(Budget(1.0), survey=SURVEY, vocabulary=range(300))
+    assert found.question.n_attributes == 300
+    assert [text.split(" ")[0] for text in found.measured] == ["near", "people"]
+
+
 def test_what_is_stated_stands() -> None:
     found = advise(Budget(1.0), survey=SURVEY, distance=(10, 20), weight=12.0, n_users=50, n_attributes=99)
     asked = found.question
@@ -80,8 +86,8 @@ def test_surveys_that_do_not_fit() -> None:
     with pytest.raises(ParameterError, match="survey must be private"):
         advise(Budget(1.0), survey=survey_of(PEOPLE, words=lambda: NO_NOISE))
     with pytest.raises(ParameterError, match="survey must be a Survey, got str"):
-        advise(Budget(1.0), survey="survey.json")  # type: ignore[arg-type]
+        advise(Budget(1.0), survey="survey.json")  # type: ignore[call-overload]
     with pytest.raises(ParameterError, match="resolution must be 1 for bits"):
         advise(Budget(1.0), values="unit", survey=SURVEY)
     with pytest.raises(ParameterError, match="purpose must be one of"):
-        advise(Budget(1.0), purpose="tea", survey=SURVEY)  # type: ignore[arg-type]
+        advise(Budget(1.0), purpose="tea", survey=SURVEY)  # type: ignore[call-overload]

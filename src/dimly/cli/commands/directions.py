@@ -8,7 +8,7 @@ import typer
 
 from dimly.cli import options as shared
 from dimly.cli.commands.segments import count_or_auto
-from dimly.cli.options import AsJson, Debug, one_or_all
+from dimly.cli.options import AsJson, Debug, one_or_all, options_of
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table
 from dimly.files import check_output
 
@@ -105,17 +105,10 @@ def learn(
     from dimly.release.directions import write_directions
 
     check_output(output, overwrite=overwrite)
+    reading = options_of(shape, user=user, table=table, delimiter=delimiter, encoding=encoding)
     with ProgressBar() as bar:
         bar.phase("reading")
-        sample = read_sample(
-            one_or_all(volunteers),
-            unit=unit,
-            user=user,
-            **shape.given(),
-            table=table,
-            delimiter=delimiter,
-            encoding=encoding,
-        )
+        sample = read_sample(one_or_all(volunteers), reading, unit=unit)
         if buckets is not None:
             sample = sample.in_buckets(Buckets(buckets))
         bar.phase("comparing recipes")

@@ -2,19 +2,22 @@
 
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from dimly.cli.commands.plan_output import Output
 from dimly.cli.options import promise
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, size_text, warn
 from dimly.errors import ParameterError
 from dimly.files import check_output, write_text
 
 if TYPE_CHECKING:
+    from dimly.curator.options import Options
     from dimly.lab.trial import Measured, Trial, Tried
-    from dimly.privacy import Budget
+    from dimly.planner import Brief
 
 _COLUMNS = {
     "distances": {"error": "relative error", "ranking": "near first"},
@@ -24,40 +27,41 @@ _COLUMNS = {
 
 
 def plan_by_sample(
-    budget: "Budget",
+    brief: "Brief",
     source: str,
-    output: Path | None,
+    reading: "Options",
+    output: Output,
     directions_out: Path | None,
     *,
-    reading: dict[str, Any],
-    asked: dict[str, Any],
-    overwrite: bool,
-    force: bool,
-    as_json: bool,
+    refused: Iterable[str],
 ) -> None:
-    """Try everything out on a sample, write the plan and what belongs to it, and say what was measured."""
-    from dimly.lab.sample import read_sample
-    from dimly.lab.tryout import try_out
+    """Try everything out on a sample, write the plan and what belongs to it, and say what was measured.
 
-    if directions_out is not None and output is None:
+    ``refused`` are options that were given and mean nothing beside a sample.
+    """
+    from dimly.lab.sample import read_sample
+    from dimly.lab.tryout import IN_ITS_PLACE, check_unstated, try_out
+
+    for name in refused:
+        raise ParameterError(f"{name} {IN_ITS_PLACE}")
+    check_unstated(brief)
+    if directions_out is not None and output.path is None:
         raise ParameterError(
             "directions_out must be given together with output: it belongs to the plan that is written."
         )
-    beside = _beside(output, directions_out)
-    for path in (output, *beside.values()):
+    beside = _beside(output.path, directions_out)
+    for path in (output.path, *beside.values()):
         if path is not None:
-            check_output(path, overwrite=overwrite)
+            check_output(path, overwrite=output.overwrite)
     with ProgressBar(amount=lambda number: f"{number:.0f} trials") as bar:
         bar.phase("reading")
-        sample = read_sample(source, unit=asked["unit"], **reading)
+        sample = read_sample(source, reading, unit=brief.unit)
         bar.phase("trying out")
-        found = try_out(budget, sample, progress=bar.reach, **asked)
-    files: dict[str, str | None] = {"path": None, "directions": None, "attributes": None}
-    if output is not None:
-        files = _written(found, output, beside, overwrite=overwrite, force=force)
+        found = try_out(brief, sample, progress=bar.reach)
+    files = _written(found, output, beside)
     for text in (*found.doubts, *found.cautions):
         warn(text)
-    if as_json:
+    if output.as_json:
         print_json(_facts(found) | {"path": files["path"], "files": files})
         return
     _print(found, files)
@@ -72,37 +76,35 @@ def _beside(output: Path | None, directions_out: Path | None) -> dict[str, Path]
     }
 
 
-def _written(
-    found: "Trial", output: Path, beside: dict[str, Path], *, overwrite: bool, force: bool
-) -> dict[str, str | None]:
+def _written(found: "Trial", output: Output, beside: dict[str, Path]) -> dict[str, str | None]:
     from dimly.release.directions import write_directions
 
-    if found.verdict == "not feasible" and not force:
+    files: dict[str, str | None] = {"path": output.name, "directions": None, "attributes": None}
+    if output.path is None:
+        return files
+    if found.verdict == "not feasible" and not output.force:
         least = found.needed.coarse
         more = "No epsilon that was tried would do" if least is None else f"Use an epsilon of at least {least:g}"
         raise ParameterError(
             f"output must not be given for a plan that is not feasible. {more}; --force writes it all the same."
         )
-    files: dict[str, str | None] = {"path": str(output), "directions": None, "attributes": None}
     if found.directions is not None:
-        write_directions(beside["directions"], found.directions, overwrite=overwrite)
+        write_directions(beside["directions"], found.directions, overwrite=output.overwrite)
         files["directions"] = str(beside["directions"])
-    if found.vocabulary is not None and not found.asking.closed:
+    if found.vocabulary is not None and found.asking.brief.vocabulary is None:
         lines = "".join(json.dumps({"attribute": name}) + "\n" for name in found.vocabulary)
-        write_text(beside["attributes"], lines, overwrite=overwrite)
+        write_text(beside["attributes"], lines, overwrite=output.overwrite)
         files["attributes"] = str(beside["attributes"])
-    write_text(output, found.plan.to_json(), overwrite=overwrite)
+    write_text(output.path, found.plan.to_json(), overwrite=output.overwrite)
     return files
 
 
 def _print(found: "Trial", files: dict[str, str | None]) -> None:
     from dimly.planner.advice import reasons_of
 
-    asked = found.asking
-    columns = _COLUMNS[asked.purpose]
-    print_lines(
-        [f"Measured on {asked.sample.table.shape[0]:,} public people, those judged held back; 90 % intervals:", ""]
-    )
+    columns = _COLUMNS[found.asking.brief.purpose]
+    n = found.asking.sample.table.shape[0]
+    print_lines([f"Measured on {n:,} public people, those judged held back; 90 % intervals:", ""])
     header = ["mechanism", "k", *columns.values(), "size", "promise"]
     rows = [_row(one, found, list(columns)) for one in found.tried]
     print_table(header, rows, numbers=["k", "size"])
@@ -144,7 +146,7 @@ def _options(files: dict[str, str | None]) -> str:
 
 
 def _row(one: "Tried", found: "Trial", columns: list[str]) -> list[str]:
-    budget = found.asking.budget
+    budget = found.asking.brief.budget
     return [
         one.mechanism,
         f"{one.k:,}" if one.k else "",
@@ -164,7 +166,7 @@ def _facts(found: "Trial") -> dict[str, Any]:
     return {
         "mechanism": found.chosen.mechanism,
         "k": found.chosen.k,
-        "purpose": asked.purpose,
+        "purpose": asked.brief.purpose,
         "verdict": found.verdict,
         "figure": _interval(found.figure),
         "tried": [_tried(one) for one in found.tried],
@@ -177,7 +179,7 @@ def _facts(found: "Trial") -> dict[str, Any]:
             "name": asked.sample.name,
         },
         "n_users": asked.n_users,
-        "n_users_stated": asked.n_users_stated,
+        "n_users_stated": asked.brief.n_users is not None,
         "n_published": asked.n_published,
         "n_groups": found.n_groups,
         "resolution": asked.resolution,

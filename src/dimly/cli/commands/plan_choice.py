@@ -1,0 +1,260 @@
+"""``dimly plan`` by theory: the best plan for what was stated, or one for each of several scales."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from dimly.cli.commands.plan_output import Output, Together
+from dimly.cli.options import promise
+from dimly.cli.terminal import print_fields, print_json, print_lines, print_table, size_text, warn
+from dimly.errors import ParameterError
+from dimly.files import check_output, write_text
+
+if TYPE_CHECKING:
+    from dimly.planner import Advice, Brief, Candidate, Scales
+
+
+def plan_by_advice(brief: "Brief", output: Output, together: Together) -> None:
+    """Let theory choose, write the plan, and say what it will be good for."""
+    from dimly.planner import advise
+
+    found = advise(brief)
+    if output.path is not None:
+        if found.verdict == "not feasible" and not output.force:
+            raise ParameterError(f"output must not be given for a plan that is not feasible. {_more(found)}")
+        write_text(output.path, found.plan.to_json(), overwrite=output.overwrite)
+    for text in found.doubts:
+        warn(text)
+    if output.as_json:
+        print_json(_advice_facts(found) | together.facts | {"path": output.name})
+        return
+    _print_candidates(found)
+    typer.echo()
+    written = {} if output.name is None else {"plan": output.name, "digest": found.plan.digest}
+    print_fields(_advice_fields(found) | written)
+    print_lines(["", *together.words, *found.meaning, *promise(found.plan)[2:]])
+
+
+def _print_candidates(found: "Advice") -> None:
+    asked = found.question
+    header = ["mechanism", "k", f"at {asked.low:g}", f"at {asked.high:g}", "near first", "size", "promise"]
+    what = "Predicted standard errors of squared distances, and how often a near pair ranks before a far one"
+    rows = [_row(one, found) for one in found.candidates]
+    if asked.purpose != "distances":
+        what += f"; blur is what {asked.purpose} see of the errors once denoised"
+        header.append("blur")
+        rows = [[*row, _number(one.blur)] for row, one in zip(rows, found.candidates, strict=True)]
+    print_lines([f"{what}:", ""])
+    print_table(header, rows, numbers=[*header[1:6], "blur"])
+
+
+def _advice_fields(found: "Advice") -> dict[str, str]:
+    from dimly.planner.advice import reasons_of
+
+    asked, chosen = found.question, found.chosen
+    fields = {
+        "choice": chosen.mechanism + (f", k = {chosen.k:,}" if chosen.k else ""),
+        "because": found.reason,
+        "verdict": found.words,
+        "by": _clearness(found) if found.verdict != "unknown" else "",
+    }
+    if found.measured:
+        fields["measured"] = "; ".join(found.measured)
+    if found.assumed:
+        fields["assumed"] = "; ".join(found.assumed)
+    closed = found.plan.vocabulary
+    if closed is not None and closed.sha256 is None:
+        fields["attributes"] = (
+            f"0 to {closed.size - 1:,}, by number: all others are left out. If yours have names, give their public "
+            "list (--vocabulary)"
+        )
+    for rule in found.paper:
+        fields[f"paper, by {rule.criterion}"] = (
+            f"k = {rule.k:,} for gaussian+gaussian, with an error of {_number(rule.stderr)} at {asked.high:g} "
+            f"(delta = {rule.delta:g})"
+        )
+    if found.left_out:
+        fields["left out"] = reasons_of(found.left_out)
+    return {name: text for name, text in fields.items() if text}
+
+
+def plan_by_scales(brief: "Brief", scales: Sequence[float], output: Output) -> None:
+    """Plan a sketch for each scale, write the plans, and say how they compare with one sketch."""
+    from dimly.planner import plan_scales
+
+    found = plan_scales(brief, scales)
+    if output.path is not None and found.verdict == "not feasible" and not output.force:
+        raise ParameterError(
+            "output must not be given for plans that are not feasible: together they cannot tell the scales apart. "
+            "Use a larger epsilon, one sketch, or --force."
+        )
+    paths = _written(found, output)
+    for text in found.doubts:
+        warn(text)
+    if output.as_json:
+        print_json(_scales_facts(found, paths))
+    else:
+        _print_scales(found, paths)
+
+
+def _written(found: "Scales", output: Output) -> list[Path | None]:
+    """Write a plan for each scale, all or none; return where."""
+    if output.path is None:
+        return [None] * len(found.scales)
+    paths = [output.path.with_stem(f"{output.path.stem}-{scale.distance:g}") for scale in found.scales]
+    for path in paths:
+        check_output(path, overwrite=output.overwrite)
+    for path, plan in zip(paths, found.plans, strict=True):
+        write_text(path, plan.to_json(), overwrite=output.overwrite)
+    return [*paths]
+
+
+def _scales_facts(found: "Scales", paths: list[Path | None]) -> dict[str, Any]:
+    return {
+        "scales": [
+            {
+                "distance": scale.distance,
+                "mechanism": scale.plan.mechanism,
+                "k": scale.plan.k,
+                "epsilon": scale.plan.cost.epsilon,
+                "delta": scale.plan.cost.delta,
+                "stderr_alone": scale.alone,
+                "stderr_together": scale.together,
+                "stderr_one": scale.one,
+                "digest": scale.plan.digest,
+                "path": None if path is None else str(path),
+            }
+            for scale, path in zip(found.scales, paths, strict=True)
+        ],
+        "one": _advice_facts(found.one),
+        "worth_it": found.worth_it,
+        "words": found.words,
+        "verdict": found.verdict,
+        "meaning": list(found.meaning),
+        "warnings": list(found.doubts),
+    }
+
+
+def _print_scales(found: "Scales", paths: list[Path | None]) -> None:
+    header = ["at", "mechanism", "k", "epsilon", "alone", "together", "one sketch"]
+    cells = [
+        (
+            f"{scale.distance:g}",
+            scale.plan.mechanism,
+            scale.plan.k or "",
+            f"{scale.plan.cost.epsilon:.3g}",
+            *(_number(error) for error in (scale.alone, scale.together, scale.one)),
+        )
+        for scale in found.scales
+    ]
+    print_table(header, cells, numbers=[name for name in header if name != "mechanism"])
+    one = found.one.chosen
+    fields = {
+        "one sketch": one.mechanism + (f", k = {one.k:,}" if one.k else ""),
+        "comparison": found.words,
+        "verdict": found.judgment,
+    }
+    for scale, path in zip(found.scales, paths, strict=True):
+        if path is not None:
+            fields[f"plan for {scale.distance:g}"] = f"{path}, digest {scale.plan.digest}"
+    typer.echo()
+    print_fields(fields)
+    print_lines(["", "All of them together:", *found.meaning])
+
+
+def _advice_facts(found: "Advice") -> dict[str, Any]:
+    asked, least = found.question, found.needed
+    return {
+        "mechanism": found.chosen.mechanism,
+        "k": found.chosen.k,
+        "stderr": found.stderr,
+        "candidates": [_facts(one) for one in found.candidates],
+        "verdict": found.verdict,
+        "figure": found.figure,
+        "unstated": list(found.unstated),
+        "assumed": list(found.assumed),
+        "measured": list(found.measured),
+        "stated": asked.stated,
+        "clarity": found.clarity,
+        "share_found": found.share_found,
+        "weight": asked.weight,
+        "digest": found.plan.digest,
+        "plan": found.plan.model_dump(mode="json", exclude_none=True),
+        "purpose": asked.purpose,
+        "distance": [asked.low, asked.high],
+        "epsilon": found.plan.cost.epsilon,
+        "delta": found.plan.cost.delta,
+        "unit": found.plan.unit,
+        "bytes_per_user": found.plan.bytes_per_user,
+        "reason": found.reason,
+        "words": found.words,
+        "smallest_epsilon": {"coarse": least.coarse, "good": least.good},
+        "paper": [rule._asdict() for rule in found.paper],
+        "left_out": dict(found.left_out),
+        "meaning": list(found.meaning),
+        "warnings": list(found.doubts),
+    }
+
+
+def _facts(one: "Candidate") -> dict[str, Any]:
+    return {
+        "mechanism": one.mechanism,
+        "k": one.k,
+        "stderr_low": one.stderr_low,
+        "stderr_high": one.stderr_high,
+        "near_before_far": one.probability,
+        "bytes_per_user": one.bytes_per_user,
+        "pure": one.pure,
+        "blur": one.blur,
+        "own_group": one.own_group,
+        "closeness": one.closeness,
+        "agreement": one.agreement,
+    }
+
+
+def _row(one: "Candidate", found: "Advice") -> list[str]:
+    budget = found.question.budget
+    return [
+        one.mechanism,
+        f"{one.k:,}" if one.k else "",
+        _number(one.stderr_low),
+        _number(one.stderr_high),
+        f"{one.probability:.1%}",
+        size_text(one.bytes_per_user),
+        "pure" if one.pure else f"({budget.epsilon:g}, {budget.delta:g})",
+    ]
+
+
+def _more(found: "Advice") -> str:
+    least = found.needed
+    if found.unstated:
+        return "Use a larger epsilon, or --force."
+    if least.coarse is None:
+        return "No epsilon up to 32 would do. Add --force to write it all the same."
+    return f"Use an epsilon of at least {least.coarse:g}, or --force."
+
+
+def _clearness(found: "Advice") -> str:
+    """Return the figure that the verdict goes by, beside the thresholds."""
+    from dimly.planner.judge import COARSE, GOOD
+
+    purpose = found.question.purpose
+    good, coarse = GOOD[purpose], COARSE[purpose]
+    most = "at most " if found.unstated and found.question.stated == "both" else ""
+    if purpose == "neighbors":
+        return (
+            f"those found are {most}{found.figure:.0%} of the way from random people to the nearest; good from "
+            f"{good:.0%}, coarse from {coarse:.0%}"
+        )
+    if purpose == "segments":
+        return (
+            f"segments agree with the groups by {most}{found.figure:.2f} (adjusted Rand index: 1 is the same, 0 is "
+            f"chance); good from {good:g}, coarse from {coarse:g}"
+        )
+    return f"a near pair ranks before a far one with {found.figure:.1%}; good from {good:.0%}, coarse from {coarse:.0%}"
+
+
+def _number(error: float) -> str:
+    return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"
