@@ -1,12 +1,13 @@
 """What several commands share: options, opening a release, plans and estimates as text and as JSON."""
 
+import contextlib
 import csv
 import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Unpack
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dimly.analyst import Estimate, Release
     from dimly.curator.options import Options, PublishOptions
     from dimly.mechanisms import Plan
+    from dimly.spark.files import FrameSource
 
 
 _DEBUG = "dimly.cli.debug"
@@ -151,6 +153,18 @@ Diagnose = Annotated[
         metavar="FILE",
         help="Write how much is left out to a new file for you alone: NOT covered by the promise.",
         rich_help_panel=OUTPUT,
+    ),
+]
+Engine = Annotated[
+    Literal["local", "spark"],
+    typer.Option(help="This machine alone, or a Spark cluster (docs/scale.md).", rich_help_panel=ENGINE),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="With --engine spark: the cluster, such as yarn; this machine's cores by default.",
+        rich_help_panel=ENGINE,
     ),
 ]
 Roster = Annotated[
@@ -307,6 +321,25 @@ def chosen_columns(columns: Any, *, all_columns: bool) -> list[str] | Literal["a
     if columns and all_columns:
         raise ParameterError("columns must be given by --columns or by --all-columns, got both. Use one.")
     return "all" if all_columns else [name for names in columns for name in names] if columns else None
+
+
+def check_master(engine: str, master: str | None) -> None:
+    """Refuse a cluster that nothing would run on."""
+    if master is not None and engine != "spark":
+        raise ParameterError(f"master must come with --engine spark, got {master!r} alone. Add --engine spark.")
+
+
+@contextlib.contextmanager
+def files_on_spark(data: list[str], options: "Options", master: str | None) -> Iterator["tuple[FrameSource, Options]"]:
+    """Start Spark, and give files as a frame, with the options that are left to say of one."""
+    from dimly.curator.tables.csv import CsvOptions
+    from dimly.spark.cluster import running_session
+    from dimly.spark.files import read_files
+
+    # The files are read and the session is made here; publishing takes a frame as it is.
+    rest = replace(options, delimiter=None, quote=None, escape=None, encoding=None, memory=None)
+    with running_session(master=master, memory=options.memory) as session:
+        yield read_files(session, data, csv=CsvOptions.of(options)), rest
 
 
 def one_or_all(data: list[str]) -> str | list[str]:
