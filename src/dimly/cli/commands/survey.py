@@ -57,6 +57,23 @@ def survey(
         Literal["attribute", "column"],
         typer.Option(help="What is protected: one attribute, or one categorical column.", rich_help_panel=_PROMISE),
     ] = "attribute",
+    protect: Annotated[
+        int,
+        typer.Option(
+            metavar="M",
+            help="Keep epsilon and delta for any M attributes of a person together, by group privacy.",
+            rich_help_panel=_PROMISE,
+        ),
+    ] = 1,
+    total: Annotated[
+        bool,
+        typer.Option(
+            "--total",
+            help="Epsilon and delta are for the survey and the release after it: a tenth is asked with, of epsilon 0.3 "
+            "for directions. dimly plan --total takes the rest.",
+            rich_help_panel=_PROMISE,
+        ),
+    ] = False,
     ask: Annotated[
         list[str] | None,
         typer.Option(
@@ -198,6 +215,8 @@ def survey(
                 seed=seed,
                 by=by,
                 members=members,
+                protect=protect,
+                total=total,
             )
     Signals.let_pass()
     for text in done.warnings:
