@@ -26,14 +26,21 @@ class SampleKeywords(AnyKeywords, ReadingOptions, total=False):
 
 
 @overload
-def advise(budget: Budget, *, sample: None = None, **told: Unpack[StatedKeywords]) -> Advice: ...
+def advise(budget: Budget, *, sample: None = None, total: bool = False, **told: Unpack[StatedKeywords]) -> Advice: ...
 @overload
 def advise(
-    budget: Budget, *, sample: Any, progress: "Progress | None" = None, **told: Unpack[SampleKeywords]
+    budget: Budget,
+    *,
+    sample: Any,
+    progress: "Progress | None" = None,
+    total: bool = False,
+    **told: Unpack[SampleKeywords],
 ) -> "Trial": ...
 
 
-def advise(budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, **told: Any) -> "Advice | Trial":
+def advise(
+    budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, total: bool = False, **told: Any
+) -> "Advice | Trial":
     """Return the best plan for a purpose, with everything that was weighed, or measured on a public sample.
 
     Everything stated must be public knowledge, or chosen before the private table was looked at. Without a sample no
@@ -115,10 +122,12 @@ def advise(budget: Budget, *, sample: Any = None, progress: "Progress | None" = 
     >>> found.plan.mechanism, found.verdict
     ('counting+laplace', 'good')
     """
-    return _answer("advise", budget, sample, progress, told)
+    return _answer("advise", budget, sample, progress, told, total=total)
 
 
-def plan(budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, **told: Any) -> Plan:
+def plan(
+    budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, total: bool = False, **told: Any
+) -> Plan:
     """Return the best plan for a purpose. :func:`advise` takes the same arguments, and tells the rest.
 
     Warns if the plan is not feasible, δ is not well below 1/n, or a sample is too small to tell.
@@ -131,7 +140,7 @@ def plan(budget: Budget, *, sample: Any = None, progress: "Progress | None" = No
     >>> chosen.mechanism, chosen.projection.k
     ('counting+laplace', 1670)
     """
-    found = _answer("plan", budget, sample, progress, told)
+    found = _answer("plan", budget, sample, progress, told, total=total)
     for text in found.doubts:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
     if found.verdict == "not feasible":
@@ -143,13 +152,13 @@ def plan(budget: Budget, *, sample: Any = None, progress: "Progress | None" = No
 
 
 def _answer(
-    function: str, budget: Budget, sample: Any, progress: "Progress | None", told: Mapping[str, Any]
+    function: str, budget: Budget, sample: Any, progress: "Progress | None", told: Mapping[str, Any], *, total: bool
 ) -> "Advice | Trial":
     """Make records of the keywords of a call: what the planner is told, and how a sample is read; and answer."""
     check_keywords(told, function=function, known=("sample", "progress", "total", *_TOLD, *READING))
     brief = Brief(budget, **{name: value for name, value in told.items() if name in _TOLD})
     brief = replace(brief, budget=budget_for_each(brief.budget, brief.protect))
-    if told.get("total"):
+    if total:
         brief = less_spent(brief) if sample is None else replace(less_spent(brief), survey=None)
     if sample is None:
         for name in READING:

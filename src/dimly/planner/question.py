@@ -143,7 +143,6 @@ class AnyKeywords(TypedDict, total=False):
     protect: int
     seed: bytes | str | None
     survey: Survey | None
-    total: bool
 
 
 class StatedKeywords(AnyKeywords, total=False):
