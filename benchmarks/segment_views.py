@@ -68,6 +68,8 @@ def populations() -> Iterator[People]:
     yield drawn("uneven activity", likes[groups], 40 * uneven(n), groups)
     yield drawn("quiet and active people in each group", likes[groups], 40 * two_kinds, groups)
     yield drawn("quiet and active groups", likes[groups], np.array([16, 40, 64])[groups], groups)
+    weak = np.where(generator.random((3, 1_000)) < 0.2, 3.0, 1.0)
+    yield drawn("quiet and active groups, weak tastes", weak[groups], np.array([30, 60, 120])[groups], groups)
     mixed = generator.dirichlet([0.3] * 3, n)
     yield drawn("mixed tastes, uneven activity", mixed @ likes, 40 * uneven(n), mixed.argmax(axis=1))
     sizes = generator.choice(3, n, p=[0.7, 0.2, 0.1])

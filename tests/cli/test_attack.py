@@ -11,7 +11,7 @@ from dimly.audit import attacks
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     found = attacks.Attacks(
-        tuple(attacks.Reading(epsilon, 1, 0.0, 0.1) for epsilon in (float("inf"), *attacks.EPSILONS)),
+        tuple(attacks.AttributesRead(epsilon, 1, 0.0, 0.1) for epsilon in (float("inf"), *attacks.EPSILONS)),
         tuple(attacks.Inference(name, e, 0.6, 0.7) for name in attacks.MECHANISMS for e in attacks.EPSILONS),
         tuple(attacks.Averaging(repeats, 0.6, 0.62, 0.9) for repeats in attacks.REPEATS),
         tuple(attacks.Linkage(e, known, 0.25) for e in attacks.LINKED for known in attacks.KNOWN),

@@ -52,13 +52,14 @@ def check(release: Release, plan: Plan, people: Steps) -> None:
     """Compare a release without noise to the sums."""
     full = 1 if plan.resolution == 1 else RESOLUTION
     assert release.users.tolist() == sorted(people)
+    directions = plan.matrix
+    assert directions is not None
     expected = [
-        plain(plan.matrix, {what: min(steps, full) for what, steps in people[who].items()})  # type: ignore[attr-defined]
-        for who in sorted(people)
+        plain(directions, {what: min(steps, full) for what, steps in people[who].items()}) for who in sorted(people)
     ]
     assert np.any(expected)
     np.testing.assert_array_equal(release.values, expected)
-    assert release.directions == plan.matrix  # type: ignore[attr-defined]
+    assert release.directions == directions
 
 
 @pytest.mark.parametrize(

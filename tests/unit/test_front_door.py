@@ -30,7 +30,16 @@ def test_devices_load_no_databases() -> None:
 
 def test_publishing_verifying_and_ledgers_load_no_analyst() -> None:
     rooms = "dimly.curator.run, dimly.curator.ledger.ledger, dimly.release.verify, dimly.cli.app"
-    heavy = ("dimly.analyst", "dimly.api", "dimly.lab", "dimly.planner", "dimly.spark", "sklearn", "matplotlib")
+    heavy = (
+        "dimly.analyst",
+        "dimly.api",
+        "dimly.lab",
+        "dimly.planner",
+        "dimly.spark",
+        "sklearn",
+        "matplotlib",
+        "jinja2",
+    )
     code = f"import sys, {rooms}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.strip() == "[]"

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.bounds import normal_quantile
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import attribute_text
 
 Number = TypeVar("Number", float, NDArray[np.float64])
@@ -107,13 +106,13 @@ class Vector:
     @property
     def total(self) -> float:
         """Sum of its values: the largest inner product that it can have with anybody; along directions, no limit."""
-        if isinstance(self.plan, DirectionsPlan):
+        if not self.plan.measures_attributes:
             return math.inf
         return sum(self.steps.values()) / self.plan.resolution
 
     def inner_product(self, other: "Vector") -> float:
         """Return the inner product of two vectors of one's own, exactly; along the directions, where there are some."""
-        if isinstance(self.plan, DirectionsPlan):
+        if not self.plan.measures_attributes:
             return float(self.row @ other.row) * self.plan.scale**2
         product = sum(count * other.steps.get(name, 0) for name, count in self.steps.items())
         return product / self.plan.resolution**2

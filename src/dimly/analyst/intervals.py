@@ -147,7 +147,7 @@ def _ratio(variance: float) -> float:
     return float(1 + 1 / variance - ((1 + 1 / variance) ** 2 - 1) ** 0.5)
 
 
-Shape = Skewness | MixedSkewness | SampledLaw
+LawShape = Skewness | MixedSkewness | SampledLaw
 
 
 def distance_skewness(plan: Plan, *, sides: int) -> Skewness | SampledLaw | None:
@@ -175,7 +175,7 @@ def unified_interval(
     *,
     confidence: float = 0.95,
     largest: ArrayLike = np.inf,
-    skewness: Shape | None = None,
+    skewness: LawShape | None = None,
 ) -> tuple[Floats, Floats]:
     """Return what is not surprising, from the smallest to the largest.
 

@@ -25,7 +25,6 @@ from dimly.analyst.structure.evidence import Structure
 from dimly.analyst.structure.points import JoinedCoordinates, JoinedPlan, Points, blocks
 from dimly.analyst.structure.segments import Activity, Count, Segments, segments_of
 from dimly.errors import ParameterError
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 
 _MOST_BYTES = 2 << 30
 RankMetric = Literal["euclidean", "cosine"]
@@ -217,7 +216,7 @@ class Joined:
         """Everybody's place for ranking, and what is added to distances to them: see ``worth_of_rest``."""
         denoiser, coordinates = self.denoiser, self.denoiser.coordinates
         assert isinstance(coordinates, JoinedCoordinates)  # noqa: S101 - what a joined plan has
-        ordinary = [not isinstance(release.plan, DirectionsPlan) for release in self.releases]
+        ordinary = [release.plan.measures_attributes for release in self.releases]
         # In the units of full distances; where all are along directions there are none, and noise is the unit.
         scales = np.concatenate(
             [

@@ -53,7 +53,6 @@ from dimly.analyst.structure.segments import Activity, Count, Segments, segments
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.sketches import published_layout
@@ -414,7 +413,7 @@ class Release:
 
     @property
     def _directed(self) -> bool:
-        return isinstance(self.plan, DirectionsPlan)
+        return not self.plan.measures_attributes
 
     @property
     def _largest(self) -> float:

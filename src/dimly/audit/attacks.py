@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.audit.reconstruction import Reader
+from dimly.audit.reconstruction import Reconstruction
 from dimly.audit.trials import PersonTrials
 from dimly.audit.worst_case import canaries_of
 from dimly.curator.options import Progress, Silence
@@ -36,7 +36,7 @@ _SEED: Final = bytes(32)
 
 
 @dataclass(frozen=True)
-class Reading:
+class AttributesRead:
     """How much of people's attributes the attacker of a projection reads."""
 
     epsilon: float
@@ -84,7 +84,7 @@ class Linkage:
 class Attacks:
     """All of them."""
 
-    reading: tuple[Reading, ...]
+    reading: tuple[AttributesRead, ...]
     inference: tuple[Inference, ...]
     averaging: tuple[Averaging, ...]
     linkage: tuple[Linkage, ...]
@@ -150,20 +150,20 @@ def published(plan: Plan, sets: NDArray[np.int64], *, noise: bool = True) -> NDA
     return Perturber(plan, texts).perturb(people, Keystream()).astype(np.int64)
 
 
-def read_people(epsilon: float, *, people: int, seed: int = 0, progress: Progress | None = None) -> Reading:
+def read_people(epsilon: float, *, people: int, seed: int = 0, progress: Progress | None = None) -> AttributesRead:
     """Read whole sets of attributes from a dense projection: d = 1,000 attributes, ten of them, k = 64 numbers."""
     noise = math.isfinite(epsilon)
     plan = Plan.of("sign+laplace", Budget(epsilon if noise else 1.0), k=K, seed=_SEED)
     sets = made_people(people, seed=seed)
     sketches = published(plan, sets, noise=noise)
-    reader = Reader(plan.rows([str(i) for i in range(N_ATTRIBUTES)]).to_dense(), weight=WEIGHT, seed=seed)
+    reader = Reconstruction(plan.rows([str(i) for i in range(N_ATTRIBUTES)]).to_dense(), weight=WEIGHT, seed=seed)
     right = []
     for sketch, truth in zip(sketches, sets, strict=True):
         right.append(len(np.intersect1d(reader.read(sketch), truth)))
         if progress is not None:
             progress.advance(1)
     shares = np.array(right) / WEIGHT
-    return Reading(epsilon, people, float((shares == 1).mean()), float(shares.mean()))
+    return AttributesRead(epsilon, people, float((shares == 1).mean()), float(shares.mean()))
 
 
 MECHANISMS: Final[dict[str, dict[str, Any]]] = {

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.audit.bounds import Errors
-from dimly.audit.trials import DistanceTrials, PersonTrials, Trials, coin_source, collision_bits, numbers_of
+from dimly.audit.trials import CoinTrials, DistanceTrials, PersonTrials, coin_source, collision_bits, numbers_of
 from dimly.errors import DimlyError
 
 SURPRISE: Final = 96.0
@@ -32,7 +32,7 @@ _DRAW: Final = (
 )
 
 
-def errors_by_repeats(trials: Trials) -> Errors | None:
+def errors_by_repeats(trials: CoinTrials) -> Errors | None:
     """Return how an attacker errs who says "present" where that makes the noise one that was seen elsewhere.
 
     In the same batch, or in another one. Of a correct mechanism nothing ever is. None where noise is so small that

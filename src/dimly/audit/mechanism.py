@@ -18,7 +18,7 @@ from dimly.audit.bounds import (
 )
 from dimly.audit.exact_tables import check_tables
 from dimly.audit.freshness import errors_by_repeats, processes_draw_alike
-from dimly.audit.trials import Seen, Trials, Words, trials_of
+from dimly.audit.trials import CoinTrials, ScoredCoins, Words, trials_of
 from dimly.curator.options import Progress, Resources, Silence
 from dimly.curator.randomness import Keystream
 from dimly.errors import ParameterError
@@ -185,7 +185,7 @@ def _processes() -> Check:
     return Check("processes", words, 0.0, 0, failed=alike)
 
 
-def _repeats(trials: Trials, plan: Plan, false_alarm: float) -> Check:
+def _repeats(trials: CoinTrials, plan: Plan, false_alarm: float) -> Check:
     errors = errors_by_repeats(trials)
     if errors is None:
         words = "not looked for: at this epsilon there is so little noise that equal pieces prove nothing"
@@ -206,7 +206,7 @@ def repeats_check(errors: Errors, plan: Plan, false_alarm: float) -> Check:
 
 
 def _guessed(
-    trials: Trials,
+    trials: CoinTrials,
     plan: Plan,
     name: str,
     *,
@@ -243,21 +243,21 @@ def _guessed(
     return Check(name, said, bound, guesses.trials)
 
 
-def guessed(seen: Seen, threshold: int) -> Guesses:
+def guessed(seen: ScoredCoins, threshold: int) -> Guesses:
     """Guess coins whose score is at least ``threshold`` on either side, and count."""
     made = np.abs(seen.scores) >= max(threshold, 1)
     right = (seen.scores[made] > 0) == seen.coins[made]
     return Guesses(len(seen.coins), int(made.sum()), int(right.sum()))
 
 
-def erred(seen: Seen) -> Errors:
+def erred(seen: ScoredCoins) -> Errors:
     """Call every coin by the sign of its score, and count what was wrong; half of those in the middle."""
     says = seen.scores > 0
     present = int(seen.coins.sum())
     return Errors(len(seen.coins) - present, int((says & ~seen.coins).sum()), present, int((~says & seen.coins).sum()))
 
 
-def best_threshold(pilot: Seen, *, false_alarm: float, scale: float) -> int:
+def best_threshold(pilot: ScoredCoins, *, false_alarm: float, scale: float) -> int:
     """Return from which score on to guess, so that the bound of ``scale`` times as many draws will be the largest.
 
     Scores near 0 say little and are wrong often; the largest are rare. What they will prove is judged by their share of

@@ -17,7 +17,7 @@ from dimly.audit.mechanism import FALSE_ALARM, Audit, Check, best_threshold, err
 from dimly.audit.planting import Planted, planted
 from dimly.audit.trials import (
     PersonTrials,
-    Seen,
+    ScoredCoins,
     Words,
     coin_source,
     collision_bits,
@@ -31,7 +31,7 @@ from dimly.curator.run import publish_table
 from dimly.curator.tables.public_lists import plan_along, vocabulary_for
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DistancePlan, ResponsePlan
+from dimly.mechanisms.plan_kinds import ResponsePlan
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.privacy import VALUES_MOVED
 from dimly.release.reader import open_folder
@@ -47,7 +47,7 @@ Publishing = Callable[[list[str], Plan, Options], object]
 """Publishes files by a plan: this machine, or a cluster."""
 
 
-class _Crowd(NamedTuple):
+class _PlantedPeople(NamedTuple):
     """The invented people: those with many coins, then pairs of a known and a hidden one."""
 
     coins: NDArray[np.bool_]
@@ -100,7 +100,7 @@ def audit_table(
     DimlyError
         If the table cannot be published.
     """
-    if isinstance(plan, DistancePlan):
+    if not plan.places_people:
         raise ParameterError("data must be left out for noisy distances, which have no row of one person.")
     for name in _UNREAD:
         if getattr(options, name) is not None:
@@ -113,7 +113,7 @@ def audit_table(
     source_of_coins = coin_source()
     n = max(64, min(_MOST_PEOPLE, math.ceil(coins / len(canaries))))
     pairs = wanted(plan.budget.epsilon, 1) if _width(plan) * collision_bits(plan) >= SURPRISE else 0
-    crowd = _Crowd(
+    crowd = _PlantedPeople(
         source_of_coins.integers(0, 2, (n, len(canaries))).astype(bool),
         source_of_coins.integers(0, 2, min(pairs, 1 << 14)).astype(bool),
     )
@@ -170,11 +170,13 @@ def _without_filler(plan: Plan, published: NDArray[Any]) -> NDArray[Any]:
     return values - plan.exact([_FILLER], np.array([plan.resolution]))
 
 
-def _judged(plan: Plan, canaries: Canaries, crowd: _Crowd, published: NDArray[Any], false_alarm: float) -> Audit:
+def _judged(
+    plan: Plan, canaries: Canaries, crowd: _PlantedPeople, published: NDArray[Any], false_alarm: float
+) -> Audit:
     """Guess by rules that were fixed before: by draws of the same plan that have nothing to do with the table."""
     values = _without_filler(plan, published)
     n, share, delta = len(crowd.coins), false_alarm / 2, plan.cost.delta
-    seen = Seen(crowd.coins.reshape(-1), scores_of(plan, canaries, values[:n], unpacked=True).reshape(-1))
+    seen = ScoredCoins(crowd.coins.reshape(-1), scores_of(plan, canaries, values[:n], unpacked=True).reshape(-1))
     pilot = PersonTrials(plan, canaries, Keystream)
     draws = pilot.seen(max(1, _PILOT // len(canaries)), careless=False)
     scale = len(seen.coins) / len(draws.coins)
@@ -210,7 +212,7 @@ def _repeats(
     return repeats_check(errors, plan, false_alarm)
 
 
-def guessed_most_certain(seen: Seen, fraction: float) -> Guesses:
+def guessed_most_certain(seen: ScoredCoins, fraction: float) -> Guesses:
     """Guess a fixed share of the coins: those with the scores farthest from 0, ties in their order."""
     made = max(1, int(fraction * len(seen.coins)))
     order = np.argsort(-np.abs(seen.scores), kind="stable")[:made]
@@ -218,7 +220,7 @@ def guessed_most_certain(seen: Seen, fraction: float) -> Guesses:
     return Guesses(len(seen.coins), made, right)
 
 
-def _best_fraction(pilot: Seen, *, delta: float, false_alarm: float, scale: float) -> float:
+def _best_fraction(pilot: ScoredCoins, *, delta: float, false_alarm: float, scale: float) -> float:
     """Return which share of the coins to guess, so that the bound will be the largest."""
     found = []
     for fraction in _SHARES:

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 _STARTS: Final = 200
 
 
-class Reader:
+class Reconstruction:
     """An attacker who knows the projection and how many attributes a person has.
 
     Least squares over sets: from many starts, one attribute is exchanged for another as long as that brings the set's

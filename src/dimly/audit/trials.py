@@ -25,7 +25,7 @@ _OF_A_RELEASE = 2_000  # numbers that are drawn in the time that a small release
 Words = Callable[[], WordSource]
 
 
-class Seen(NamedTuple):
+class ScoredCoins(NamedTuple):
     """Coins, and for each how much more likely what was published is if it says "present": above 0, or below."""
 
     coins: NDArray[np.bool_]
@@ -37,7 +37,7 @@ def coin_source() -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(os.urandom(32)))
 
 
-class Trials(Protocol):
+class CoinTrials(Protocol):
     """How coins are tossed for one kind of plan."""
 
     numbers: int
@@ -51,11 +51,11 @@ class Trials(Protocol):
     def coins_in_a_draw(self) -> int:
         """How many coins one draw tosses."""
 
-    def seen(self, draws: int, *, careless: bool) -> Seen:
+    def seen(self, draws: int, *, careless: bool) -> ScoredCoins:
         """Toss the coins of so many draws, publish, and score."""
 
 
-def trials_of(plan: Plan, *, vocabulary: Iterable[object] | None = None, words: Words = Keystream) -> "Trials":
+def trials_of(plan: Plan, *, vocabulary: Iterable[object] | None = None, words: Words = Keystream) -> "CoinTrials":
     """Return how to toss coins for a plan.
 
     Parameters
@@ -117,12 +117,12 @@ class PersonTrials:
         """How many canaries a person holds."""
         return len(self.canaries)
 
-    def seen(self, draws: int, *, careless: bool) -> Seen:
+    def seen(self, draws: int, *, careless: bool) -> ScoredCoins:
         """Toss the coins of so many people, publish, and score."""
         coins = coin_source().integers(0, 2, (draws, len(self.canaries)), dtype=np.int8).astype(bool)
         people = self.canaries.held_carelessly(coins) if careless else self.canaries.held(coins)
         published = self.perturber.perturb(people, self.words())
-        return Seen(coins.reshape(-1), scores_of(self.plan, self.canaries, published).reshape(-1))
+        return ScoredCoins(coins.reshape(-1), scores_of(self.plan, self.canaries, published).reshape(-1))
 
 
 class DistanceTrials:
@@ -160,7 +160,7 @@ class DistanceTrials:
             values = np.full(len(indices), resolution * (1998 if careless else 1), np.int64)
         return People(indptr, indices, values)
 
-    def seen(self, draws: int, *, careless: bool) -> Seen:
+    def seen(self, draws: int, *, careless: bool) -> ScoredCoins:
         """Publish so many times, and score the distances of the first person."""
         coins = coin_source().integers(0, 2, draws).astype(bool)
         own = self.plan.n_users - 1
@@ -169,7 +169,7 @@ class DistanceTrials:
         for i, coin in enumerate(coins.tolist()):
             published = self.perturber.perturb(self.people(coin, careless=careless), self.words())
             scores[i] = 2 * move * int(published[:own].astype(np.int64).sum()) - own * move**2
-        return Seen(coins, scores)
+        return ScoredCoins(coins, scores)
 
 
 def collision_bits(plan: Plan) -> float:

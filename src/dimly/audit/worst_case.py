@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dimly.curator.people import People
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan
+from dimly.mechanisms.plan_kinds import DirectionsPlan, ResponsePlan
 from dimly.mechanisms.plan_parts import GaussianNoise
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -105,7 +105,7 @@ def canaries_of(plan: Plan, *, vocabulary: Iterable[object] | None = None, toget
     ParameterError
         If the vocabulary is missing or another, or the plan is about distances, which have no rows.
     """
-    if isinstance(plan, DistancePlan):
+    if not plan.places_people:
         raise ParameterError("noisy distances are of all pairs: no canary has a row of its own.")
     if isinstance(plan, ResponsePlan):
         return _bits(plan, vocabulary, together)

@@ -53,7 +53,7 @@ def merged(old: Iterable[Rows], new: Iterable[Rows], *, size: int, replace: bool
     ReleaseError
         If somebody is in both and may not be.
     """
-    sides = (_Side(old), _Side(new))
+    sides = (_PieceStream(old), _PieceStream(new))
     pending: list[Rows] = []
     while sum(side.fill() for side in sides):  # both, where `any` would stop at the first
         # Nobody who comes later has a smaller id than the smaller of the last ids in hands.
@@ -69,7 +69,7 @@ def merged(old: Iterable[Rows], new: Iterable[Rows], *, size: int, replace: bool
         yield _joined(rest)
 
 
-class _Side:
+class _PieceStream:
     """One of the two, read piece by piece."""
 
     def __init__(self, pieces: Iterable[Rows]) -> None:

@@ -22,8 +22,7 @@ from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey_run import CountedTable, CountingTable, Surveyed, count_table, having, made_by, open_survey
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
-from dimly.mechanisms.projection.directions import Directions
-from dimly.mechanisms.projection.loadings import bounded, rotated, rounded
+from dimly.mechanisms.projection.directions import Directions, bounded, rotated, rounded
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.directions import encode_directions

@@ -35,12 +35,12 @@ class ListedTable(Protocol):
     def fits_roster(self) -> bool:
         """Return whether anybody on the roster has any attribute."""
 
-    def left_out(self, most: int) -> "LeftOut":
+    def left_out(self, most: int) -> "LeftOutRows":
         """Return private figures: how much is left out, and the most frequent attributes of that, so many of them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LeftOut:
+class LeftOutRows:
     """How much of a table roster and list leave out: exact figures, for the curator alone.
 
     Attributes

@@ -142,7 +142,7 @@ def publish_rows(
             raise
 
 
-class _Part:
+class _OpenPart:
     """A part that is being filled, in any order."""
 
     def __init__(self, users: pa.Array, plan: Plan) -> None:
@@ -170,7 +170,7 @@ class _Run:
         self._plan = plan
         self._layout = layout_of(plan)
         self._words = words
-        self._open: dict[int, _Part] = {}
+        self._open: dict[int, _OpenPart] = {}
         self._lock = threading.Lock()
 
     def over(
@@ -201,7 +201,7 @@ class _Run:
         index, offset = divmod(position, self._layout.users_per_part)
         if offset == 0:
             stop = min(position + self._layout.users_per_part, self._table.n_users)
-            part = _Part(self._table.users(position, stop), self._plan)
+            part = _OpenPart(self._table.users(position, stop), self._plan)
             with self._lock:
                 self._open[index] = part
 

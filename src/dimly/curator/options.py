@@ -283,7 +283,7 @@ class Options:
         return Options(**{name: getattr(self, name) for name in names})
 
 
-class ReadingOptions(TypedDict, total=False):
+class TableKeywords(TypedDict, total=False):
     """Those that say how a table is read, for type checkers."""
 
     user: str | None
@@ -301,11 +301,14 @@ class ReadingOptions(TypedDict, total=False):
     nulls: Literal["refuse", "drop"]
 
 
-READING = tuple(ReadingOptions.__annotations__)
+READING = tuple(TableKeywords.__annotations__)
 
 
-class PublishOptions(ReadingOptions, total=False):
-    """All of them, for type checkers: keywords of a call, but for ``dry_run``, which changes what is returned."""
+class PublishOptions(TableKeywords, total=False):
+    """All of them, for type checkers: keywords of a call, but for ``dry_run``, which changes what is returned.
+
+    Python has no way to say that a function takes the fields of a record as keywords. A test compares the two.
+    """
 
     roster: Any
     vocabulary: Any

@@ -241,7 +241,7 @@ class _Way(ABC):
         raise NotImplementedError
 
 
-class _Sketching(_Way):
+class _SketchWay(_Way):
     """The exact sketches, with noise on each number."""
 
     def __init__(self, plan: SketchPlan, attributes: Sequence[str] | RowCache) -> None:
@@ -254,7 +254,7 @@ class _Sketching(_Way):
     def prepared(cls, plan: Plan, texts: Texts, memory: int) -> Sequence[str] | RowCache:
         return RowCache(plan, texts, memory=memory)
 
-    def with_attributes(self, attributes: Sequence[str]) -> "_Sketching":
+    def with_attributes(self, attributes: Sequence[str]) -> "_SketchWay":
         other = copy.copy(self)
         other._rows = self._plan.rows(attributes)
         other.width = len(other._rows)
@@ -290,7 +290,7 @@ def _perturbed(
     return out
 
 
-class _Directing(_Way):
+class _DirectionsWay(_Way):
     """Sums of public rows, with noise on each number. Attributes without a row count nothing."""
 
     def __init__(self, plan: DirectionsPlan, attributes: Sequence[str]) -> None:
@@ -304,7 +304,7 @@ class _Directing(_Way):
         del plan, memory  # rows are kept once, however many attributes have them
         return _First(texts, len(texts))
 
-    def with_attributes(self, attributes: Sequence[str]) -> "_Directing":
+    def with_attributes(self, attributes: Sequence[str]) -> "_DirectionsWay":
         other = copy.copy(self)
         other._number(attributes)
         return other
@@ -346,7 +346,7 @@ class _Directing(_Way):
         return mapped.bounded(width=len(self._directions.matrix), resolution=self._plan.resolution)
 
 
-class _Flipping(_Way):
+class _ResponseWay(_Way):
     """A bit for each attribute, flipped."""
 
     def __init__(self, plan: ResponsePlan, attributes: Sequence[str]) -> None:
@@ -364,7 +364,7 @@ class _Flipping(_Way):
         return _placed(rows, out)
 
 
-class _Measuring(_Way):
+class _DistanceWay(_Way):
     """The exact distances of all pairs, with noise on each."""
 
     def __init__(self, plan: DistancePlan, attributes: Sequence[str]) -> None:
@@ -400,8 +400,8 @@ def _placed(found: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
 
 # The only place where perturbing depends on the kind of plan.
 _WAYS: Final[Mapping[type[Plan], Any]] = {
-    SketchPlan: _Sketching,
-    DirectionsPlan: _Directing,
-    ResponsePlan: _Flipping,
-    DistancePlan: _Measuring,
+    SketchPlan: _SketchWay,
+    DirectionsPlan: _DirectionsWay,
+    ResponsePlan: _ResponseWay,
+    DistancePlan: _DistanceWay,
 }

@@ -31,10 +31,9 @@ from dimly.curator.tables.numbered import open_table
 from dimly.curator.tables.public_lists import check_lists_apart, nobody_there, plan_along, vocabulary_for
 from dimly.errors import DataError, DimlyError, Note, ParameterError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
-from dimly.release.format import UserType, layout_of
+from dimly.release.format import DIRECTIONS, UserType, column_of, layout_of
 from dimly.release.parts import WrittenPart, as_user_column, check_ids
 from dimly.release.sketches import Sketches, published_layout
 from dimly.release.writer import ReleaseWriter, check_public
@@ -496,7 +495,7 @@ class _MemoryParts:
 
 def _write_public(writer: ReleaseWriter, plan: Plan, vocabulary: Vocabulary | None) -> None:
     """Write what is public knowledge: the plan's directions or list of attributes, and P where readers need it."""
-    if isinstance(plan, DirectionsPlan):
+    if DIRECTIONS in column_of(plan).needed_files:
         writer.write_directions()
     # A list that the plan knows nothing of only says what is left out.
     if vocabulary is None or plan.vocabulary is None:
@@ -523,12 +522,12 @@ def _warnings(plan: Plan, n_users: int | None, options: Options, base: Base | No
         found.append("An update: whoever has the old release too sees who was published anew.")
     if options.ledger is None:
         found.append("No ledger: nothing keeps count of what these people's releases cost together.")
-    if isinstance(plan, DirectionsPlan) and plan.directions.kind == "learned" and options.volunteers is None:
+    if plan.directions_kind == "learned" and options.volunteers is None:
         found.append(
             "No volunteers: the directions were learned from people who must not be among those published. Give their "
             "list as volunteers, to have that checked."
         )
-    if isinstance(plan, DirectionsPlan) and plan.directions.kind == "surveyed":
+    if plan.directions_kind == "surveyed":
         found.append(
             "The directions were learned from a private table by a survey, whose epsilon and delta come on top of "
             "those of this release. Make sure that the survey was charged to the same dataset of the ledger."
@@ -597,7 +596,7 @@ def _opened_matrix(source: Any, plan: Plan, options: Options) -> tuple[MatrixTab
         raise ParameterError("vocabulary of a matrix must be its columns. Name them by attributes.")
     texts = None if options.attributes is None else attribute_texts(options.attributes)
     people, known = matrix_people(source, plan, attributes=texts)
-    if isinstance(plan, DirectionsPlan) and not (plan.matrix.codes(known) >= 0).any():
+    if not plan.counts_any(known):
         raise ParameterError(
             "attributes must have rows in the directions, but none of the columns has one, so that only noise would be "
             "published. Name the columns by attributes, as the directions do."

@@ -13,7 +13,6 @@ from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream, WordSource
 from dimly.errors import DataError, ParameterError, PrivacyWarning
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.projection.rows import Rows
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
@@ -84,8 +83,7 @@ class Sketcher:
         self._resolution = plan.resolution
         self._perturber = Perturber(plan)  # of sketches the noise is wanted, and each person's rows are given
         known = self._vocabulary
-        derived = not plan.by_position and not isinstance(plan, DirectionsPlan)
-        if known is not None and derived and len(known) * plan.entries <= _MOST_ENTRIES:
+        if known is not None and plan.adds_rows and len(known) * plan.entries <= _MOST_ENTRIES:
             self._rows = plan.rows(known)
         if known is not None and (self._rows is not None or not known.is_numbered):
             self._positions = {text: position for position, text in enumerate(known)}
@@ -209,7 +207,7 @@ class Sketcher:
             person = People(np.array([0, len(positions)]), positions, None)
             row: NDArray[Any] = self._perturber.perturb(person, words)[0]
             return row
-        if isinstance(self.plan, DirectionsPlan):  # whose categories are told by all of a person's attributes together
+        if not self.plan.adds_rows:  # categories are told by all of a person's attributes together
             person = People(np.array([0, len(held)]), np.arange(len(held)), values)
             sums: NDArray[Any] = self._perturber.with_attributes(list(held)).perturb(person, words)[0]
             return sums

@@ -19,7 +19,7 @@ from dimly.release.format import UserType, layout_of
 from dimly.release.sketches import published_layout
 
 
-class Collected:
+class PublishedPeople:
     """People and their published rows, ordered by published id. Make one with :meth:`of`."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Collected:
         nothing: Callable[[], NDArray[Any]],
         pseudonyms: Pseudonyms | None,
         must_hold_any: bool = False,
-    ) -> "Collected":
+    ) -> "PublishedPeople":
         """Return the people of ``pairs``, checked.
 
         Parameters
@@ -139,7 +139,9 @@ def merge(
     """Publish sketches together with those of a release: :meth:`~dimly.curator.sketcher.Sketcher.merge_into`."""
     keyed = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     makes_new = options.grows is None
-    table = Collected.of(pairs, plan, roster=options.roster, nothing=nothing, pseudonyms=keyed, must_hold_any=makes_new)
+    table = PublishedPeople.of(
+        pairs, plan, roster=options.roster, nothing=nothing, pseudonyms=keyed, must_hold_any=makes_new
+    )
     return publish_folder(nullcontext(table), plan, options, vocabulary=vocabulary, filling=table.fill)
 
 

@@ -15,7 +15,6 @@ from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.public_lists import read_roster
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 
 _BATCH = 1 << 20
 
@@ -30,7 +29,7 @@ def check_options(plan: Plan, options: Options) -> None:
     """
     if options.except_volunteers and options.volunteers is None:
         raise ParameterError("volunteers must be given where except_volunteers is, got none.")
-    if options.volunteers is not None and not isinstance(plan, DirectionsPlan):
+    if options.volunteers is not None and plan.directions_kind is None:
         raise ParameterError(
             f"volunteers must be left out for {plan.mechanism}, whose releases show nothing of them: they are the "
             "people that directions were learned from."

@@ -37,8 +37,15 @@ from threadpoolctl import threadpool_limits
 from dimly.curator.options import READING, Options, check_keywords
 from dimly.errors import ParameterError, check_choice
 from dimly.lab.sample import Sample, Unit, read_sample
-from dimly.mechanisms.projection.directions import MAX_SCALE, PUBLIC_SEED, Buckets, Directions
-from dimly.mechanisms.projection.loadings import bounded, rotated, rounded
+from dimly.mechanisms.projection.directions import (
+    MAX_SCALE,
+    PUBLIC_SEED,
+    Buckets,
+    Directions,
+    bounded,
+    rotated,
+    rounded,
+)
 
 Purpose = Literal["segments", "neighbors", "distances"]
 Floats = NDArray[np.float64]
@@ -227,7 +234,7 @@ def learn(
     with threadpool_limits(1):  # many small products, which threads only slow down
         tried = _compare(table, counts, epsilon=epsilon, purpose=purpose, groups=groups)
     recipe = _chosen(tried, purpose) if tried else Recipe("singular", "", counts[0], CAPS[1])
-    matrix = bounded(_People(table, max(counts)).loadings(recipe), recipe.cap)
+    matrix = bounded(_Ingredients(table, max(counts)).loadings(recipe), recipe.cap)
     matrix *= np.where((matrix**3).sum(axis=0) < 0, -1.0, 1.0)  # a sign is arbitrary: the stronger end is positive
     matrix = matrix[:, matrix.any(axis=0)]  # a group that no attribute is strongest for would be noise alone
     words = origin or f"learned from {table.shape[0]} people of {sample.name}"
@@ -241,7 +248,7 @@ def learn(
     return Learned(directions, recipe, tried.get(recipe), tried)
 
 
-class _People:
+class _Ingredients:
     """What recipes are made of, computed once for a table."""
 
     def __init__(self, table: scipy.sparse.csr_array, most: int) -> None:
@@ -338,10 +345,10 @@ def _compare(
     if len(chosen) < _LEAST_JUDGED:
         return {}
     parts = [np.arange(len(chosen)) % _FOLDS == fold for fold in range(_FOLDS)]
-    learners = [_People(table[chosen[~held]], max(*counts, *GROUPS, groups or 0)) for held in parts]
+    learners = [_Ingredients(table[chosen[~held]], max(*counts, *GROUPS, groups or 0)) for held in parts]
     references: dict[int, NDArray[np.int64]] = {}
     if purpose == "segments":
-        everyone = _People(table[chosen], max(*GROUPS, groups or 0))
+        everyone = _Ingredients(table[chosen], max(*GROUPS, groups or 0))
         asked = [n for n in GROUPS if n <= max(2, len(chosen) // 8)] if groups is None else [groups]
         references = {n: everyone.grouped("mixture", n) for n in asked}
     # Groups that come out otherwise as soon as some people are missing are no groups to be found again.
@@ -356,7 +363,7 @@ def _compare(
     found: dict[Recipe, list[float]] = {}
     for held, people in zip(parts, learners, strict=True):
         others = table[chosen[held]]
-        judge: _Judge
+        judge: _HeldOutPeople
         if purpose == "segments":
             judge = _Agreement(others, epsilon, [(of[held], max(sound[n], 0.01) ** 2) for n, of in references.items()])
         else:
@@ -391,7 +398,7 @@ def _recipes(counts: Sequence[int], shape: tuple[int, int]) -> Iterator[Recipe]:
                     yield Recipe("votes", groups, count, 0.0)
 
 
-class _Judge(ABC):
+class _HeldOutPeople(ABC):
     """People whom nothing was learned from, and what their noisy sketches would be good for."""
 
     def __init__(self, table: scipy.sparse.csr_array, epsilon: float) -> None:
@@ -408,7 +415,7 @@ class _Judge(ABC):
         return sketches + np.random.default_rng(0).laplace(scale=1 / self._epsilon, size=sketches.shape)
 
 
-class _Explained(_Judge):
+class _Explained(_HeldOutPeople):
     """For distances: the share of squared distances that the best linear prediction from noisy sketches explains.
 
     With Z the sketches, Y the people, both centered, and v = 2/ε² the variance of the noise, that prediction explains
@@ -430,7 +437,7 @@ class _Explained(_Judge):
         return float((np.sum(inverse * (across.T @ across)) - own) / (n * (n - 1)) / max(self._spread.mean(), 1e-12))
 
 
-class _Closeness(_Judge):
+class _Closeness(_HeldOutPeople):
     """For neighbors: the cosine of those found beyond that of anybody, as a share of the true neighbors' own."""
 
     def __init__(self, table: scipy.sparse.csr_array, epsilon: float) -> None:
@@ -457,7 +464,7 @@ class _Closeness(_Judge):
         return float((np.mean(found) - self._usual) / max(self._nearest - self._usual, 1e-9))
 
 
-class _Agreement(_Judge):
+class _Agreement(_HeldOutPeople):
     """For segments: the adjusted Rand index of segments of noisy sketches and of groups found without noise.
 
     How many segments an analyst will ask for is not known: it is a weighted mean over several numbers. Each person

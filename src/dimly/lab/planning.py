@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, Unpack, overload
 
-from dimly.curator.options import READING, Options, ReadingOptions, check_keywords
+from dimly.curator.options import READING, Options, TableKeywords, check_keywords
 from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.protect import budget_for_each
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TOLD: Final = tuple(field.name for field in fields(Brief) if field.name != "budget")
 
 
-class SampleKeywords(AnyKeywords, ReadingOptions, total=False):
+class SampleKeywords(AnyKeywords, TableKeywords, total=False):
     """What is taken beside a sample, for type checkers: part of a brief, and how the sample is read."""
 
 

@@ -13,8 +13,7 @@ from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.sources import Source, open_source
 from dimly.errors import DataError, ParameterError
 from dimly.lab.sample import source_name
-from dimly.mechanisms.projection.directions import PUBLIC_SEED, Directions
-from dimly.mechanisms.projection.loadings import bounded, rotated, rounded
+from dimly.mechanisms.projection.directions import PUBLIC_SEED, Directions, bounded, rotated, rounded
 
 _LARGEST_COUNT = 64
 _CAP = 0.8

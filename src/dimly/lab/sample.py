@@ -115,7 +115,7 @@ def read_sample(source: Any, reading: Options | None = None, *, unit: Unit = "at
     with open_table(source, plan, given) as table:
         texts = table.texts()
         attributes = texts.between(0, len(texts))
-        collected = _Collected()
+        collected = _SampledRows()
         for rows in table.rows():
             collected.add(rows.keys, rows.values)
         kind = np.dtype(np.int64) if table.user_type == "int64" else np.dtypes.StringDType()
@@ -132,7 +132,7 @@ def read_sample(source: Any, reading: Options | None = None, *, unit: Unit = "at
     return Sample(matrix, Vocabulary.listed(attributes), users, source_name(source))
 
 
-class _Collected:
+class _SampledRows:
     """Rows that arrive in the order of people; half of the people are let go whenever there are too many rows."""
 
     def __init__(self) -> None:

@@ -288,7 +288,7 @@ _PARTS = 14  # of the pairs by their true distance; the outermost are too mixed 
 def recovered(truth: Truth, outcomes: Mapping[str, Outcome]) -> Chart:
     """Return where 95 % of the estimates lie, over the true distances, for each of some named outcomes."""
     for name, one in outcomes.items():
-        if one.plan.directions is not None:
+        if not one.plan.measures_attributes:
             raise ParameterError(
                 f"figure must be of releases whose distances are in all attributes, but those of {name} are along "
                 "directions. Leave figure out."

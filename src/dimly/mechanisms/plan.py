@@ -48,7 +48,7 @@ from dimly.mechanisms.plan_parts import (
     VocabularyPart,
     read_json,
 )
-from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.projection.directions import Directions, Kind
 from dimly.mechanisms.projection.families import Sensitivity
 from dimly.mechanisms.projection.rows import IntArray, Rows
 from dimly.mechanisms.protect import budget_together
@@ -345,6 +345,26 @@ class Plan(BaseModel, ABC):
         return "squared distance"
 
     @property
+    def measures_attributes(self) -> bool:
+        """Whether distances are in all attributes; else they are along some directions alone."""
+        return True
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether a sketch is the sum of one row for each attribute, whichever others the person has."""
+        return False
+
+    @property
+    def matrix(self) -> Directions | None:
+        """The public directions that people are published along; None where there are none."""
+        return None
+
+    @property
+    def directions_kind(self) -> Kind | None:
+        """What its directions were made from, which may be people's data; None where there are none."""
+        return None
+
+    @property
     def together(self) -> Budget | None:
         """What any ``protect`` units of a person cost together, at most; None where nothing is said of several."""
         return None if self.protect is None else budget_together(self.cost.claim, self.protect)
@@ -411,6 +431,21 @@ class Plan(BaseModel, ABC):
         vocabulary = self.vocabulary.matching(attributes)
         self._check_sensitivity(vocabulary)
         return vocabulary
+
+    def listed(self, given: Vocabulary | None) -> Vocabulary | None:
+        """Return the attributes that count in a publication: the plan's own list or the one that is given, if any.
+
+        Raises
+        ------
+        ParameterError
+            If it is not the plan's list, or nothing on it counts.
+        """
+        return given if self.vocabulary is None else self.vocabulary_of(given)
+
+    def counts_any(self, attributes: Sequence[str]) -> bool:
+        """Return whether any of these attributes moves a sketch: else nothing but noise would be published."""
+        del attributes
+        return True
 
     def along(self, directions: Directions | None) -> Self:
         """Return the plan with the directions that it names, and prove that none of their rows moves a sketch too far.

@@ -37,7 +37,7 @@ from dimly.mechanisms.plan_parts import (
     ProjectionPart,
     VocabularyPart,
 )
-from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.projection.directions import Directions, Kind
 from dimly.mechanisms.projection.families import Sensitivity, sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, IntArray, Rows
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -67,6 +67,11 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
     def by_position(self) -> bool:
         """Whether attributes are positions: no, their texts say their rows."""
         return False
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether a sketch is the sum of one row for each attribute: yes, rows of P."""
+        return True
 
     @property
     def open_vocabulary(self) -> bool:
@@ -251,6 +256,31 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
     def measured(self) -> str:
         """What distances are: along the directions alone, and not in all attributes."""
         return "squared distance along the directions"
+
+    @property
+    def measures_attributes(self) -> bool:
+        """Whether distances are in all attributes: no, what has no part in the directions does not count."""
+        return False
+
+    @property
+    def directions_kind(self) -> Kind:
+        """What its directions were made from."""
+        return self.directions.kind
+
+    def listed(self, given: Vocabulary | None) -> Vocabulary | None:
+        """Return the attributes that count: those that have a row, or as many of them as are given."""
+        if given is None:
+            return self.matrix.vocabulary
+        if not self.counts_any(given):
+            raise ParameterError(
+                "vocabulary must hold attributes that have a row in the directions, but none has. "
+                "Leave it out: attributes without a row count nothing anyway."
+            )
+        return given
+
+    def counts_any(self, attributes: Sequence[str]) -> bool:
+        """Return whether any of these attributes has a row."""
+        return bool((self.matrix.codes(attributes) >= 0).any())
 
     @property
     def k(self) -> int:

@@ -119,36 +119,10 @@ def directions_schema(*, buckets: bool, categories: bool) -> pa.Schema:
     return _required(**named, direction=list_of(pa.int16()))
 
 
-def format_of(plan: Plan) -> Literal[1, 2]:
-    """Return the version of the format that a release by ``plan`` has: 2 along directions, which 1 does not know."""
-    return 2 if isinstance(plan, DirectionsPlan) else 1
-
-
 def entry_type(plan: Plan) -> Literal["int8", "int16", "int32"]:
     """Return the smallest type that holds every entry of P: none is farther from zero than a row's ℓ₂ norm."""
     largest = math.isqrt(plan.longest_row.l2_squared)
     return "int8" if largest < 2**7 else "int16" if largest < 2**15 else "int32"
-
-
-def public_files(plan: Plan) -> dict[str, tuple[pa.Schema, int]]:
-    """Return what a release may hold beside its parts: the schema of each file, and how many numbers its rows have.
-
-    Directions it must hold: see :func:`needed_files`.
-    """
-    if isinstance(plan, DirectionsPlan):
-        part = plan.directions
-        return {DIRECTIONS: (directions_schema(buckets=part.buckets, categories=part.kind == "categories"), part.count)}
-    if plan.vocabulary is None:
-        return {}
-    files = {ATTRIBUTES: (attributes_schema(), 0)}
-    if plan.k is not None:
-        files[PROJECTION] = projection_schema(plan), plan.k
-    return files
-
-
-def needed_files(plan: Plan) -> dict[str, int]:
-    """Return the files without which nobody could read a release, beside its parts, and how many rows they have."""
-    return {DIRECTIONS: plan.directions.size} if isinstance(plan, DirectionsPlan) else {}
 
 
 def described_schema(plan: Plan, user_type: UserType) -> dict[str, str]:
@@ -157,9 +131,11 @@ def described_schema(plan: Plan, user_type: UserType) -> dict[str, str]:
 
 
 class Column(ABC):
-    """What is published by one kind of plan, as the column ``sketch`` of a part."""
+    """What is published by one kind of plan: the column ``sketch`` of a part, and the files beside the parts."""
 
     plan: Plan
+    format: ClassVar[Literal[1, 2]] = 1
+    """The first version of the format that knows it."""
     leaf: ClassVar[str] = "sketch.list.element"
     """The column's name in Parquet, where lists are columns of their elements."""
     encoding: ClassVar[str] = "DELTA_BINARY_PACKED"
@@ -176,6 +152,21 @@ class Column(ABC):
     @abstractmethod
     def words(self) -> str:
         """The column in words, as the manifest says it."""
+
+    @property
+    def public_files(self) -> dict[str, tuple[pa.Schema, int]]:
+        """What a release may hold beside its parts: the schema of each file, and how many numbers its rows have."""
+        if self.plan.vocabulary is None:
+            return {}
+        files = {ATTRIBUTES: (attributes_schema(), 0)}
+        if self.plan.k is not None:
+            files[PROJECTION] = projection_schema(self.plan), self.plan.k
+        return files
+
+    @property
+    def needed_files(self) -> dict[str, int]:
+        """The public files without which nobody could read a release, and how many rows they have."""
+        return {}
 
     def entries(self, first: int, rows: int, n_users: int) -> int:
         """Return how many numbers ``rows`` of ``n_users`` people have, from position ``first`` on."""
@@ -243,6 +234,24 @@ class NumberLists(Column):
         del rows
         numbers = pa.array(values.reshape(-1))
         return pa.FixedSizeListArray.from_arrays(numbers, type=list_of(numbers.type, self.plan.k))
+
+
+class DirectionLists(NumberLists):
+    """Lists of numbers along directions, which the release holds, too."""
+
+    plan: DirectionsPlan
+    format = 2
+
+    @property
+    def public_files(self) -> dict[str, tuple[pa.Schema, int]]:
+        """The directions."""
+        part = self.plan.directions
+        return {DIRECTIONS: (directions_schema(buckets=part.buckets, categories=part.kind == "categories"), part.count)}
+
+    @property
+    def needed_files(self) -> dict[str, int]:
+        """The directions."""
+        return {DIRECTIONS: self.plan.directions.size}
 
 
 class PackedBits(Column):
@@ -327,7 +336,7 @@ class DistanceLists(Column):
 
 _COLUMNS: Final[Mapping[type[Plan], type[Column]]] = {
     SketchPlan: NumberLists,
-    DirectionsPlan: NumberLists,
+    DirectionsPlan: DirectionLists,
     ResponsePlan: PackedBits,
     DistancePlan: DistanceLists,
 }

@@ -27,13 +27,10 @@ from dimly.release.format import (
     UserType,
     column_of,
     described_schema,
-    format_of,
     layout_of,
-    needed_files,
     part_index,
     part_path,
     part_schema,
-    public_files,
 )
 from dimly.release.pages import SLACK, Claim
 from dimly.release.parts import FileRecord, check_footer
@@ -222,7 +219,7 @@ def is_guarantee(words: Sequence[str], promise: str) -> bool:
 
 
 FORMATS: Final = (1, 2)
-"""Those that this version reads; see :func:`~dimly.release.format.format_of`."""
+"""Those that this version reads; see :class:`~dimly.release.format.Column`."""
 _MOST_BYTES = 1 << 28  # the million files that a release may have take as much
 
 
@@ -304,7 +301,7 @@ class Manifest(BaseModel):
             volunteers=users.volunteers,
         )
         fields: dict[str, Any] = {
-            "format": format_of(plan),
+            "format": column_of(plan).format,
             "plan": json.loads(plan.to_json()),
             "plan_digest": plan.digest,
             "epsilon": plan.cost.epsilon,
@@ -361,12 +358,13 @@ class Manifest(BaseModel):
         ReleaseError
             Naming the file and what is wrong.
         """
-        public = public_files(self.plan)
+        column = column_of(self.plan)
+        public = column.public_files
         if record.path in public:
             schema, k = public[record.path]
             check_footer(file, record, schema, groups=None, entries=lambda _, rows: rows * k)
             return
-        column, first = column_of(self.plan), part_index(record.path) * self.layout.users_per_part
+        first = part_index(record.path) * self.layout.users_per_part
         check_footer(
             file,
             record,
@@ -418,7 +416,7 @@ class Manifest(BaseModel):
     def _check(self) -> Self:
         plan, cost = self.plan, self.plan.cost
         expected: dict[str, tuple[object, object]] = {
-            "format": (self.format, format_of(plan)),
+            "format": (self.format, column_of(plan).format),
             "plan_digest": (self.plan_digest, plan.digest),
             "epsilon": (self.epsilon, cost.epsilon),
             "delta": (self.delta, cost.delta),
@@ -438,8 +436,9 @@ class Manifest(BaseModel):
         if n_parts > len(self.files):
             raise ParameterError(f"files must hold the {n_parts} parts of {self.n_users} users, but it does not")
         rows = {part_path(index): self.layout.users_in(index, self.n_users) for index in range(n_parts)}
-        rows |= needed_files(self.plan)
-        listed = set(public_files(self.plan))
+        column = column_of(self.plan)
+        rows |= column.needed_files
+        listed = set(column.public_files)
         paths = [record.path for record in self.files]
         if paths != sorted(set(paths)) or not set(rows) <= set(paths) <= set(rows) | listed:
             raise ParameterError("files must be the parts of the release, and what goes with its vocabulary, in order")
@@ -451,16 +450,17 @@ class Manifest(BaseModel):
 
     def _most_bytes(self, record: FileRecord) -> int:
         """Return what a file of ours may take: see docs/release-format.md."""
-        plan, public, groups, facts = self.plan, public_files(self.plan), 1, 0
+        column, groups, facts = column_of(self.plan), 1, 0
+        public = column.public_files
         if record.path in public:
             schema, k = public[record.path]
             entries = record.rows * k
             if record.path == DIRECTIONS:
                 groups, facts = -(-record.rows // DIRECTIONS_PER_GROUP), LONGEST_FACTS
         else:
-            schema, groups = part_schema(plan, self.users.type), len(self.layout.groups_in(record.rows))
+            schema, groups = part_schema(self.plan, self.users.type), len(self.layout.groups_in(record.rows))
             first = part_index(record.path) * self.layout.users_per_part
-            entries = column_of(plan).entries(first, record.rows, self.n_users)
+            entries = column.entries(first, record.rows, self.n_users)
         claims = [
             Claim.of(kind, record.rows, entries if pa.types.is_list(kind) else record.rows) for kind in schema.types
         ]

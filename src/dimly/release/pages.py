@@ -31,7 +31,7 @@ _STRUCT = 12
 
 _CHANGED = "{} must hold {}. It was changed."
 Fields = dict[int, Any]
-Reader = Callable[[int, int], bytes]
+ByteReader = Callable[[int, int], bytes]
 """Returns some bytes from some place of a file."""
 
 
@@ -76,7 +76,7 @@ def check_claims(file: pq.ParquetFile, path: str, claims: Callable[[int, str], C
             raise ReleaseError(_CHANGED.format(path, f"{name} as the format says, in no more bytes than it takes"))
 
 
-def check_pages(file: pq.ParquetFile, path: str, read: Reader) -> None:
+def check_pages(file: pq.ParquetFile, path: str, read: ByteReader) -> None:
     """Refuse a file whose pages hold more than its footer says, or what grows by decoding. Reads their headers alone.
 
     Parameters
@@ -103,7 +103,7 @@ def check_pages(file: pq.ParquetFile, path: str, read: Reader) -> None:
             raise ReleaseError(_CHANGED.format(path, "pages of the sizes that its footer says"))
 
 
-def reader_of(source: Path | pa.Buffer | pa.NativeFile) -> Reader:
+def reader_of(source: Path | pa.Buffer | pa.NativeFile) -> ByteReader:
     """Return what reads a file, by its path or open, or a buffer that holds one."""
     if isinstance(source, pa.Buffer):
         view = memoryview(source)
@@ -120,7 +120,7 @@ class _Page(NamedTuple):
     unpacked: int
 
 
-def _page(read: Reader, at: int, path: str) -> _Page:
+def _page(read: ByteReader, at: int, path: str) -> _Page:
     header, size = _header(read, at, path)
     data = header.get(5)
     if header.get(1) == _DATA_PAGE and isinstance(data, dict) and data.get(2) in (_PLAIN, _DELTA_PACKED):
@@ -138,7 +138,7 @@ def _chunks(file: pq.ParquetFile) -> Iterator[tuple[int, Any]]:
             yield group, found.column(column)
 
 
-def _header(read: Reader, at: int, path: str) -> tuple[Fields, int]:
+def _header(read: ByteReader, at: int, path: str) -> tuple[Fields, int]:
     for size in _HEADERS:
         try:
             return _fields(read(at, size), 0, 0)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dimly.errors import ReleaseError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.release.format import column_of, layout_of, row_start
 
@@ -84,7 +83,7 @@ class Sketches:
     @property
     def directions(self) -> Directions | None:
         """The public directions that people are published along; None where there are none."""
-        return self.plan.matrix if isinstance(self.plan, DirectionsPlan) else None
+        return self.plan.matrix
 
     def parts(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Return users and values piece by piece, as a stored release does."""

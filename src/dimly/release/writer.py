@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
 from dimly.release.directions import encode_directions
@@ -34,7 +33,7 @@ from dimly.release.staging import Staging, check_target, disk_errors
 _CHUNK_ENTRIES = 1 << 22  # of P at a time
 
 
-class _Part(NamedTuple):
+class _BegunPart(NamedTuple):
     """What is known of a part that was begun."""
 
     n_users: int
@@ -96,7 +95,7 @@ class ReleaseWriter:
         self.layout = layout_of(plan)
         self.user_type = user_type
         self._records: dict[str, FileRecord] = {}
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, _BegunPart] = {}
         self._lock = threading.Lock()
         self._sealed = False
         self._staging = Staging(target, overwrite=overwrite, replaces=replaces)
@@ -134,7 +133,7 @@ class ReleaseWriter:
         if not 0 < len(column) <= self.layout.users_per_part:
             raise ValueError(f"a part must hold 1…{self.layout.users_per_part} users, got {len(column)}.")
         after = column_of(self.plan).users_after(len(column), values.size)
-        self._begin(index, _Part(len(column), column[0].as_py(), column[-1].as_py(), after))
+        self._begin(index, _BegunPart(len(column), column[0].as_py(), column[-1].as_py(), after))
         with disk_errors(self.target):
             record = parts.write_part(self._folder, index, column, values, self.plan)
         with self._lock:
@@ -150,7 +149,7 @@ class ReleaseWriter:
         """
         if self._sealed or self.user_type is None:
             raise ValueError("parts are adopted before sealing, and after user_type is set.")
-        self._begin(part.index, _Part(part.record.rows, part.first, part.last, part.after))
+        self._begin(part.index, _BegunPart(part.record.rows, part.first, part.last, part.after))
         with disk_errors(self.target):
             self._take(part)
         with self._lock:
@@ -160,7 +159,7 @@ class ReleaseWriter:
         """Have a part's file among those of the release."""
         (part.folder / part.record.path).rename(self._folder / part.record.path)
 
-    def _begin(self, index: int, part: _Part) -> None:
+    def _begin(self, index: int, part: _BegunPart) -> None:
         with self._lock:
             if index in self._parts:
                 raise ValueError(f"part {index} must be written once.")
@@ -200,13 +199,14 @@ class ReleaseWriter:
         ParameterError
             If the plan names none, or was not given them.
         """
-        if not isinstance(self.plan, DirectionsPlan):
+        directions = self.plan.matrix
+        if directions is None:
             raise ParameterError(f"directions must be the plan's to be published, and {self.plan.mechanism} has none.")
         if self._sealed or DIRECTIONS in self._records:
             raise ValueError(f"{DIRECTIONS} must be written once, before sealing.")
-        buffer = encode_directions(self.plan.matrix)
+        buffer = encode_directions(directions)
         with disk_errors(self.target):
-            self._records[DIRECTIONS] = parts.write_file(self._folder, DIRECTIONS, buffer, self.plan.directions.size)
+            self._records[DIRECTIONS] = parts.write_file(self._folder, DIRECTIONS, buffer, directions.size)
 
     def seal(
         self,
@@ -349,8 +349,9 @@ def check_public(plan: Plan, vocabulary: Vocabulary | None) -> None:
     ParameterError
         If their attributes are too long.
     """
-    if isinstance(plan, DirectionsPlan):
-        for names in (plan.matrix.vocabulary, plan.matrix.categories):
+    directions = plan.matrix
+    if directions is not None:
+        for names in (directions.vocabulary, directions.categories):
             if names is not None:
                 parts.check_attributes(names, rows_per_group=DIRECTIONS_PER_GROUP)
     elif vocabulary is not None and plan.vocabulary is not None and not vocabulary.is_numbered:

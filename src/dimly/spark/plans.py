@@ -8,7 +8,6 @@ from typing import Any
 
 from dimly.curator.perturb import Perturber
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 
 
 @lru_cache(maxsize=4)
@@ -49,7 +48,7 @@ def carried_plan(plan: Plan, context: Any) -> Iterator[CarriedPlan]:
     Spark sends a broadcast to each machine once, in pieces that machines pass on to each other. With the tasks they
     would be sent once for each.
     """
-    if not isinstance(plan, DirectionsPlan):
+    if plan.matrix is None:
         yield CarriedPlan(plan.to_json())
         return
     directions = context.broadcast(plan.matrix)

@@ -45,7 +45,7 @@ _NOBODY = pa.chunked_array([[]], pa.null())
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableReading:
     """How a table is to be read, in a form that travels to the workers.
 
     Attributes
@@ -79,10 +79,10 @@ class Shape:
     cells: Cells = "typed"
 
 
-class Reader:
+class PieceReader:
     """Reads pieces of a table; a context manager."""
 
-    def __init__(self, shape: Shape, schema: pa.Schema) -> None:
+    def __init__(self, shape: TableReading, schema: pa.Schema) -> None:
         self._shape = shape
         self._database = PrivateDatabase(memory=WORKER_MEMORY, threads=1)
         try:
@@ -94,7 +94,7 @@ class Reader:
             raise
 
     @classmethod
-    def check(cls, shape: Shape, schema: pa.Schema) -> RowsView:
+    def check(cls, shape: TableReading, schema: pa.Schema) -> RowsView:
         """Refuse columns that cannot work, before anything is read; return what knows the problems by number."""
         check_names(schema.names, "the table")
         with cls(shape, schema) as reader:
@@ -152,7 +152,7 @@ class Reader:
     def _user(self) -> str:
         return "CAST(u AS VARCHAR)" if self._shape.as_text and self.view.user_type == "int64" else "u"
 
-    def __enter__(self) -> "Reader":
+    def __enter__(self) -> "PieceReader":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -168,7 +168,7 @@ def problem_of(number: int) -> tuple[int, int]:
 class FindPeople:
     """Yields who is in each piece: ``u``, own id ``own`` if there are pseudonyms, and ``problem``."""
 
-    shape: Shape
+    shape: TableReading
     everybody: bool
 
     def __call__(self, batches: Batches) -> Batches:
@@ -380,7 +380,7 @@ def _segment(position: int, found: ColumnDigest, first: pa.Array, excess: list[i
 class PlaceRows:
     """Yields canonical rows with the place of each: ``place``, ``u``, ``a`` and, if there are any, ``v`` and ``m``."""
 
-    shape: Shape
+    shape: TableReading
     places: Places
     with_people: bool
 
@@ -398,7 +398,7 @@ class PlaceRows:
 class ReadAttributes:
     """Yields who has which attribute: ``u`` as published, and ``a``; of each piece at most ``most`` rows, if given."""
 
-    shape: Shape
+    shape: TableReading
     most: int | None = None
 
     def __call__(self, batches: Batches) -> Batches:
@@ -419,7 +419,7 @@ class ReadSteps:
     Values that are at most half a step are left out. Repeats are not.
     """
 
-    shape: Shape
+    shape: TableReading
 
     def __call__(self, batches: Batches) -> Batches:
         """Go through a partition."""
@@ -450,11 +450,11 @@ class PlacePeople:
             yield from _placed(piece.select(["u"]), self.places)
 
 
-def _read(shape: Shape, batches: Batches) -> Iterator[tuple[Reader, pa.Table]]:
-    reader: Reader | None = None
+def _read(shape: TableReading, batches: Batches) -> Iterator[tuple[PieceReader, pa.Table]]:
+    reader: PieceReader | None = None
     try:
         for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
-            reader = reader or Reader(shape, piece.schema)
+            reader = reader or PieceReader(shape, piece.schema)
             yield reader, piece
     finally:
         if reader is not None:

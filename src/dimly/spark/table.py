@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dimly.curator.diagnosis import LeftOut
+from dimly.curator.diagnosis import LeftOutRows
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.tables.columns import check_names, read_user
@@ -34,11 +34,11 @@ from dimly.spark.reading import (
     DigestPeople,
     FindPeople,
     NamePeople,
+    PieceReader,
     Places,
     ReadAttributes,
-    Reader,
     Segment,
-    Shape,
+    TableReading,
     people_schema,
     problem_of,
     segments_schema,
@@ -113,7 +113,7 @@ class SparkTable:
         The table itself, with the columns that matter.
     people : DataFrame
         Published ids ``u`` in order, kept by Spark; own ids in ``own`` if there are pseudonyms.
-    shape : Shape
+    shape : TableReading
     view : RowsView
         Of an empty table like it.
     user_type : {"int64", "text"}
@@ -130,7 +130,7 @@ class SparkTable:
 
     rows: Any
     people: Any
-    shape: Shape
+    shape: TableReading
     view: RowsView
     user_type: UserType
     counts: tuple[int, ...]
@@ -187,7 +187,7 @@ class SparkTable:
         found: list[Any] = asked(lambda: self._attributes(_SAMPLE).take(_SAMPLE), "reading the table")
         return found
 
-    def left_out(self, most: int) -> LeftOut:
+    def left_out(self, most: int) -> LeftOutRows:
         """Return private figures: how much roster and list leave out, and the most frequent attributes of that."""
         from pyspark.sql import functions
 
@@ -209,7 +209,7 @@ class SparkTable:
         )
         counted = rows.where("NOT listed").groupBy("a").count().orderBy(functions.desc("count"), "a").limit(most)
         frequent = [(row[0], row[1]) for row in asked(counted.collect, "reading the table")]
-        return LeftOut(**found.asDict(), people=self.n_users, frequent=frequent)
+        return LeftOutRows(**found.asDict(), people=self.n_users, frequent=frequent)
 
     def _attributes(self, most: int | None = None) -> Any:
         """Return a frame of who has which attribute; of each piece of the table no more than some rows."""
@@ -376,7 +376,7 @@ def open_rows(
     frame = source.frame
     named = options.named_columns
     names = set(frame.columns) if named is None else named
-    shape = Shape(
+    shape = TableReading(
         grain.unit,
         grain.resolution,
         options.only("user", "attribute", "attributes", "columns", "value", "nulls", "values"),
@@ -386,7 +386,7 @@ def open_rows(
         closed=vocabulary is not None,
         cells=source.cells,
     )
-    view = Reader.check(shape, _arrow_schema(frame, names))
+    view = PieceReader.check(shape, _arrow_schema(frame, names))
     rows = _selected(frame, names)
     roster, roster_type = _roster(frame.sparkSession, options)
     shape = replace(shape, as_text=roster is not None and roster_type != view.user_type)
@@ -496,7 +496,7 @@ def _check(view: RowsView, problem: int | None, *, repeated: int) -> None:
         raise DataError(SEVERAL_ROWS)
 
 
-def _check_rows(rows: Any, shape: Shape, view: RowsView, columns: str) -> None:
+def _check_rows(rows: Any, shape: TableReading, view: RowsView, columns: str) -> None:
     """Check a table whose people are known."""
     from pyspark.sql import functions
 

@@ -13,16 +13,16 @@ from dimly.audit.attacks import (
     MECHANISMS,
     REPEATS,
     Attacks,
+    AttributesRead,
     Averaging,
     Inference,
     Linkage,
-    Reading,
 )
 from dimly.audit.figure import draw, save
 from dimly.errors import ParameterError
 
 FOUND = Attacks(
-    tuple(Reading(epsilon, 10, 0.5, 0.6) for epsilon in (math.inf, *EPSILONS)),
+    tuple(AttributesRead(epsilon, 10, 0.5, 0.6) for epsilon in (math.inf, *EPSILONS)),
     tuple(Inference(name, epsilon, 0.6, 0.7) for name in MECHANISMS for epsilon in EPSILONS),
     tuple(Averaging(repeats, 0.6, 0.62, 0.9) for repeats in REPEATS),
     tuple(Linkage(epsilon, known, 0.25) for epsilon in LINKED for known in KNOWN),

@@ -15,7 +15,7 @@ from tests.streams import Recorded
 from dimly.audit import mechanism as audited
 from dimly.audit.bounds import Guesses, epsilon_from_guesses
 from dimly.audit.mechanism import Audit, Check, audit_plan, best_threshold, floored
-from dimly.audit.trials import Seen
+from dimly.audit.trials import ScoredCoins
 from dimly.curator import perturb
 from dimly.curator.people import People
 from dimly.curator.sampling import NoiseSampler, flip_lanes
@@ -182,6 +182,6 @@ def test_the_attacker_is_silent_where_a_score_says_little() -> None:
     strong = generator.random(100_000) < 0.2
     right = generator.random(100_000) < np.where(strong, 0.95, 0.55)
     scores = np.where(strong, 7, 2) * np.where(coins == right, 1, -1)
-    assert best_threshold(Seen(coins, scores), false_alarm=1e-6, scale=1.0) == 7
+    assert best_threshold(ScoredCoins(coins, scores), false_alarm=1e-6, scale=1.0) == 7
     everywhere = np.where(coins == (generator.random(100_000) < 0.95), 7, -7)
-    assert best_threshold(Seen(coins, everywhere), false_alarm=1e-6, scale=1.0) == 7
+    assert best_threshold(ScoredCoins(coins, everywhere), false_alarm=1e-6, scale=1.0) == 7

@@ -14,7 +14,7 @@ from tests.unit.audit.visits import FORMATS, write
 
 from dimly.audit import pipeline
 from dimly.audit.pipeline import audit_table, guessed_most_certain
-from dimly.audit.trials import Seen
+from dimly.audit.trials import ScoredCoins
 from dimly.curator import perturb
 from dimly.curator.options import Options
 from dimly.curator.people import People
@@ -154,6 +154,6 @@ def test_another_engine_publishes(tmp_path: Path) -> None:
 
 
 def test_a_fixed_share_is_guessed() -> None:
-    seen = Seen(np.array([True, False, True, False]), np.array([5, 4, -3, 0]))
+    seen = ScoredCoins(np.array([True, False, True, False]), np.array([5, 4, -3, 0]))
     assert guessed_most_certain(seen, 0.5) == (4, 2, 1)
     assert guessed_most_certain(seen, 0.01) == (4, 1, 1)

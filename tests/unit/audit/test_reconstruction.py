@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from dimly.audit.reconstruction import Reader
+from dimly.audit.reconstruction import Reconstruction
 
 
 def test_exact_sketches_are_read_and_very_noisy_ones_are_not() -> None:
     generator = np.random.default_rng(0)
     rows = generator.choice([-1, 1], (300, 48))
-    reader = Reader(rows, weight=5)
+    reader = Reconstruction(rows, weight=5)
     right = wrong = 0
     for _ in range(20):
         chosen = np.sort(generator.choice(300, 5, replace=False))

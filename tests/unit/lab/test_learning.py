@@ -20,8 +20,7 @@ from dimly.lab import learning
 from dimly.lab.learning import learn, learn_directions
 from dimly.lab.population import Population, make_population
 from dimly.lab.sample import Sample, read_sample
-from dimly.mechanisms.projection.directions import Buckets
-from dimly.mechanisms.projection.loadings import bounded, rotated, rounded
+from dimly.mechanisms.projection.directions import Buckets, bounded, rotated, rounded
 
 FLOATS = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=8), elements=st.floats(-5, 5, width=32))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dimly
-from dimly.curator.options import Options, ReadingOptions
+from dimly.curator.options import Options, TableKeywords
 from dimly.errors import ParameterError
 from dimly.lab import planning
 from dimly.lab.planning import SampleKeywords
@@ -24,14 +24,14 @@ def test_every_spelling_has_the_same_names_and_types() -> None:
     assert get_type_hints(StatedKeywords) == record
     told, read = get_type_hints(SampleKeywords), get_type_hints(Options)
     assert told == {name: hint for name, hint in (read | record).items() if name in told}
-    assert set(get_type_hints(ReadingOptions)) <= set(told)
+    assert set(get_type_hints(TableKeywords)) <= set(told)
 
 
 def test_every_keyword_is_explained() -> None:
     explained = planning.advise.__doc__ or ""
     for name in get_type_hints(StatedKeywords):
         assert f"    {name} : " in explained
-    for name in get_type_hints(ReadingOptions):
+    for name in get_type_hints(TableKeywords):
         assert name in explained
 
 

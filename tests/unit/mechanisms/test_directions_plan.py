@@ -9,7 +9,7 @@ import pytest
 from tests.directions import DIRECTIONS, named
 
 from dimly.errors import ParameterError
-from dimly.mechanisms import Directions, Plan, Sensitivity
+from dimly.mechanisms import Directions, Plan, Sensitivity, Vocabulary
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.privacy import Budget
 
@@ -121,3 +121,18 @@ def test_a_vector_of_ones_own_is_summed_as_people_are() -> None:
     group = np.flatnonzero(named("categories").category_of == 1)[:3].tolist()
     names = [*((named("categories").vocabulary or ())[place] for place in group), "nobody lists this"]
     assert np.array_equal(plan.exact(names, np.ones(len(names), np.int64)), named("categories").matrix[1])
+
+
+def test_kinds_answer_what_sets_directions_apart() -> None:
+    along, sketches = plan_along(), Plan.of("counting+laplace", Budget(1.0), k=8)
+    assert (along.measures_attributes, along.adds_rows, along.directions_kind) == (False, False, "learned")
+    assert (sketches.measures_attributes, sketches.adds_rows, sketches.directions_kind) == (True, True, None)
+    assert (along.matrix, sketches.matrix) == (named("learned"), None)
+    known = along.matrix.vocabulary
+    assert known is not None
+    some = Vocabulary.listed([known[0], "unknown"])
+    assert (along.listed(None), along.listed(some)) == (known, some)
+    assert (sketches.listed(None), sketches.listed(some)) == (None, some)
+    assert (along.counts_any(["unknown"]), sketches.counts_any(["unknown"])) == (False, True)
+    with pytest.raises(ParameterError, match="vocabulary must hold attributes that have a row in the directions"):
+        along.listed(Vocabulary.listed(["unknown"]))

@@ -22,7 +22,7 @@ from dimly.mechanisms import Plan, Vocabulary
 from dimly.mechanisms.plan_parts import VocabularyPart
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, open_folder, verify
-from dimly.release.pages import Reader, _fields, _page
+from dimly.release.pages import ByteReader, _fields, _page
 
 K = 8
 MANY = 20_000_000  # entries that the bombs here claim; as zeros they take some kilobytes
@@ -158,7 +158,7 @@ def test_long_headers_are_read_in_small_steps_up_to_a_limit() -> None:
 
     asked: list[int] = []
 
-    def reader(content: bytes) -> Reader:
+    def reader(content: bytes) -> ByteReader:
         def read(start: int, size: int) -> bytes:
             asked.append(size)
             return content[start : start + size]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dimly.analyst.export.points import About, Batch, Exported
+from dimly.analyst.export.points import About, Exported, PointBatch
 from dimly.analyst.export.postgres import Column, PostgresIndex, write_pgvector
 from dimly.analyst.neighbors.query import Progress
 from dimly.analyst.structure.points import Points
@@ -115,7 +115,7 @@ def write_parquet(exported: Exported, path: str | Path, *, overwrite: bool, prog
 
 
 @contextlib.contextmanager
-def users_writer(exported: Exported, path: Path) -> Iterator[Callable[[Batch], None]]:
+def users_writer(exported: Exported, path: Path) -> Iterator[Callable[[PointBatch], None]]:
     """Write the table without its points, ids and excess in the order of the release, as its batches come by."""
     schema = _schema(exported)
     schema = schema.remove(schema.get_field_index("point"))
@@ -160,7 +160,7 @@ def _schema(exported: Exported) -> pa.Schema:
     return pa.schema(nullable, metadata={METADATA: exported.about_json})
 
 
-def _record(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
+def _record(batch: PointBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return one batch; what is said of people of whom nothing is known is missing."""
     lost = None if batch.known.all() else ~batch.known
     columns = {"user": _user_column(batch.users)}

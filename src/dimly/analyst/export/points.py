@@ -51,7 +51,7 @@ class About(TypedDict):
     has no noise; None if denoised."""
 
 
-class Batch(NamedTuple):
+class PointBatch(NamedTuple):
     """Consecutive people."""
 
     start: int
@@ -127,7 +127,7 @@ class Exported:
         """The same as one line of JSON."""
         return json.dumps(self.about, ensure_ascii=False, allow_nan=False)
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Batch]:
+    def batches(self, progress: Progress | None = None) -> Iterator[PointBatch]:
         """Return everybody in the order of the release, in batches of bounded size.
 
         ``progress`` is told of a batch once its taker is done with it.
@@ -139,7 +139,7 @@ class Exported:
                 piece = slice(start, start + step)
                 inside = known(rows[piece])
                 points = self._points(rows[piece], inside)
-                yield Batch(done, users[piece], points, inside, self._excess(rows[piece], points))
+                yield PointBatch(done, users[piece], points, inside, self._excess(rows[piece], points))
                 done += len(inside)
                 if progress is not None:
                     progress(done, len(self))

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dimly.analyst.export.points import About, Batch, Exported
+from dimly.analyst.export.points import About, Exported, PointBatch
 from dimly.analyst.neighbors.query import Progress
 from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError
 
@@ -52,7 +52,7 @@ def write_pgvector(
         raise ParameterError(
             f"dsn must be a connection string, such as postgresql://ada@localhost/shop, got {type(dsn).__name__}."
         )
-    target = _Target.of(table)
+    target = _TableName.of(table)
     form = _Form.of(exported.dimension, column, index)
     psycopg, failure = _driver(), None
     try:
@@ -76,14 +76,14 @@ def _driver() -> Any:
     return psycopg
 
 
-class _Target(NamedTuple):
+class _TableName(NamedTuple):
     """Where to: a schema, None for the connection's own, and a table."""
 
     schema: str | None
     table: str
 
     @classmethod
-    def of(cls, table: object) -> "_Target":
+    def of(cls, table: object) -> "_TableName":
         match = re.fullmatch(r"(?:([a-z_][a-z0-9_]*)\.)?([a-z_][a-z0-9_]*)", table) if isinstance(table, str) else None
         if match is None or len(match[2]) > _LONGEST_NAME:
             raise ParameterError(
@@ -135,7 +135,7 @@ class _Form:
 class _Export:
     """One transaction."""
 
-    def __init__(self, connection: Any, exported: Exported, target: _Target, form: _Form) -> None:
+    def __init__(self, connection: Any, exported: Exported, target: _TableName, form: _Form) -> None:
         self._connection = connection
         self._exported = exported
         self._form = form
@@ -203,7 +203,7 @@ class _Export:
                 for row in self._rows(batch):
                     copy.write_row(row)
 
-    def _rows(self, batch: Batch) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, batch: PointBatch) -> Iterator[tuple[Any, ...]]:
         """Yield what stands in the columns; of people of whom nothing is known only their ids."""
         import pgvector  # noqa: PLC0415
 
@@ -273,7 +273,7 @@ def _listed(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-def _translated(error: Any, target: _Target) -> DimlyError:
+def _translated(error: Any, target: _TableName) -> DimlyError:
     """Return what went wrong in words of our own; by the server's code, never its text."""
     code = error.sqlstate
     if code is None and type(error).__name__ == "ProgrammingError":  # its text may quote a password

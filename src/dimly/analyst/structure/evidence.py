@@ -104,7 +104,7 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
     if len(people) < _FEWEST_PEOPLE or width < 2:
         return Structure(0, 0.0, 0.0, float("inf"))
     with threadpool_limits(1):  # many small products, which threads only slow down
-        table = _Table.of(people, plan)
+        table = _ComparedPeople.of(people, plan)
         found = _variances(table.people)
         chance = _Chance.of(table)
     above = found > chance.thresholds
@@ -149,7 +149,7 @@ def unmixed(plan: Plan) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
+class _ComparedPeople:
     """People ready for comparison: coordinates of variance 1, without activity, each of the same length."""
 
     people: Points
@@ -158,7 +158,7 @@ class _Table:
     by_chance: Callable[[np.random.Generator], Points]
 
     @classmethod
-    def of(cls, people: Points, plan: Plan) -> "_Table":
+    def of(cls, people: Points, plan: Plan) -> "_ComparedPeople":
         noise = Coordinates.of(plan).bias / people.shape[1]
         mean, spread = people.mean(axis=0, dtype=np.float64), people.std(axis=0, dtype=np.float64)
         if unmixed(plan):
@@ -200,7 +200,7 @@ class _Chance(NamedTuple):
     thresholds: Floats
 
     @classmethod
-    def of(cls, table: _Table) -> "_Chance":
+    def of(cls, table: _ComparedPeople) -> "_Chance":
         drawn = np.array([_variances(table.by_chance(np.random.default_rng(seed))) for seed in range(_SHUFFLES)])
         averages = drawn.mean(axis=0)
         # A few shuffles tell averages well and spreads badly: these are not taken to be below theory's.

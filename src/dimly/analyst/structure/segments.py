@@ -27,7 +27,7 @@ from dimly.analyst.structure.points import (
     sample,
 )
 from dimly.analyst.structure.profiles import Averages, Described, Profile, profiles_of
-from dimly.analyst.structure.views import NOT_STABLE, Judge, Seen, Stability, View
+from dimly.analyst.structure.views import NOT_STABLE, Judge, Stability, View, WeightedPoints
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats, Polynomial
 from dimly.mechanisms.plan_kinds import DirectionsPlan
@@ -372,7 +372,7 @@ def _grouped(everyone: _Passes, count: int, view: View) -> tuple[Labels, Points]
     labels = np.full(n_users, -1, np.int32)
     most = min(_MOST_AT_ONCE, _MOST_NUMBERS // view.n_coordinates)
     if n_users <= most:
-        everybody = Seen(np.empty((n_users, view.n_coordinates), np.float32), np.empty(n_users, np.float32))
+        everybody = WeightedPoints(np.empty((n_users, view.n_coordinates), np.float32), np.empty(n_users, np.float32))
         sure = np.empty(n_users, np.bool_)
         for block in everyone:
             here = slice(block.start, block.start + len(block.points))

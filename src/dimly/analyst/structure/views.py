@@ -38,15 +38,15 @@ _DIRECTIONS = 32  # enough for k-means: c groups differ in c − 1, and the weak
 _LEAST_ACTIVE = 0.05  # of the average
 
 
-class Seen(NamedTuple):
+class WeightedPoints(NamedTuple):
     """What k-means is given: where people are, and how much each counts."""
 
     points: Points
     weights: Points
 
-    def some(self, which: Any) -> "Seen":
+    def some(self, which: Any) -> "WeightedPoints":
         """Return some of the people."""
-        return Seen(self.points[which], self.weights[which])
+        return WeightedPoints(self.points[which], self.weights[which])
 
     def grouped(self, count: int, runs: int) -> "KMeans":
         """Return the best of several runs of k-means."""
@@ -91,7 +91,7 @@ class View:
         """Number of coordinates that are seen."""
         return self.plain or self.width or self.denoiser.coordinates.dimension
 
-    def __call__(self, points: Points) -> Seen:
+    def __call__(self, points: Points) -> WeightedPoints:
         """Return what is seen of points."""
         return self.look(self.project(points))
 
@@ -104,12 +104,12 @@ class View:
         deviations: Points = points - self.denoiser.mean
         return deviations @ self._frame if self.width else deviations
 
-    def look(self, projected: Points) -> Seen:
+    def look(self, projected: Points) -> WeightedPoints:
         """Return what is seen of projected people."""
         if self.activity:
-            return Seen(self._scaled(projected), np.ones(len(projected), np.float32))
+            return WeightedPoints(self._scaled(projected), np.ones(len(projected), np.float32))
         active, average = self.active(projected), self.average
-        return Seen(self._scaled((projected + average) / active[:, None] - average), active**2)
+        return WeightedPoints(self._scaled((projected + average) / active[:, None] - average), active**2)
 
     def active(self, projected: Points) -> Points:
         """Return how active each of the projected people is, on average 1: the best linear guess."""
@@ -149,6 +149,8 @@ class View:
 _MOST = 2000  # people looked at
 _WORK = 1 << 33  # multiplications of drawing a cloud
 _CLEARLY = 2.0  # standard deviations
+_NEARLY = 0.75  # as much told of tastes
+_FOUND_AGAIN = 0.3  # of a stability of 1
 _NOISE = 0.5  # part of fresh noise that is added to what groups are made from
 _NOISE_SPLITS = 4
 _CLOUDS = 4
@@ -224,7 +226,13 @@ class Judge:
             return views[0]
         told = np.mean([self._told(self.people, count, views, seed) for seed in range(_NOISE_SPLITS)], axis=0)
         by_taste, by_all = (int(best) for best in told.argmax(axis=0))
-        if by_taste == by_all or self._forms_groups(count, views[by_taste], told[by_taste, 0]):
+        if by_taste == by_all:
+            return views[by_all]
+        # Tastes that tell little more than groups by activity do, and are not found again in other people, are no gain.
+        with_activity = max(tastes for (tastes, _), view in zip(told, views, strict=True) if view.activity)
+        if with_activity > _NEARLY * told[by_taste, 0] and self.stability(count, views[by_taste]).score < _FOUND_AGAIN:
+            return views[by_all]
+        if self._forms_groups(count, views[by_taste], told[by_taste, 0]):
             return views[by_taste]
         return views[by_all]
 
@@ -327,7 +335,7 @@ def _gaussian(people: Points, generator: np.random.Generator) -> Points:
     return drawn
 
 
-def _agreement(seen: Seen, count: int, seed: int) -> float:
+def _agreement(seen: WeightedPoints, count: int, seed: int) -> float:
     from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 (slow to import)
 
     order = np.random.default_rng(seed).permutation(len(seen.points))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dimly.curator.diagnosis import LeftOut
+from dimly.curator.diagnosis import LeftOutRows
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
@@ -180,7 +180,7 @@ class CodedTable:
         """Return whether anybody on the roster has any attribute; the first one found is enough."""
         return self._occurs(f"{self._view.name} AS r JOIN {self._people} AS p ON {self._user} = p.u")
 
-    def left_out(self, most: int) -> LeftOut:
+    def left_out(self, most: int) -> LeftOutRows:
         """Return private figures: how much roster and list leave out, and the most frequent attributes of that."""
         joined = f"{self._view.name} AS r LEFT JOIN {self._people} AS p ON {self._user} = p.u"
         named = f"{joined} LEFT JOIN {self._attributes} AS t ON r.a = t.a"
@@ -191,7 +191,7 @@ class CodedTable:
         )
         outside = f"{self._spelled} s ANTI JOIN {self._attributes} t USING (a)"
         frequent = self._database.fetch(f"SELECT text, n FROM {outside} ORDER BY n DESC, text LIMIT {int(most)}")
-        return LeftOut(
+        return LeftOutRows(
             rows=rows,
             unknown=unknown,
             kept=kept,

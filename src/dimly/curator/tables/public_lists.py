@@ -31,8 +31,6 @@ from dimly.curator.tables.formats import arrow_column, arrow_data
 from dimly.curator.tables.sources import are_paths, open_source
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
-from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 from dimly.release.directions import read_directions
 from dimly.release.survey import Survey, looks_like_survey, read_survey
@@ -168,21 +166,7 @@ def vocabulary_for(plan: Plan, options: Options) -> Vocabulary | None:
     listed = None
     if options.vocabulary is not None:
         listed = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
-    if isinstance(plan, DirectionsPlan):
-        return _listed_along(plan.matrix, listed)
-    return listed if plan.vocabulary is None else plan.vocabulary_of(listed)
-
-
-def _listed_along(directions: Directions, listed: Vocabulary | None) -> Vocabulary | None:
-    """Return the attributes that count along directions: those that have a row, or as many of them as are listed."""
-    if listed is None:
-        return directions.vocabulary
-    if not (directions.codes(listed) >= 0).any():
-        raise ParameterError(
-            "vocabulary must hold attributes that have a row in the directions, but none has. "
-            "Leave it out: attributes without a row count nothing anyway."
-        )
-    return listed
+    return plan.listed(listed)
 
 
 def plan_along(plan: Plan, options: Options) -> Plan:

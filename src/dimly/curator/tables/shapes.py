@@ -57,7 +57,7 @@ class Grain(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class RowCheck:
     """SQL that is true where something is wrong, and what to say then."""
 
     wrong: str
@@ -76,7 +76,7 @@ class Scan:
     doubt: str | None = None
 
     @classmethod
-    def of(cls, relation: str, checks: Sequence[Check]) -> "Scan":
+    def of(cls, relation: str, checks: Sequence[RowCheck]) -> "Scan":
         """Return a pass that makes checks of whole rows."""
         cases = " ".join(f"WHEN bool_or({check.wrong}) THEN {number}" for number, check in enumerate(checks))
         return cls(f"SELECT CASE {cases} END FROM {relation}", tuple(check.text for check in checks))
@@ -156,7 +156,7 @@ class RowsView:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TableRequest:
     """What the shapes have in common: who the people are, and what to do about cells that do not fit."""
 
     database: PrivateDatabase
@@ -186,29 +186,29 @@ class Request:
         """Everybody, once."""
         return f"SELECT DISTINCT u FROM ({self.each_row_sql})"
 
-    def user_checks(self) -> list[Check]:
+    def user_checks(self) -> list[RowCheck]:
         """Return the checks of the user column."""
-        checks = [Check(self.user.wrong, ODD_USER)] if self.user.wrong else []
+        checks = [RowCheck(self.user.wrong, ODD_USER)] if self.user.wrong else []
         missing = f"({self.user.sql}) IS NULL"
         # A cell of an odd type reads as missing, and must not be dropped as if it were.
-        return checks if self.nulls == "drop" else [*checks, Check(missing, NO_USER)]
+        return checks if self.nulls == "drop" else [*checks, RowCheck(missing, NO_USER)]
 
-    def missing_checks(self, missing: str, column: str) -> list[Check]:
+    def missing_checks(self, missing: str, column: str) -> list[RowCheck]:
         """Return the check of a column of values for where there is none, as the SQL ``missing`` says."""
-        return [Check(missing, MISSING_VALUE.format(self._named(column)))] if self.nulls == "refuse" else []
+        return [RowCheck(missing, MISSING_VALUE.format(self._named(column)))] if self.nulls == "refuse" else []
 
-    def value_checks(self, number: Reading, column: str) -> list[Check]:
+    def value_checks(self, number: Reading, column: str) -> list[RowCheck]:
         """Return the checks of a column of values where there is one."""
         where = f"some values of {self._named(column)} are"
-        checks = [Check(number.wrong, f"{where} not numbers. Correct them.")] if number.wrong else []
+        checks = [RowCheck(number.wrong, f"{where} not numbers. Correct them.")] if number.wrong else []
         if number.is_bit:
             return checks
         if self.values == "refuse":
             text = f'{where} outside [0, 1]. Scale them, or pass values="clamp" (--values clamp).'
-            checks.append(Check(f"({number.sql}) < 0 OR ({number.sql}) > 1", text))
+            checks.append(RowCheck(f"({number.sql}) < 0 OR ({number.sql}) > 1", text))
         if self.bits:
             text = f"{where} neither 0 nor 1, and the plan's resolution is 1. Plan with a larger one, or round them."
-            checks.append(Check(f"({number.sql}) > 0 AND ({number.sql}) < 1", text))
+            checks.append(RowCheck(f"({number.sql}) > 0 AND ({number.sql}) < 1", text))
         return checks
 
     def _named(self, column: str) -> str:
@@ -246,7 +246,7 @@ class _Columns:
     texts: dict[str, str] = field(default_factory=dict)
 
 
-def wide_rows(request: Request, columns: list[str]) -> RowsView:
+def wide_rows(request: TableRequest, columns: list[str]) -> RowsView:
     """Return the canonical rows of a wide table.
 
     Raises
@@ -268,13 +268,13 @@ def wide_rows(request: Request, columns: list[str]) -> RowsView:
         parts.append(_numbers_sql(request, found.numbers, f"list_extract({listed}, CAST(a AS INTEGER) + 1)"))
     known = f"(SELECT {request.user.sql} AS u FROM {source})"
     people = f"(SELECT count(*) > 1 AS repeated FROM {known} WHERE u IS NOT NULL GROUP BY u)"
-    scans.append(Scan.of(people, [Check("repeated", SEVERAL_ROWS)]))
+    scans.append(Scan.of(people, [RowCheck("repeated", SEVERAL_ROWS)]))
     return request.view(
         " UNION ALL ".join(parts), scans, has_values=not request.bits, people_in_rows=False, text=("", "")
     )
 
 
-def _sort_in(request: Request, column: str, found: _Columns) -> None:
+def _sort_in(request: TableRequest, column: str, found: _Columns) -> None:
     """Decide what a column holds: by its type and the plan, never by what is in it."""
     type_, sql = request.source.columns[column], quoted(column)
     by_column, kind = request.plan.unit == "column", kind_of(type_)
@@ -295,20 +295,20 @@ def _sort_in(request: Request, column: str, found: _Columns) -> None:
         found.numbers[column] = read_number(sql, type_, column=column, columns=request.listing, name="columns")
 
 
-def _cell_scans(request: Request, found: _Columns) -> list[Scan]:
+def _cell_scans(request: TableRequest, found: _Columns) -> list[Scan]:
     """Return passes that check all cells, some columns at a time."""
     columns = list(dict.fromkeys([*found.numbers, *found.texts]))
     pieces = [columns[start : start + _TOGETHER] for start in range(0, len(columns), _TOGETHER)]
     return [_cell_scan(request, found, piece) for piece in pieces]
 
 
-def _cell_scan(request: Request, found: _Columns, columns: list[str]) -> Scan:
+def _cell_scan(request: TableRequest, found: _Columns, columns: list[str]) -> Scan:
     """Return one pass that checks cells: the least number of a failed check in each row, then of all rows."""
     fields: list[str] = []
-    checks: list[Check] = []
+    checks: list[RowCheck] = []
     cases: list[str] = []
     for position, column in enumerate(columns):
-        own: list[Check] = []
+        own: list[RowCheck] = []
         missing: list[str] = []
         if column in found.numbers:
             number, named, wrong = found.numbers[column], f'"n{position}"', f'"w{position}"'
@@ -331,7 +331,7 @@ def _cell_scan(request: Request, found: _Columns, columns: list[str]) -> Scan:
     return Scan(sql, tuple(check.text for check in checks), doubt)
 
 
-def _fits(request: Request, found: _Columns, column: str) -> str:
+def _fits(request: TableRequest, found: _Columns, column: str) -> str:
     """Return cheap SQL that is true only of cells with nothing wrong, and of nearly all of those."""
     number, sql = found.numbers.get(column), quoted(column)
     if number is None or number.is_bit:
@@ -345,7 +345,7 @@ def _fits(request: Request, found: _Columns, column: str) -> str:
     return f"{fits} OR {sql} IS NULL" if request.nulls == "drop" else fits
 
 
-def _numbers_sql(request: Request, numbers: dict[str, Reading], name: str) -> str:
+def _numbers_sql(request: TableRequest, numbers: dict[str, Reading], name: str) -> str:
     cells = [_cell(request, number, quoted(column)) for column, number in numbers.items()]
     # Columns are numbered for the while of the query, so that no name of theirs can clash with u, a or v.
     numbered = ", ".join(f'{sql} AS "{position}"' for position, sql in enumerate(cells))
@@ -354,14 +354,14 @@ def _numbers_sql(request: Request, numbers: dict[str, Reading], name: str) -> st
     return f"SELECT {fields} FROM (UNPIVOT {inner} ON * EXCLUDE (u) INTO NAME a VALUE v) WHERE {keep}{_known(request)}"
 
 
-def _cell(request: Request, number: Reading, sql: str) -> str:
+def _cell(request: TableRequest, number: Reading, sql: str) -> str:
     """Return a cell as it is kept or dropped: a boolean for bits, else the value."""
     if not request.bits:
         return request.in_range(number.sql)
     return sql if number.is_bit else f"({number.sql}) > 0"
 
 
-def _texts_sql(request: Request, cells: dict[str, str]) -> str:
+def _texts_sql(request: TableRequest, cells: dict[str, str]) -> str:
     numbered = ", ".join(
         f'{literal(column + "=")} || ({sql}) AS "{position}"' for position, (column, sql) in enumerate(cells.items())
     )
@@ -370,7 +370,7 @@ def _texts_sql(request: Request, cells: dict[str, str]) -> str:
     return f"SELECT {fields} FROM (UNPIVOT {inner} ON * EXCLUDE (u) INTO NAME c VALUE t) WHERE true{_known(request)}"
 
 
-def _known(request: Request) -> str:
+def _known(request: TableRequest) -> str:
     return " AND u IS NOT NULL" if request.nulls == "drop" else ""
 
 
@@ -407,7 +407,9 @@ def rows_view(database: PrivateDatabase, source: Source, plan: Grain, options: O
         raise ParameterError(f"value must come with attribute, got it with {given[0]}. Leave it out.")
     reading, user_type = read_user(user, _type_of(source, user, "user"), columns=source.listing)
     unnamed = source.has_private_names and columns == "all"
-    request = Request(database, source, reading, user, user_type, plan.resolution == 1, nulls, values, plan, unnamed)
+    request = TableRequest(
+        database, source, reading, user, user_type, plan.resolution == 1, nulls, values, plan, unnamed
+    )
     if attribute is not None:
         return _long(request, attribute, options.value)
     if attributes is not None:
@@ -415,7 +417,7 @@ def rows_view(database: PrivateDatabase, source: Source, plan: Grain, options: O
     return wide_rows(request, _wide_columns(request, columns or ()))
 
 
-def _long(request: Request, attribute: str, value: str | None) -> RowsView:
+def _long(request: TableRequest, attribute: str, value: str | None) -> RowsView:
     source = request.source
     _check_distinct([("user", request.user_column), ("attribute", attribute), ("value", value)])
     type_ = _type_of(source, attribute, "attribute")
@@ -444,7 +446,7 @@ def _long(request: Request, attribute: str, value: str | None) -> RowsView:
     )
 
 
-def _listed(request: Request, attributes: Any) -> RowsView:
+def _listed(request: TableRequest, attributes: Any) -> RowsView:
     source = request.source
     _check_distinct([("user", request.user_column), ("attributes", attributes)])
     type_ = _type_of(source, attributes, "attributes")
@@ -457,10 +459,10 @@ def _listed(request: Request, attributes: Any) -> RowsView:
     elements, checks = quoted(attributes), request.user_checks()
     if kind_of(type_) == "JSON":
         is_list = f"json_type({elements}) = 'ARRAY'"
-        checks.append(Check(f"{elements} IS NOT NULL AND NOT ({is_list})", ODD_ATTRIBUTE))
+        checks.append(RowCheck(f"{elements} IS NOT NULL AND NOT ({is_list})", ODD_ATTRIBUTE))
         elements = f"CASE WHEN {is_list} THEN CAST({elements} AS JSON[]) END"
     if request.nulls == "refuse":
-        checks.append(Check(f"{quoted(attributes)} IS NULL", NO_ATTRIBUTE))
+        checks.append(RowCheck(f"{quoted(attributes)} IS NULL", NO_ATTRIBUTE))
     a = read_attribute("e", inner, column=attributes, columns=request.listing)
     flat = f"(SELECT u, unnest(l) AS e FROM (SELECT {request.user.sql} AS u, {elements} AS l FROM {source.name}))"
     where = " WHERE u IS NOT NULL AND a IS NOT NULL" if request.nulls == "drop" else ""
@@ -473,12 +475,12 @@ def _listed(request: Request, attributes: Any) -> RowsView:
     )
 
 
-def _attribute_checks(request: Request, a: Reading) -> list[Check]:
-    checks = [Check(a.wrong, ODD_ATTRIBUTE)] if a.wrong else []
-    return checks if request.nulls == "drop" else [*checks, Check(f"({a.sql}) IS NULL", NO_ATTRIBUTE)]
+def _attribute_checks(request: TableRequest, a: Reading) -> list[RowCheck]:
+    checks = [RowCheck(a.wrong, ODD_ATTRIBUTE)] if a.wrong else []
+    return checks if request.nulls == "drop" else [*checks, RowCheck(f"({a.sql}) IS NULL", NO_ATTRIBUTE)]
 
 
-def _wide_columns(request: Request, columns: Iterable[str] | Literal["all"]) -> list[str]:
+def _wide_columns(request: TableRequest, columns: Iterable[str] | Literal["all"]) -> list[str]:
     if columns == "all":
         chosen = [name for name in request.source.columns if name != request.user_column]
     elif isinstance(columns, str):

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from dimly.lab.charts import SEGMENTS, Look
-from dimly.lab.report.distances import Acuity, Distances, Seen
+from dimly.lab.report.distances import Acuity, Distances, SeenDistance
 from dimly.lab.report.people import Map
 from dimly.mechanisms.error.models import Floats
 
@@ -259,7 +259,7 @@ def _bins(values: Floats, low: float, high: float) -> Floats:
     return edges
 
 
-def _where_estimates_fall(one: Seen) -> tuple[float, float]:
+def _where_estimates_fall(one: SeenDistance) -> tuple[float, float]:
     return one.distance - 1.96 * one.stderr, one.distance + 1.96 * one.stderr
 
 

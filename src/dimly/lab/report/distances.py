@@ -21,7 +21,7 @@ _USUAL = 1600.0  # reach, where nobody's distance is known
 _CERTAIN = 3.0  # standard errors, beyond which a spread is taken for people's
 
 
-class Seen(NamedTuple):
+class SeenDistance(NamedTuple):
     """What is to be seen of a squared distance."""
 
     distance: float
@@ -92,7 +92,7 @@ class Acuity:
             rungs.append(following)
         return rungs
 
-    def seen(self, distances: list[float]) -> list[Seen]:
+    def seen(self, distances: list[float]) -> list[SeenDistance]:
         """Return what is to be seen of each squared distance, if it is the estimate."""
         r2 = np.array(distances)
         variance = self.plan.error.distance(weights=self._weights(r2))
@@ -100,7 +100,8 @@ class Acuity:
         low, high = unified_interval(r2, variance, confidence=CONFIDENCE, largest=self._largest, skewness=skewness)
         errors = self.stderr(r2)
         return [
-            Seen(d, float(errors[i]), float(low[i]), float(high[i]), self.apart(d)) for i, d in enumerate(distances)
+            SeenDistance(d, float(errors[i]), float(low[i]), float(high[i]), self.apart(d))
+            for i, d in enumerate(distances)
         ]
 
     def _weights(self, r2: Floats) -> tuple[Floats, Floats]:

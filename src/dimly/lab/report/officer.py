@@ -79,7 +79,7 @@ def published(manifest: Manifest) -> Mapping[str, str]:
         "Protected unit": f"one {plan.protected} of one person",
         **_together(plan),
         "Attributes": "any" if plan.n_attributes is None else f"a closed list of {plan.n_attributes:,}",
-        **({} if plan.directions is None else {"Distances": f"{plan.measured}: not in all attributes"}),
+        **({} if plan.measures_attributes else {"Distances": f"{plan.measured}: not in all attributes"}),
         "Values": "yes or no" if plan.resolution == 1 else f"from 0 to 1, in steps of 1/{plan.resolution}",
         "People": f"{manifest.n_users:,}, "
         + (
@@ -131,12 +131,12 @@ def checks(manifest: Manifest) -> tuple[str, ...]:
         lines.append("Ids are published as they are. They carry no name, address or number that says more than the id.")
     if plan.vocabulary is not None:
         lines.append("The list of attributes is public, and was not taken from the data.")
-    if plan.directions is not None and plan.directions.kind == "surveyed":
+    if plan.directions_kind == "surveyed":
         lines.append(
             "The directions, which are in the release, were learned from the private table by a survey. Its ε and δ "
             "come on top of those of this release: the ledger must have both."
         )
-    elif plan.directions is not None:
+    elif plan.directions_kind is not None:
         lines.append("The directions, which are in the release, come from public knowledge, and not from the data.")
     lines.append("Mechanism, numbers per person and noise were chosen without looking at the data.")
     if plan.cost.delta:

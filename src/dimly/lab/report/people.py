@@ -24,7 +24,7 @@ _RUNS = 256  # pieces of a release that are read, evenly spaced: so reading is b
 _MOST_COMPARED = 200  # people whose distances are looked at, where these are all that is published
 
 
-class Sample(NamedTuple):
+class ShownPeople(NamedTuple):
     """Some people of a release, in memory."""
 
     release: Release
@@ -42,7 +42,7 @@ class Sample(NamedTuple):
         return self.release.plan.places_people
 
 
-def sample_of(sketches: StoredSketches, *, progress: Progress) -> Sample:
+def sample_of(sketches: StoredSketches, *, progress: Progress) -> ShownPeople:
     """Return people of a release: all of up to 65,536, else stretches of them, evenly spaced.
 
     Which ones depends on the number of people and on the plan only. Of noisy distances all those between 200 people
@@ -54,7 +54,7 @@ def sample_of(sketches: StoredSketches, *, progress: Progress) -> Sample:
         rows, columns = np.triu_indices(len(positions), 1)
         values = sketches.pairs(positions[rows], positions[columns])
         people = Sketches(plan, np.arange(len(positions)), values, private=sketches.private)
-        return Sample(Release(people), len(positions), 0, positions)
+        return ShownPeople(Release(people), len(positions), 0, positions)
     dimension = Coordinates.of(plan).dimension
     most = min(_MOST, max(_FEWEST, _WORK // (dimension * (dimension if dimension <= WIDEST else _DIRECTIONS))))
     positions = _evenly(len(sketches), most)
@@ -67,7 +67,7 @@ def sample_of(sketches: StoredSketches, *, progress: Progress) -> Sample:
     lost = lost_rows(rows)
     known: NDArray[Any] = rows[~lost]
     people = Sketches(plan, np.arange(len(known)), known, private=sketches.private)
-    return Sample(Release(people), len(rows), int(lost.sum()), positions[~lost])
+    return ShownPeople(Release(people), len(rows), int(lost.sum()), positions[~lost])
 
 
 def _evenly(n: int, most: int) -> NDArray[np.int64]:

@@ -9,9 +9,9 @@ import numpy as np
 from dimly.analyst.release import Release
 from dimly.analyst.structure.segments import Count, Segments
 from dimly.curator.options import Progress, Silence
-from dimly.lab.report.distances import Acuity, Distances, Seen, acuity_of, distances_of, reach_of
+from dimly.lab.report.distances import Acuity, Distances, SeenDistance, acuity_of, distances_of, reach_of
 from dimly.lab.report.officer import checks, guesses, limits, promise
-from dimly.lab.report.people import Map, Sample, map_of, sample_of
+from dimly.lab.report.people import Map, ShownPeople, map_of, sample_of
 from dimly.release.manifest import Manifest
 from dimly.release.reader import StoredSketches, open_folder
 
@@ -27,7 +27,7 @@ class Report:
     Attributes
     ----------
     manifest : Manifest
-    sample : Sample
+    sample : ShownPeople
         Whom it looked at.
     acuity : Acuity
         What theory says of errors.
@@ -42,7 +42,7 @@ class Report:
     """
 
     manifest: Manifest
-    sample: Sample
+    sample: ShownPeople
     acuity: Acuity
     distances: Distances | None
     reach: float
@@ -55,7 +55,7 @@ class Report:
         return self.acuity.rungs(self.reach)
 
     @property
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[SeenDistance]:
         """What is to be seen of round squared distances, and of the average one of the release."""
         listed = {0.0} | {float(m * 10**e) for e in range(10) for m in _SHOWN if self.reach / 30 <= m * 10**e}
         shown = {distance for distance in listed if distance <= self.reach}

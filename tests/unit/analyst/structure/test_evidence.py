@@ -50,9 +50,9 @@ def test_a_coordinate_that_never_varies_does_not_matter() -> None:
     plan = plan_of("hashing+laplace")
     people = generator.normal(size=(100, 8)).astype(np.float32)
     people[:, 3] = 0
-    table = structure._Table.of(people, plan)
+    table = structure._ComparedPeople.of(people, plan)
     assert np.isfinite(table.people).all()
-    assert structure._Table.of(np.zeros((100, 8), np.float32), plan).signal == 0
+    assert structure._ComparedPeople.of(np.zeros((100, 8), np.float32), plan).signal == 0
 
 
 def correlation(people: NDArray[np.float32], a: int, b: int) -> float:

@@ -109,6 +109,18 @@ def test_groups_that_differ_in_activity_as_well_are_not_lost() -> None:
     assert adjusted_rand_score(groups, people.segments(3).labels) > _plain_agreement(people, groups, 3) - 0.03
 
 
+def test_weak_tastes_do_not_displace_groups_of_other_activity() -> None:
+    """Rays tell a little more of tastes than other views, and nothing of what sets these groups apart."""
+    generator = np.random.default_rng(5)
+    likes = np.where(generator.random((3, 1000)) < 0.2, 3.0, 1.0)
+    likes *= np.array([[30], [60], [120]]) / likes.sum(axis=1, keepdims=True)
+    groups = generator.choice(3, 1500)
+    table = generator.random((1500, 1000)) < likes[groups]
+    plan = Plan.of("counting+laplace", Budget(2.0), k=512, seed=bytes([5] * 32))
+    people = Release(publish_matrix(table, plan, words=Recorded(3)))
+    assert adjusted_rand_score(groups, people.segments(3).labels) > _plain_agreement(people, groups, 3) - 0.05
+
+
 def _one_large_group(generator: np.random.Generator) -> tuple[Any, Any]:
     groups = np.repeat([0, 1, 2], [400, 140, 60])
     likes = np.where(generator.random((3, 200)) < 0.2, 10.0, 1.0)

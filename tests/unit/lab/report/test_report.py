@@ -305,6 +305,12 @@ def test_words_that_are_not_the_plans_are_not_repeated(tmp_path: Path) -> None:
     assert "The manifest does not hold the words that belong to its plan." in said
 
 
+def test_an_earlier_wording_of_the_promise_is_no_change() -> None:
+    report = report_of(Path(__file__).parents[3] / "golden" / "format-1-randomized-response")
+    assert report.manifest.guarantee != tuple(report.manifest.promise.splitlines())
+    assert "Something was changed" not in words_of(report)
+
+
 def test_a_release_for_tests_promises_nothing(tmp_path: Path) -> None:
     report = report_of(write(tmp_path / "release", people(plan_of("counting+laplace"), words=Recorded(0))))
     said = words_of(report)
