@@ -14,12 +14,13 @@ from tests.engines.engine import ENGINES, Engine, frame_of
 from tests.streams import NO_NOISE
 from tests.surveys import LIST, ROSTER, cells, table
 
-from dimly.curator import cooccurrence
-from dimly.curator.cooccurrence import learn_from_table
+from dimly.curator.cooccurrence import count_pairs
 from dimly.curator.options import Options
 from dimly.curator.profiles import profile_table
 from dimly.curator.survey import survey_table
+from dimly.curator.survey_run import open_survey
 from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.segments import Labels
 
@@ -131,31 +132,15 @@ def test_profiles_are_counts_by_segment(engine: Engine, tmp_path: Path) -> None:
     assert done.sizes.tolist() == [int((segments == segment).sum()) for segment in range(3)]
 
 
-def test_pairs_of_attributes_for_directions(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[Any] = []
-    monkeypatch.setattr(cooccurrence, "size_for", lambda *_: 20)  # of thirty: some are selected first
-    monkeypatch.setattr(cooccurrence, "directions_from", lambda noisy, names, **_: _noted(counts, noisy, names))
-    monkeypatch.setattr(cooccurrence, "_described", lambda learned, *_, **__: learned)
-    source = source_for(engine, table(FOUND), tmp_path)
+def test_pairs_of_attributes_for_directions(engine: Engine, tmp_path: Path) -> None:
+    names, plan = LIST[5:25][::-1], plan_of("directions", members=5)
     options = Options(**LONG, roster=ROSTER, vocabulary=LIST)
-    learn_from_table(source, plan_of("directions", members=5), options, words=lambda: NO_NOISE)
-    names, noisy = counts[0]
+    with open_survey(source_for(engine, table(FOUND), tmp_path), plan, options).opening as opened:
+        counts = count_pairs(opened, plan, names, Vocabulary.listed(LIST))
     place = {name: at for at, name in enumerate(names)}
     expected = np.zeros((20, 20), int)
     for who in ROSTER:
         first = sorted(place[what] for one, what in FOUND if one == who and what in place)[:5]
         for at, one in enumerate(first):
             expected[one, first[at + 1 :]] += 1
-    assert noisy.tolist() == expected[np.triu_indices(20, 1)].tolist()
-
-
-class _Noted:
-    id = "0" * 64
-
-    def content(self) -> bytes:
-        return b""
-
-
-def _noted(counts: list[Any], noisy: Any, names: Any) -> Any:
-    counts.append((list(names), noisy))
-    return _Noted()
+    assert counts.tolist() == expected.tolist()

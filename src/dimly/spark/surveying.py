@@ -18,6 +18,7 @@ from dimly import api
 from dimly.curator import kernels
 from dimly.curator.diagnosis import inspected
 from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
 from dimly.curator.survey_run import (
     Asked,
@@ -111,7 +112,8 @@ class SurveyedFrame(CountingSource):
         vocabulary = None
         if options.vocabulary is not None:
             vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
-        opening = open_rows(self.source, plan, options, vocabulary, None, coded=True)
+        pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
+        opening = open_rows(self.source, plan, options, vocabulary, pseudonyms, coded=True)
         looked = inspected(opening, plan, options, vocabulary)
         return Asked(_kept(looked), vocabulary, options.roster_kind)
 

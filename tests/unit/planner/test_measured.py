@@ -7,7 +7,6 @@ import pytest
 
 import dimly
 from dimly import advise
-from dimly.curator.cooccurrence import LearnedFile, _described
 from dimly.curator.options import Options
 from dimly.curator.survey import survey_table
 from dimly.errors import ParameterError
@@ -132,12 +131,10 @@ def test_beside_a_sample_a_survey_says_what_it_spent() -> None:
 
 
 def test_directions_say_what_learning_them_spent() -> None:
-    learned = LearnedFile(
-        Directions.of_values(["tea"], [[1.0]], scale=8, kind="surveyed", origin="a survey"), (1.0,), 0.1
-    )
-    plan = SurveyPlan.of(Budget(0.15, 1e-7), ["directions"])
-    directions = _described(learned, plan, 1000, private=True).directions
+    origin = "learned from the private table of 9 people under epsilon = 0.15, delta = 1e-07 (unit attribute): …"
+    told = {"scale": 8, "kind": "surveyed"}
+    directions = Directions.of_values(["tea"], [[1.0]], origin=origin, **told)  # type: ignore[arg-type]
     assert less_spent(Brief(Budget(0.5, 1e-6)), directions).budget == Budget(0.35, 9e-7)
-    other = Directions.of_values(["tea"], [[1.0]], scale=8, kind="surveyed", origin="by hand")
+    other = Directions.of_values(["tea"], [[1.0]], origin="by hand", **told)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="must say in their origin"):
         less_spent(Brief(Budget(0.5)), other)
