@@ -172,6 +172,8 @@ def survey(
     seed: bytes | str | None = None,
     by: PathLike | None = None,
     members: int | None = None,
+    protect: int = 1,
+    total: bool = False,
     **options: Unpack[PublishOptions],
 ) -> Surveyed[Any]: ...
 @overload
@@ -187,6 +189,8 @@ def survey(
     seed: bytes | str | None = None,
     by: PathLike | None = None,
     members: int | None = None,
+    protect: int = 1,
+    total: bool = False,
     **options: Unpack[PublishOptions],
 ) -> Survey | Profiles | Directions: ...
 
@@ -203,6 +207,8 @@ def survey(
     seed: bytes | str | None = None,
     by: PathLike | None = None,
     members: int | None = None,
+    protect: int = 1,
+    total: bool = False,
     **options: Unpack[PublishOptions],
 ) -> Survey | Profiles | Directions | Surveyed[Any]:
     """Learn what planning needs to know about a private table, under a share of its promise.
@@ -237,6 +243,11 @@ def survey(
         ``vocabulary``, and nothing else. The people are then those of the segments, and ``out`` is a Parquet file.
     members : int, optional
         For directions: how many attributes of a person count at most; 150 by default.
+    protect : int, default=1
+        ``budget`` is for any so many attributes of a person together, by group privacy.
+    total : bool, default=False
+        Whether ``budget`` is for the survey and for a release after it together: the survey takes a tenth, for
+        directions three tenths of ε. :func:`dimly.plan` takes the rest, with the same budget and ``total``.
     **options
         As of :func:`publish`, but for those about people and folders: ``out`` is a JSON file, and ``append``,
         ``update``, ``directions`` and ``pseudonyms`` do not apply.
@@ -276,6 +287,8 @@ def survey(
         seed=seed,
         by=by,
         members=members,
+        protect=protect,
+        total=total,
     )
     for text in done.warnings:
         warnings.warn(text, PrivacyWarning, stacklevel=2)

@@ -7,13 +7,14 @@ import pytest
 from tests.cli.lines import answer, refusal, run
 from tests.plans import plan_of
 
+from dimly.mechanisms import Plan
 from dimly.release.writer import ReleaseWriter
 
 PLAN = plan_of("counting+laplace", k=8)
 
 
-def write_release(path: Path, *, private: bool = True, dataset: str | None = None) -> Path:
-    with ReleaseWriter(path, PLAN, user_type="int64") as writer:
+def write_release(path: Path, plan: Plan = PLAN, *, private: bool = True, dataset: str | None = None) -> Path:
+    with ReleaseWriter(path, plan, user_type="int64") as writer:
         writer.write_part(0, np.arange(3), np.zeros((3, 8), np.int16))
         writer.seal(roster="given", ledger=dataset, private=private)
         return writer.publish()
@@ -87,3 +88,15 @@ def test_what_is_damaged_is_one_line(release: Path, tmp_path: Path) -> None:
     assert "--json" not in refusal("verify", release, "--json", code=1)
     assert "must be a release folder" in refusal("inspect", tmp_path / "none", code=1)
     assert "must be a release folder" in refusal("verify", tmp_path, code=1)
+
+
+def test_several_attributes_that_are_protected_together(tmp_path: Path) -> None:
+    plan = PLAN.model_copy(update={"protect": 4})
+    release = write_release(tmp_path / "release", plan)
+    told = run("inspect", release).stdout
+    assert "any 4 of a person, epsilon = 4, delta = 0" in told
+    assert "Any 4 attributes of one person together: their odds change by at most e^4 = 54.6" in told
+    facts = answer("inspect", release)
+    assert facts["together"] == {"count": 4, "unit": "attribute", "epsilon": 4.0, "delta": 0.0}
+    assert facts["manifest"]["plan"]["protect"] == 4
+    assert run("verify", release).exit_code == 0

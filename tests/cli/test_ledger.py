@@ -123,3 +123,14 @@ def test_choices_are_those_of_the_rooms() -> None:
     hints = get_type_hints(init)
     assert get_args(hints["unit"]) == UNITS
     assert {each for choice in get_args(hints["method"]) for each in get_args(choice)} == set(FILTER_METHODS)
+
+
+def test_several_attributes_together_are_told(file: Path) -> None:
+    Ledger(file).reserve("visits", Cost(0.25, together=4), plan_digest=DIGEST)
+    Ledger(file).reserve("visits", Cost(0.5), plan_digest=DIGEST)
+    told = [line for line in run("ledger", "show", file).stdout.splitlines() if "together" in line]
+    words = "any 4 attributes of one person together: their odds change by at most e^1 = 2.72 (epsilon = 1, delta = 0)"
+    assert told == [f"charge 1: {words}"]
+    first, second = answer("ledger", "show", file)["datasets"][0]["charges"]
+    assert first["cost"]["together"] == 4
+    assert "together" not in second["cost"]  # as in every ledger before

@@ -125,3 +125,23 @@ def test_several_attributes_can_be_protected_together() -> None:
     assert (chosen["epsilon"], chosen["together"]["count"]) == (0.5, 2)
     assert "Any 4 attributes of one person together" in run(*given, "--protect", 4).stderr
     assert "protect must be an integer" in refusal(*given, "--protect", 0)
+
+
+def test_a_plan_says_how_many_it_protects_together(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    given = ("plan", "--epsilon", 1, "--distance", "100:800")
+    told = run(*given, "--protect", 3, "-o", path)
+    assert told.exit_code == 0, told.stderr
+    sentence = (
+        "Any 3 attributes of one person together: their odds change by at most e^1 = 2.72 (epsilon = 1, delta = 0)."
+    )
+    assert sentence in told.stdout
+    assert "are about one of them" in told.stdout
+    assert json.loads(path.read_text())["protect"] == 3
+    assert run(*given, "-o", path, "--overwrite").exit_code == 0
+    assert "protect" not in json.loads(path.read_text())
+    scales = ("plan", "--epsilon", 4, "--scales", "50,800", "--protect", 2)
+    assert "Any 2 attributes of one person together: their odds change by at most e^4" in run(*scales).stdout
+    found = answer(*scales)
+    assert found["together"] == {"count": 2, "unit": "attribute", "epsilon": 4.0, "delta": 0.0}
+    assert [one["epsilon"] for one in found["scales"]] == [1.0, 1.0]

@@ -150,3 +150,12 @@ def test_a_plan_that_is_not_feasible_needs_force(volunteers: Path, tmp_path: Pat
     assert not output.exists()
     assert run("--epsilon", 0.005, *asked, "--force").exit_code == 0
     assert output.exists()
+
+
+def test_several_attributes_are_protected_together(volunteers: Path, tmp_path: Path) -> None:
+    output = tmp_path / "plan.json"
+    done = run("--epsilon", 8, "--protect", 2, "--sample", volunteers, *TABLE, "-o", output, "--force")
+    assert done.exit_code == 0, done.stderr
+    assert "Any 2 attributes of one person together: their odds change by at most e^8" in done.stdout
+    plan = Plan.from_json(output.read_text())
+    assert (plan.protect, plan.budget.epsilon) == (2, 4.0)

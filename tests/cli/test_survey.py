@@ -129,3 +129,33 @@ def test_directions_from_the_table(tmp_path: Path) -> None:
     assert "made without the private table" not in shown.stdout
     again = run(*asked, *promise, "-o", out, "--overwrite", "--json")
     assert json.loads(again.stdout)["count"] >= 1
+
+
+def test_one_budget_for_a_survey_and_a_release(tmp_path: Path, line: list[object]) -> None:
+    out, listed = tmp_path / "survey.json", ["--vocabulary", tmp_path / "places.txt"]
+    told = answer(*line, *listed, "--ask", "counts,weights", "--epsilon", 4, "--total", "-o", out)
+    assert told["epsilon"] == 0.4
+    planned = ["plan", "--survey", out, "--total", *listed]
+    assert answer(*planned, "--epsilon", 4)["epsilon"] == 3.6
+    assert "Of epsilon = 4, delta = 0 the survey leaves epsilon = 3.6" in run(*planned, "--epsilon", 4).stderr
+    named = answer(*planned, "--epsilon", 4, "--mechanism", "counting+laplace", "--k", 8)
+    assert named["epsilon"] == 3.6
+    assert "budget must be more than what was spent" in refusal(*planned, "--epsilon", 0.3)
+    plan = tmp_path / "plan.json"
+    assert run(*planned, "--epsilon", 4, "-o", plan, "--force").exit_code == 0
+    publish = ["publish", *line[1:], *listed, "--plan", plan, "--out", tmp_path / "release"]
+    assert run(*publish).exit_code == 0
+    assert Ledger(tmp_path / "ledger.db").status("visits").left == 0  # all of it, and not more
+
+
+def test_several_attributes_together(tmp_path: Path, line: list[object]) -> None:
+    out = tmp_path / "survey.json"
+    done = run(*line, "--epsilon", 4, "--delta", 1e-5, "--protect", 2, "-o", out)
+    assert done.exit_code == 0, done.stderr
+    assert "Any 2 attributes of one person together: their odds change by at most e^4" in done.stdout
+    found = read_survey(out)
+    assert (found.plan.protect, found.plan.epsilon, found.plan.delta < 5e-6) == (2, 2.0, True)
+    (charge,) = Ledger(tmp_path / "ledger.db").status("visits").charges
+    assert charge.cost is not None
+    assert charge.cost.together == 2
+    assert "any 2 attributes of one person together" in run("ledger", "show", tmp_path / "ledger.db").stdout

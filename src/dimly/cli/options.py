@@ -1,12 +1,13 @@
 """What several commands share: options, opening a release, plans and estimates as text and as JSON."""
 
+import contextlib
 import csv
 import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Unpack
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dimly.analyst import Estimate, Release
     from dimly.curator.options import Options, PublishOptions
     from dimly.mechanisms import Plan
+    from dimly.spark.files import FrameSource
 
 
 _DEBUG = "dimly.cli.debug"
@@ -151,6 +153,18 @@ Diagnose = Annotated[
         metavar="FILE",
         help="Write how much is left out to a new file for you alone: NOT covered by the promise.",
         rich_help_panel=OUTPUT,
+    ),
+]
+Engine = Annotated[
+    Literal["local", "spark"],
+    typer.Option(help="This machine alone, or a Spark cluster (docs/scale.md).", rich_help_panel=ENGINE),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="With --engine spark: the cluster, such as yarn; this machine's cores by default.",
+        rich_help_panel=ENGINE,
     ),
 ]
 Roster = Annotated[
@@ -309,6 +323,25 @@ def chosen_columns(columns: Any, *, all_columns: bool) -> list[str] | Literal["a
     return "all" if all_columns else [name for names in columns for name in names] if columns else None
 
 
+def check_master(engine: str, master: str | None) -> None:
+    """Refuse a cluster that nothing would run on."""
+    if master is not None and engine != "spark":
+        raise ParameterError(f"master must come with --engine spark, got {master!r} alone. Add --engine spark.")
+
+
+@contextlib.contextmanager
+def files_on_spark(data: list[str], options: "Options", master: str | None) -> Iterator["tuple[FrameSource, Options]"]:
+    """Start Spark, and give files as a frame, with the options that are left to say of one."""
+    from dimly.curator.tables.csv import CsvOptions
+    from dimly.spark.cluster import running_session
+    from dimly.spark.files import read_files
+
+    # The files are read and the session is made here; publishing takes a frame as it is.
+    rest = replace(options, delimiter=None, quote=None, escape=None, encoding=None, memory=None)
+    with running_session(master=master, memory=options.memory) as session:
+        yield read_files(session, data, csv=CsvOptions.of(options)), rest
+
+
 def one_or_all(data: list[str]) -> str | list[str]:
     """Return the source that a command was given: one file, glob or folder is told from a list of them."""
     return data[0] if len(data) == 1 else data
@@ -334,15 +367,28 @@ _DISTANCES = (100, 400, 1600)
 
 def plan_facts(plan: "Plan") -> dict[str, Any]:
     """Return what a plan means, ready for JSON."""
-    return {
-        "mechanism": plan.mechanism,
-        "k": plan.k,
-        "epsilon": plan.cost.epsilon,
-        "delta": plan.cost.delta,
-        "unit": plan.unit,
-        "bytes_per_user": plan.bytes_per_user,
-        "stderr_at": _standard_errors(plan),
-    } | measure_facts(plan)
+    return (
+        {
+            "mechanism": plan.mechanism,
+            "k": plan.k,
+            "epsilon": plan.cost.epsilon,
+            "delta": plan.cost.delta,
+            "unit": plan.unit,
+            "bytes_per_user": plan.bytes_per_user,
+            "stderr_at": _standard_errors(plan),
+        }
+        | measure_facts(plan)
+        | together_facts(plan)
+    )
+
+
+def together_facts(plan: "Plan") -> dict[str, Any]:
+    """Return what a plan promises for several attributes together, ready for JSON; nothing for one."""
+    together = plan.together
+    if together is None:
+        return {}
+    told = {"count": plan.protect, "unit": plan.unit, "epsilon": together.epsilon, "delta": together.delta}
+    return {"together": told}
 
 
 def plan_fields(plan: "Plan") -> dict[str, str]:
@@ -357,6 +403,11 @@ def plan_fields(plan: "Plan") -> dict[str, str]:
         fields["directions"] = f"{plan.directions.kind}, sha256 {plan.directions.sha256}"
         size = f"{plan.directions.size:,}"
         fields["attributes"] = f"any, in {size} buckets" if plan.directions.buckets else f"{size} that have a row"
+    if plan.together is not None:
+        together = plan.together
+        fields["together"] = (
+            f"any {plan.protect} of a person, epsilon = {together.epsilon:g}, delta = {together.delta:g}"
+        )
     fields["size"] = f"{size_text(facts['bytes_per_user'])} a person"
     fields["standard error"] = errors_text(facts["stderr_at"], plan.measured)
     return {name: text for name, text in fields.items() if text}
@@ -379,6 +430,11 @@ def promise(plan: "Plan") -> list[str]:
             "which must be well below 1/n for n people."
         )
     return lines
+
+
+def promise_together(plan: "Plan") -> list[str]:
+    """Return what a release by ``plan`` will promise for several attributes of a person together; nothing for one."""
+    return [] if plan.protect is None else promise(plan)[2:3]
 
 
 def _standard_errors(plan: "Plan") -> dict[str, float]:

@@ -19,7 +19,7 @@ from dimly.curator.engine import cut, people_of_sorted
 from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey_run import CountedTable, Surveyed, count_table, having, made_by, open_survey
+from dimly.curator.survey_run import CountedTable, CountingTable, Surveyed, count_table, having, made_by, open_survey
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.projection.directions import Directions, bounded, rotated, rounded
@@ -150,6 +150,8 @@ def count_pairs(table: CountedTable, plan: SurveyPlan, names: Sequence[str], voc
     place = {name: at for at, name in enumerate(names)}
     for at, name in enumerate(vocabulary):
         column[at] = place.get(name, -1)
+    if isinstance(table, CountingTable):
+        return table.count_pairs(column, size=len(names), members=plan.members or 0)
     counts = np.zeros((len(names), len(names)), np.int64)
     for batch in cut(table.rows(), n_users=table.n_users, step=_STEP):
         people = having(people_of_sorted(batch, resolution=plan.resolution))

@@ -21,6 +21,7 @@ from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey_run import (
     CountedTable,
+    CountingTable,
     Surveyed,
     having,
     made_by,
@@ -80,7 +81,7 @@ def profile_table(
     if plan.release != labels.release:
         raise ParameterError("plan must be made for the release that the segments are of.")
     if labels_from is not None:
-        check_apart(source, labels_from, "roster")
+        check_apart(source, labels_from, "roster", files=getattr(source, "files", None))
     _check_release(options, labels)
     known = labels.segments >= 0
     people = labels.users.filter(pa.array(known))
@@ -96,8 +97,13 @@ def profile_table(
     names = tuple(asked.vocabulary)
 
     def answered(table: CountedTable, _: int | None, begin: Callable[[], None]) -> Profiles:
-        segments = _in_order(table, people, labels.segments[known])
-        exact = count_segments(table, plan, segments, count=labels.count, width=len(names), options=options)
+        segments = labels.segments[known]
+        if isinstance(table, CountingTable):
+            options.watcher.phase("counting")
+            exact = table.count_segments(people, segments, shape=(labels.count, len(names)))
+        else:
+            segments = _in_order(table, people, segments)
+            exact = count_segments(table, plan, segments, count=labels.count, width=len(names), options=options)
         noise = plan.noise("profiles")
         begin()
         noisy = np.empty(exact.size, np.int64)

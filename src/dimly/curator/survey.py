@@ -30,7 +30,8 @@ from dimly.curator.survey_run import (
 )
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.quantiles import boundaries, noise_needed, quantiles
-from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan
+from dimly.mechanisms.protect import budget_for_each
+from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan, share_of_total
 from dimly.privacy import Budget, Unit
 from dimly.release.segments import read_segments
 from dimly.release.survey import SHARES, Counted, Counts, Curve, Interval, Noise, Survey
@@ -48,6 +49,8 @@ def ask_table(
     seed: bytes | str | None = None,
     by: PathLike | None = None,
     members: int | None = None,
+    protect: int = 1,
+    total: bool = False,
 ) -> Surveyed[Any]:
     """Survey a private table as :func:`dimly.survey` does, which explains the rest; return what was done.
 
@@ -56,9 +59,19 @@ def ask_table(
     labels = None if by is None else read_segments(by)
     if ask is None:
         ask = default_questions(source, budget, options) if labels is None else ["profiles"]
-    release = None if labels is None else labels.release
+    ask = [ask] if isinstance(ask, str) else list(ask)
+    if isinstance(budget, Budget):
+        budget = budget_for_each(budget, protect)
     plan = SurveyPlan.of(
-        budget, ask, share=share, unit=unit, resolution=resolution, seed=seed, release=release, members=members
+        share_of_total(budget, ask) if total else budget,
+        ask,
+        share=share,
+        unit=unit,
+        resolution=resolution,
+        seed=seed,
+        release=None if labels is None else labels.release,
+        members=members,
+        protect=protect,
     )
     if labels is not None:
         return profile_table(source, plan, options, labels=labels, labels_from=by)

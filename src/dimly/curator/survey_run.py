@@ -7,6 +7,7 @@ What is asked is said by :mod:`dimly.curator.survey` and by the two surveys that
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dimly.curator import kernels
@@ -22,7 +24,9 @@ from dimly.curator.engine import NamedTable, cut, people_of_sorted
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.options import Options, Progress
 from dimly.curator.people import People, people_of, user_ids
+from dimly.curator.perturb import Texts
 from dimly.curator.run import account_of, charged, interrupts_held, is_matrix
+from dimly.curator.tables.files import Stamp
 from dimly.curator.tables.matrix import MatrixTable
 from dimly.curator.tables.numbered import open_table
 from dimly.curator.tables.public_lists import check_lists_apart, nobody_there, read_vocabulary
@@ -100,6 +104,53 @@ class Asked:
     roster: Roster
     checked: Callable[[int], object] | None = None
     """Refuses too few people, where the question says by itself how many those are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactCounts:
+    """Exact counts of a private table. They never leave the curator but with noise."""
+
+    attributes: Integers
+    weights: Integers
+    distances: Integers
+
+
+class CountingTable(ABC):
+    """A private table that is counted where it lies, by a cluster: only counts come to this machine."""
+
+    @property
+    @abstractmethod
+    def n_users(self) -> int:
+        """How many people there are."""
+
+    @abstractmethod
+    def texts(self) -> Texts:
+        """Return the attributes that were counted."""
+
+    @abstractmethod
+    def count(self, plan: SurveyPlan, *, vocabulary: Vocabulary | None) -> ExactCounts:
+        """Return what :func:`count_table` does; of what the plan does not ask for nothing."""
+
+    @abstractmethod
+    def count_segments(self, users: pa.Array, segments: Integers, *, shape: tuple[int, int]) -> Integers:
+        """Return how many of these people have each attribute of the list, by the number of their segment."""
+
+    @abstractmethod
+    def count_pairs(self, column: NDArray[np.int32], *, size: int, members: int) -> Integers:
+        """Return what :func:`~dimly.curator.kernels.count_pairs` counts."""
+
+
+class CountingSource(ABC):
+    """Where such a table comes from."""
+
+    @abstractmethod
+    def open_survey(self, plan: SurveyPlan, options: Options) -> Asked:
+        """Return a table that is to be read, as :func:`open_survey` does."""
+
+    @property
+    @abstractmethod
+    def files(self) -> tuple[Stamp, ...]:
+        """What it was opened from, as far as this machine knows."""
 
 
 def made_by(
@@ -200,6 +251,8 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options) -> Asked:
     for name in ("append", "directions", "pseudonyms", "update"):
         if getattr(options, name) is not None:
             raise ParameterError(f"{name} must be left out of a survey, which publishes counts and no people.")
+    if isinstance(source, CountingSource):
+        return source.open_survey(plan, options)
     if is_matrix(source):
         return _open_matrix(source, plan, options)
     _ = options.user_column  # refused before anything is read
@@ -207,7 +260,7 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options) -> Asked:
     vocabulary = None
     if options.vocabulary is not None:
         vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
-    opening = open_table(source, plan, options, vocabulary=vocabulary, order_key=_order_key(plan))
+    opening = open_table(source, plan, options, vocabulary=vocabulary, order_key=order_key(plan))
     return Asked(inspected(opening, plan, options, vocabulary), vocabulary, options.roster_kind)
 
 
@@ -221,13 +274,14 @@ def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> Asked:
     ids = user_ids(options.users, len(people))
     if not len(ids):
         raise nobody_there("table")
-    key = _order_key(plan)
+    key = order_key(plan)
     order = sorted(range(len(ids)), key=lambda at: (hashlib.sha256(f"{key}{ids[at]}".encode()).hexdigest(), at))
     table = MatrixTable(people.take(np.array(order)), ids[order], names, resolution=plan.resolution)
     return Asked(table, names if isinstance(names, Vocabulary) else Vocabulary.listed(names), "given")
 
 
-def _order_key(plan: SurveyPlan) -> str:
+def order_key(plan: SurveyPlan) -> str:
+    """Return the public key of the order in which people are paired."""
     return f"dimly/survey {plan.seed} "
 
 
@@ -264,19 +318,13 @@ def _least_counted(noise: Any) -> int:
     return int(getattr(noise, "center", 0)) or 1 + noise_between(noise.cells())[1]
 
 
-@dataclass(frozen=True, slots=True)
-class ExactCounts:
-    """Exact counts of a private table. They never leave the curator but with noise."""
-
-    attributes: Integers
-    weights: Integers
-    distances: Integers
-
-
 def count_table(
-    table: CountedTable, plan: SurveyPlan, *, vocabulary: Vocabulary | None, progress: Progress
+    table: CountedTable | CountingTable, plan: SurveyPlan, *, vocabulary: Vocabulary | None, progress: Progress
 ) -> ExactCounts:
     """Return exact counts: of attributes, and of people and pairs at most each boundary."""
+    if isinstance(table, CountingTable):
+        progress.phase("counting")
+        return table.count(plan, vocabulary=vocabulary)
     width = len(table.texts())
     at = boundaries_for(vocabulary)
     exact = ExactCounts(np.zeros(width, np.int64), np.zeros(len(at), np.int64), np.zeros(len(at), np.int64))

@@ -2,14 +2,16 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, Unpack, overload
 
 from dimly.curator.options import READING, Options, TableKeywords, check_keywords
 from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.protect import budget_for_each
 from dimly.planner import advice
 from dimly.planner.advice import Advice
+from dimly.planner.measured import less_spent
 from dimly.planner.question import AnyKeywords, Brief, StatedKeywords
 from dimly.privacy import Budget
 
@@ -24,14 +26,21 @@ class SampleKeywords(AnyKeywords, TableKeywords, total=False):
 
 
 @overload
-def advise(budget: Budget, *, sample: None = None, **told: Unpack[StatedKeywords]) -> Advice: ...
+def advise(budget: Budget, *, sample: None = None, total: bool = False, **told: Unpack[StatedKeywords]) -> Advice: ...
 @overload
 def advise(
-    budget: Budget, *, sample: Any, progress: "Progress | None" = None, **told: Unpack[SampleKeywords]
+    budget: Budget,
+    *,
+    sample: Any,
+    progress: "Progress | None" = None,
+    total: bool = False,
+    **told: Unpack[SampleKeywords],
 ) -> "Trial": ...
 
 
-def advise(budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, **told: Any) -> "Advice | Trial":
+def advise(
+    budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, total: bool = False, **told: Any
+) -> "Advice | Trial":
     """Return the best plan for a purpose, with everything that was weighed, or measured on a public sample.
 
     Everything stated must be public knowledge, or chosen before the private table was looked at. Without a sample no
@@ -79,12 +88,18 @@ def advise(budget: Budget, *, sample: Any = None, progress: "Progress | None" = 
         Steps of a value in [0, 1]; 16 by default.
     unit : {"attribute", "column"}, default="attribute"
         What is protected.
+    protect : int, default=1
+        ``budget`` is for any so many attributes of a person together, by group privacy. The plan says so, and its own
+        budget is what that leaves for one of them.
     seed : 32 bytes or 64 hexadecimal digits, optional
         Public seed of the projection; fresh by default. Not used by mechanisms that have none.
     survey : Survey, optional
         Made by :func:`dimly.survey`: distances, weight and numbers of people and attributes are taken from it where
         they are not stated. Near pairs are then the nearest tenth of random ones, far ones the middle of them, or for
         distances the farthest tenth.
+    total : bool, default=False
+        Whether ``budget`` is for the survey and the release together: what ``survey`` spent is taken off it. Beside a
+        sample nothing else is taken from the survey.
     user, attribute, attributes, columns, value, users : optional
         Of the sample, as of :func:`dimly.publish`; so are ``table``, ``query``, ``delimiter``, ``quote``, ``escape``,
         ``encoding`` and ``nulls``.
@@ -107,10 +122,12 @@ def advise(budget: Budget, *, sample: Any = None, progress: "Progress | None" = 
     >>> found.plan.mechanism, found.verdict
     ('counting+laplace', 'good')
     """
-    return _answer("advise", budget, sample, progress, told)
+    return _answer("advise", budget, sample, progress, told, total=total)
 
 
-def plan(budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, **told: Any) -> Plan:
+def plan(
+    budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, total: bool = False, **told: Any
+) -> Plan:
     """Return the best plan for a purpose. :func:`advise` takes the same arguments, and tells the rest.
 
     Warns if the plan is not feasible, δ is not well below 1/n, or a sample is too small to tell.
@@ -123,7 +140,7 @@ def plan(budget: Budget, *, sample: Any = None, progress: "Progress | None" = No
     >>> chosen.mechanism, chosen.projection.k
     ('counting+laplace', 1670)
     """
-    found = _answer("plan", budget, sample, progress, told)
+    found = _answer("plan", budget, sample, progress, told, total=total)
     for text in found.doubts:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
     if found.verdict == "not feasible":
@@ -135,11 +152,14 @@ def plan(budget: Budget, *, sample: Any = None, progress: "Progress | None" = No
 
 
 def _answer(
-    function: str, budget: Budget, sample: Any, progress: "Progress | None", told: Mapping[str, Any]
+    function: str, budget: Budget, sample: Any, progress: "Progress | None", told: Mapping[str, Any], *, total: bool
 ) -> "Advice | Trial":
     """Make records of the keywords of a call: what the planner is told, and how a sample is read; and answer."""
-    check_keywords(told, function=function, known=("sample", "progress", *_TOLD, *READING))
+    check_keywords(told, function=function, known=("sample", "progress", "total", *_TOLD, *READING))
     brief = Brief(budget, **{name: value for name, value in told.items() if name in _TOLD})
+    brief = replace(brief, budget=budget_for_each(brief.budget, brief.protect))
+    if total:
+        brief = less_spent(brief) if sample is None else replace(less_spent(brief), survey=None)
     if sample is None:
         for name in READING:
             if told.get(name) is not None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse
@@ -318,9 +318,13 @@ class _Trials:
         return replace(Question.of(shown), mechanisms=tuple(one for one in keep if one != NOISY_DISTANCES))
 
     def _plan(self, entry: _Entry, budget: Budget, names: Sequence[str], directions: Directions | None) -> Plan:
-        resolution, unit = self._asked.resolution, self._brief.unit
+        shared: dict[str, Any] = {
+            "resolution": self._asked.resolution,
+            "unit": self._brief.unit,
+            "protect": self._brief.protect,
+        }
         if entry.candidate is None:
-            return Plan.of(entry.mechanism, budget, directions=directions, resolution=resolution, unit=unit)
+            return Plan.of(entry.mechanism, budget, directions=directions, **shared)
         one = entry.candidate
         closed = self._brief.vocabulary is not None or not is_open(one.mechanism)
         return Plan.of(
@@ -332,8 +336,7 @@ class _Trials:
             blend=one.blend,
             seed=None if one.k is None else self._brief.seed,
             vocabulary=list(names) if closed else None,
-            resolution=resolution,
-            unit=unit,
+            **shared,
         )
 
     def _k(self, entry: _Entry, budget: Budget) -> int | None:

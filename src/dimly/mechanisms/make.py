@@ -143,6 +143,7 @@ def sketch_error(
 MAX_RESOLUTION = 1 << 16
 MAX_ATTRIBUTES = 1 << 31
 MAX_USERS = 1 << 31
+MAX_TOGETHER = 10_000
 DTYPES = ("int16", "int32")
 
 
@@ -164,6 +165,7 @@ class Request:
     seed: Any
     blend: float | None
     directions: Directions | None
+    protect: int
 
     @classmethod
     def of(
@@ -183,6 +185,7 @@ class Request:
         seed: Any,
         blend: float | None,
         directions: Directions | None = None,
+        protect: int = 1,
     ) -> Self:
         """Return the request, or refuse it with what to do instead."""
         kind = sketching(mechanism)
@@ -228,6 +231,7 @@ class Request:
             seed=seed,
             blend=None if blend is None else float(blend),
             directions=directions,
+            protect=as_integer("protect", protect, 1, MAX_TOGETHER),
         )
 
     @property
@@ -299,6 +303,7 @@ def public_fields(request: Request) -> dict[str, object]:
         "mechanism": request.mechanism,
         "budget": request.budget,
         "unit": request.unit,
+        "protect": None if request.protect == 1 else request.protect,
         "resolution": request.resolution,
         "dtype": request.dtype or "int16",
         "vocabulary": None if vocabulary is None else VocabularyPart.of(vocabulary, numbered=request.numbered),

@@ -31,6 +31,7 @@ from dimly.mechanisms.error.models import (
 )
 from dimly.mechanisms.make import (
     MAX_RESOLUTION,
+    MAX_TOGETHER,
     MAX_USERS,
     SKETCHING,
     Request,
@@ -50,6 +51,7 @@ from dimly.mechanisms.plan_parts import (
 from dimly.mechanisms.projection.directions import Directions, Kind
 from dimly.mechanisms.projection.families import Sensitivity
 from dimly.mechanisms.projection.rows import IntArray, Rows
+from dimly.mechanisms.protect import budget_together
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget, Cost, Rule, Unit
 
@@ -84,6 +86,8 @@ class Plan(BaseModel, ABC):
     mechanism: str
     budget: Budget
     unit: Unit = "attribute"
+    protect: int | None = Field(default=None, ge=2, le=MAX_TOGETHER)
+    """How many units of a person the budget was divided for: a promise for any so many together follows."""
     rule: Rule | None = None
     """Which rule chose sigma; None unless the noise is Gaussian."""
     projection: ProjectionPart | None = None
@@ -119,6 +123,7 @@ class Plan(BaseModel, ABC):
         seed: bytes | str | None = None,
         blend: float | None = None,
         directions: Directions | None = None,
+        protect: int = 1,
     ) -> "Plan":
         """Return a plan that keeps ``budget``, with its noise calibrated and proven.
 
@@ -156,6 +161,9 @@ class Plan(BaseModel, ABC):
             tells how much for public planning values.
         directions : Directions
             From public knowledge; required by ``directions+…`` only.
+        protect : int, default=1
+            The plan says what any so many units of a person cost together, too. ``budget`` is of one of them:
+            :func:`~dimly.mechanisms.protect.budget_for_each` divides a whole.
 
         Raises
         ------
@@ -177,6 +185,7 @@ class Plan(BaseModel, ABC):
             seed=seed,
             blend=blend,
             directions=directions,
+            protect=protect,
         )
         plan: Plan = _validated(make.public_fields(request) | KINDS[mechanism]._draft(request))
         return plan if directions is None else plan.along(directions)
@@ -356,10 +365,16 @@ class Plan(BaseModel, ABC):
         return None
 
     @property
+    def together(self) -> Budget | None:
+        """What any ``protect`` units of a person cost together, at most; None where nothing is said of several."""
+        return None if self.protect is None else budget_together(self.cost.claim, self.protect)
+
+    @property
     def cost(self) -> Cost:
         """What one release by this plan spends."""
+        several = self.protect or 1
         if not isinstance(self.noise, GaussianNoise):
-            return Cost(self.budget.epsilon, unit=self.unit)
+            return Cost(self.budget.epsilon, unit=self.unit, together=several)
         multiplier = math.nextafter(self.noise.sigma / self.sensitivity.l2, 0.0)
         distance = self.noise.table(self.budget).sampling_distance * self.touched
         return Cost(
@@ -368,6 +383,7 @@ class Plan(BaseModel, ABC):
             noise_multiplier=multiplier,
             sampling_distance=math.nextafter(distance, math.inf),
             unit=self.unit,
+            together=several,
         )
 
     @property
@@ -520,6 +536,7 @@ class Plan(BaseModel, ABC):
         """
         self._check_parts()
         self._prove()
+        _ = self.together  # which refuses so many that nothing would be promised
 
     def _check_parts(self) -> None:
         check_mechanism(self.mechanism)

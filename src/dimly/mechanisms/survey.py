@@ -26,11 +26,12 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 from pydantic import BaseModel, Field, model_validator
 
 from dimly.errors import ParameterError, check_choice
-from dimly.mechanisms.make import MAX_RESOLUTION, as_integer, calibrated_sigma, public_seed
+from dimly.mechanisms.make import MAX_RESOLUTION, MAX_TOGETHER, as_integer, calibrated_sigma, public_seed
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.mechanisms.plan_parts import STRICT
+from dimly.mechanisms.protect import budget_together
 from dimly.privacy import UNITS, VALUES_MOVED, Budget, Cost, Unit
 from dimly.privacy.budget import stated, stated_below
 
@@ -45,6 +46,7 @@ NEEDS_ROSTER: Final = frozenset({"weights", "distances", "directions"})
 MEMBERS: Final = 150
 """Attributes of a person that count for directions, unless stated: the more, the more they tell, and the more noise."""
 _SELECTING: Final = Fraction(1, 10)
+_COUNTING, _LEARNING = Fraction(1, 10), Fraction(3, 10)
 
 
 class Share(BaseModel):
@@ -80,6 +82,8 @@ class SurveyPlan(BaseModel):
         Of profiles: the release whose segments divide the people.
     members : int or None
         Of directions: W, how many attributes of a person count at most.
+    protect : int or None
+        How many units of a person the budget was divided for: a promise for any so many together follows.
 
     Examples
     --------
@@ -101,6 +105,7 @@ class SurveyPlan(BaseModel):
     seed: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     release: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     members: Annotated[int, Field(ge=2, le=MAX_MEMBERS)] | None = None
+    protect: Annotated[int, Field(ge=2, le=MAX_TOGETHER)] | None = None
 
     @classmethod
     def of(
@@ -114,6 +119,7 @@ class SurveyPlan(BaseModel):
         seed: bytes | str | None = None,
         release: str | None = None,
         members: int | None = None,
+        protect: int = 1,
     ) -> Self:
         """Return a survey of some questions that keeps within ``budget``.
 
@@ -132,6 +138,8 @@ class SurveyPlan(BaseModel):
             Of profiles, which are asked for alone: the id of the release whose segments divide the people.
         members : int, optional
             Of directions, which are asked for alone: how many attributes of a person count at most; 150 by default.
+        protect : int, default=1
+            The plan says what any so many units of a person cost together, too; ``budget`` is of one of them.
 
         Raises
         ------
@@ -183,6 +191,7 @@ class SurveyPlan(BaseModel):
             seed=public_seed(seed).hex(),
             release=release,
             members=members,
+            protect=None if as_integer("protect", protect, 1, MAX_TOGETHER) == 1 else protect,
         )
         for topic in topics:
             made.noise(topic)  # which is proven as it is made
@@ -190,7 +199,7 @@ class SurveyPlan(BaseModel):
 
     @model_validator(mode="after")
     def _within(self) -> Self:
-        Budget(self.epsilon, self.delta)
+        _ = self.together  # which refuses so many that nothing would be promised
         if self.unit not in UNITS or not self.shares or len({one.topic for one in self.shares}) < len(self.shares):
             raise ValueError("a survey must ask at least one question, and each once")
         if ("profiles" in self.topics) != (self.release is not None):
@@ -210,7 +219,13 @@ class SurveyPlan(BaseModel):
     @property
     def cost(self) -> Cost:
         """What a ledger is charged."""
-        return Cost(self.epsilon, self.delta, unit=self.unit)
+        return Cost(self.epsilon, self.delta, unit=self.unit, together=self.protect or 1)
+
+    @property
+    def together(self) -> Budget | None:
+        """What any ``protect`` units of a person cost together, at most; None where nothing is said of several."""
+        budget = Budget(self.epsilon, self.delta)
+        return None if self.protect is None else budget_together(budget, self.protect)
 
     @property
     def digest(self) -> str:
@@ -269,6 +284,33 @@ class SurveyPlan(BaseModel):
         # Two names each move by one person, and the two claims add up.
         halves = (stated_below(stated(part) / self.moved) for part in (budget.epsilon, budget.delta))
         return RandomThreshold.of(Budget(*halves))
+
+
+def share_of_total(total: Budget, ask: Iterable[str]) -> Budget:
+    """Return what a survey takes of a budget that it is to share with a release: a tenth, for directions 0.3 of ε.
+
+    Counts of thousands of people need little; directions decide what a release along them can show (docs/survey.md).
+    Of δ it is a tenth for either: a ledger by method "renyi" leaves an eighth to claims that are not Gaussian.
+
+    Raises
+    ------
+    ParameterError
+        For profiles, which come after the release.
+
+    Examples
+    --------
+    >>> share_of_total(Budget(0.5, 1e-6), ["weights", "distances"])
+    Budget(epsilon=0.05, delta=1e-07)
+    """
+    if not isinstance(total, Budget):
+        raise ParameterError(f"budget must be a Budget, got {type(total).__name__}. Write Budget(epsilon, delta).")
+    topics = _topics(ask)
+    if "profiles" in topics:
+        raise ParameterError(
+            "total must be left out of profiles, which come after the release. State what is left as epsilon."
+        )
+    part = _LEARNING if "directions" in topics else _COUNTING
+    return Budget(stated_below(stated(total.epsilon) * part), stated_below(stated(total.delta) * _COUNTING))
 
 
 def _topics(ask: Iterable[str]) -> list[Topic]:

@@ -125,6 +125,7 @@ class Candidate:
             n_users=question.n_users if self.mechanism == NOISY_DISTANCES else None,
             resolution=question.resolution,
             unit=question.unit,
+            protect=question.protect,
             dtype=self.dtype,
             seed=None if self.k is None else question.seed,  # without a projection there is nothing to seed
             blend=self.blend,

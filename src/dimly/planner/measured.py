@@ -1,10 +1,14 @@
 """What a survey tells the planner, where the curator states nothing: distances, weights, how many people there are."""
 
+import re
 from dataclasses import replace
 from typing import Final, NamedTuple, Self
 
 from dimly.errors import ParameterError
+from dimly.mechanisms.projection.directions import Directions
 from dimly.planner.question import Brief, Purpose
+from dimly.privacy import Budget, Cost
+from dimly.privacy.budget import stated, stated_below
 from dimly.release.survey import Curve, Interval, Survey
 
 _FAR: Final[dict[Purpose, str]] = {"distances": "0.9", "neighbors": "0.5", "segments": "0.5"}
@@ -12,6 +16,9 @@ _FAR: Final[dict[Purpose, str]] = {"distances": "0.9", "neighbors": "0.5", "segm
 for the others far is anybody."""
 _NEAR: Final = "0.1"
 """Nobody surveyed who is nearest, or of one group: the nearest tenth of random pairs stands for them."""
+
+
+_SPENT: Final = re.compile(r"under epsilon = (\S+), delta = (\S+) \(unit (\w+)\)")
 
 
 class Told(NamedTuple):
@@ -33,13 +40,9 @@ def by_survey(brief: Brief) -> Told:
     ParameterError
         If it is no survey, was made for tests, or counted bits where there are values, or the other way round.
     """
-    survey = brief.survey
-    if survey is None:
+    if brief.survey is None:
         return Told(brief)
-    if not isinstance(survey, Survey):
-        raise ParameterError(f"survey must be a Survey, got {type(survey).__name__}. Read one with read_survey.")
-    if not survey.private:
-        raise ParameterError("survey must be private, but this one was made for tests. Make another.")
+    survey = checked(brief.survey)
     if (survey.plan.resolution == 1) != (brief.steps == 1):
         raise ParameterError(
             f"resolution must be 1 for bits and more for values, as in the survey, got {brief.steps} beside the "
@@ -47,6 +50,63 @@ def by_survey(brief: Brief) -> Told:
         )
     told = Told(_people(brief, survey))
     return _size(_weights(_distances(told, survey.distances), survey.weights), survey)
+
+
+def less_spent(brief: Brief, directions: Directions | None = None) -> Brief:
+    """Return the brief with what is left of its budget, which is that of a survey and of the release together.
+
+    The two are adaptive choices, and add up by the rule that holds for such: ε and δ each, as exact decimals.
+
+    Parameters
+    ----------
+    brief : Brief
+        With a survey, unless there are directions.
+    directions : Directions, optional
+        Learned by a survey: their origin says what that cost.
+
+    Raises
+    ------
+    ParameterError
+        If nothing was spent, nothing is left, or the survey promises less than the plan is to.
+    """
+    costs = [] if brief.survey is None else [checked(brief.survey).plan.cost]
+    if directions is not None and directions.kind == "surveyed":
+        costs.append(_cost_of_learning(directions))
+    if not costs:
+        raise ParameterError(
+            "total must be given with a survey (--survey), or with directions that one learned: what it spent is taken "
+            "off the whole."
+        )
+    left = {"epsilon": stated(brief.budget.epsilon), "delta": stated(brief.budget.delta)}
+    for cost in costs:
+        if (cost.unit, brief.unit) == ("attribute", "column"):
+            raise ParameterError("unit must be attribute, as of the survey, got 'column'. Make a survey of that unit.")
+        for name in left:
+            left[name] -= stated(getattr(cost, name))
+    if left["epsilon"] <= 0 or left["delta"] < 0:
+        spent = " and ".join(f"epsilon = {cost.epsilon:g}, delta = {cost.delta:g}" for cost in costs)
+        raise ParameterError(
+            f"budget must be more than what was spent already ({spent}), got epsilon = {brief.budget.epsilon:g}, delta "
+            f"= {brief.budget.delta:g}: with total it is the whole. State a larger one."
+        )
+    return replace(brief, budget=Budget(stated_below(left["epsilon"]), stated_below(left["delta"])))
+
+
+def _cost_of_learning(directions: Directions) -> Cost:
+    """Return what a survey spent on directions, by their origin, which their digest covers."""
+    found = _SPENT.search(directions.origin)
+    if found is None:
+        raise ParameterError("directions must say in their origin what the survey spent, but these do not.")
+    return Cost(float(found[1]), float(found[2]), unit="column" if found[3] == "column" else "attribute")
+
+
+def checked(survey: object) -> Survey:
+    """Return a survey that a plan may be made by, or refuse it."""
+    if not isinstance(survey, Survey):
+        raise ParameterError(f"survey must be a Survey, got {type(survey).__name__}. Read one with read_survey.")
+    if not survey.private:
+        raise ParameterError("survey must be private, but this one was made for tests. Make another.")
+    return survey
 
 
 def _people(brief: Brief, survey: Survey) -> Brief:

@@ -16,6 +16,7 @@ from dimly.mechanisms.error.models import ErrorModel, FlippedBitsError, SketchEr
 from dimly.mechanisms.make import (
     MAX_ATTRIBUTES,
     MAX_RESOLUTION,
+    MAX_TOGETHER,
     MAX_USERS,
     MECHANISMS,
     as_integer,
@@ -77,6 +78,8 @@ class Brief:
     n_groups: int | None = None
     resolution: int | None = None
     unit: Unit = "attribute"
+    protect: int = 1
+    """How many units of a person the budget was divided for. The budget itself is of one of them."""
     seed: bytes | str | None = None
     survey: Survey | None = None
 
@@ -88,6 +91,7 @@ class Brief:
         check_choice("purpose", self.purpose, PURPOSES)
         check_choice("values", self.values, VALUES)
         check_choice("unit", self.unit, UNITS)
+        object.__setattr__(self, "protect", as_integer("protect", self.protect, 1, MAX_TOGETHER))
         for name, least, most in _WHOLE:
             if (number := getattr(self, name)) is not None:
                 object.__setattr__(self, name, as_integer(name, number, least, most))
@@ -136,7 +140,9 @@ class AnyKeywords(TypedDict, total=False):
     n_groups: int | None
     resolution: int | None
     unit: Unit
+    protect: int
     seed: bytes | str | None
+    survey: Survey | None
 
 
 class StatedKeywords(AnyKeywords, total=False):
@@ -147,7 +153,6 @@ class StatedKeywords(AnyKeywords, total=False):
     weight: float | None
     values: Values
     numbered: bool
-    survey: Survey | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +170,7 @@ class Question:
     weight: float | None
     resolution: int
     unit: Unit
+    protect: int
     mechanisms: tuple[str, ...]
     max_bytes_per_user: int | None
     stated: Stated
@@ -209,6 +215,7 @@ class Question:
             weight=weight,
             resolution=brief.steps,
             unit=brief.unit,
+            protect=brief.protect,
             mechanisms=_menu(brief.mechanisms),
             max_bytes_per_user=brief.max_bytes_per_user,
             stated=stated,

@@ -41,6 +41,9 @@ class Cost:
         Names a set of plans that were registered together before the first of them was published. Only costs
         that share it may be composed by their loss distributions, and then all of the set: which of its plans
         are carried out must not depend on what the others revealed.
+    together : int, default=1
+        How many units of a person the claim was divided for, so that any so many cost a stated whole; from 1 on. A note
+        for people: costs of one unit are what adds up.
 
     Raises
     ------
@@ -61,6 +64,7 @@ class Cost:
     sampling_distance: float = 0.0
     unit: Unit = "attribute"
     declared: str | None = None
+    together: int = 1
 
     def __post_init__(self) -> None:
         claim = Budget(self.epsilon, self.delta)
@@ -71,6 +75,8 @@ class Cost:
         declared: object = self.declared
         if declared is not None and (not isinstance(declared, str) or not declared):
             raise ParameterError(f"declared must be None or a name, got {self.declared!r}.")
+        if type(self.together) is not int or self.together < 1:
+            raise ParameterError(f"together must be an integer from 1 on, got {self.together!r}.")
 
     def _check_noise(self) -> None:
         for name in ("noise_multiplier", "sampling_distance"):
@@ -104,6 +110,11 @@ class Cost:
     def is_pure(self) -> bool:
         """Whether δ is zero: the factor e^ε holds without exception."""
         return self.delta == 0.0
+
+    @property
+    def claim(self) -> Budget:
+        """The release's own ε and δ."""
+        return Budget(self.epsilon, self.delta)
 
 
 FloatArray = npt.NDArray[np.float64]

@@ -139,6 +139,7 @@ def guarantee(
     else:
         posterior = _rounded_up(100 * Budget(cost.epsilon).posterior(0.5))
         lines.append(f"A guess that was right with probability 50 % can become at most {posterior} % sure.")
+    lines += _about_several(plan)
     sampling = ", and counts the sampling error of its tables" if isinstance(plan.noise, GaussianNoise) else ""
     not_protected = (
         "who is in the release",
@@ -157,6 +158,19 @@ def guarantee(
         "Nothing in the published numbers can prove that noise was added as stated; that is the publisher's word.",
     ]
     return "\n".join(lines)
+
+
+def _about_several(plan: Plan) -> list[str]:
+    if plan.together is None:
+        return []
+    return [f"Any {plan.protect} {_SEVERAL[plan.protected]} of one person together: {odds_together(plan.together)}."]
+
+
+def odds_together(together: Budget) -> str:
+    """Return how far publishing changes the odds of several units of a person together, in words."""
+    epsilon, delta = (repr(value).removesuffix(".0") for value in (together.epsilon, together.delta))
+    factor = f"e^{epsilon} = {_rounded_up(math.exp(together.epsilon))}"
+    return f"their odds change by at most {factor} (epsilon = {epsilon}, delta = {delta})"
 
 
 def _about_directions(plan: Plan) -> list[str]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from dimly.errors import ParameterError, ReleaseError, check_path
 from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, read_json
 from dimly.mechanisms.survey import SurveyPlan
-from dimly.release.manifest import Roster
+from dimly.release.manifest import Roster, odds_together
 
 MOST_BYTES: Final = 1 << 32
 SHARES: Final = (0.1, 0.5, 0.9)
@@ -219,7 +219,10 @@ def promise(plan: SurveyPlan, *, roster: Roster, private: bool) -> tuple[str, ..
         f"All answers together change the odds of {unit} of any one person by at most a factor of e^{epsilon}{beyond} "
         f"(epsilon = {epsilon}, delta = {delta})."
     )
-    return (first, *([_GIVEN] if roster == "given" else []), *_LIMITS)
+    several: tuple[str, ...] = ()
+    if plan.together is not None:
+        several = (f"Any {plan.protect} {plan.unit}s of one person together: {odds_together(plan.together)}.",)
+    return (first, *several, *([_GIVEN] if roster == "given" else []), *_LIMITS)
 
 
 def fields_in_lines(fields: Mapping[str, Any]) -> str:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dimly.spark.analysis import assign_segments, covariance
     from dimly.spark.publishing import publish
+    from dimly.spark.surveying import survey
 
-_HOME = {"assign_segments": "analysis", "covariance": "analysis", "publish": "publishing"}
+_HOME = {"assign_segments": "analysis", "covariance": "analysis", "publish": "publishing", "survey": "surveying"}
 
-__all__ = ["assign_segments", "covariance", "publish"]
+__all__ = ["assign_segments", "covariance", "publish", "survey"]
 
 
 def __getattr__(name: str) -> object:

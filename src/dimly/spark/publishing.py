@@ -42,7 +42,7 @@ from dimly.spark.hadoop import HadoopFolder, is_address
 from dimly.spark.plans import carried_plan
 from dimly.spark.reading import PlacePeople, PlaceRows, Places
 from dimly.spark.remote import RemoteWriter
-from dimly.spark.table import SparkTable, coded_list, n_tasks, open_frame, spark_type
+from dimly.spark.table import PlacedTable, SparkTable, coded_list, n_tasks, open_frame, spark_type
 from dimly.spark.writing import WRITTEN, SendParts, WriteParts
 
 _OF_FILES = ("table", "query", "delimiter", "quote", "escape", "encoding")
@@ -148,12 +148,9 @@ def _publish(
 ) -> Published:
     """Publish with folders that are paths of this machine."""
     _ = options.user_column  # refused before anything is read
-    for name in (*_OF_FILES, *_OF_ONE_MACHINE):
-        if getattr(options, name) is not None:
-            of = "the DataFrame is a table already" if name in _OF_FILES else "Spark's own settings say it"
-            raise ParameterError(f"{name} must be left out with Spark: {of}.")
+    check_left_out(options)
     check_lists_apart(source.frame, options, files=source.files)
-    _check_frames_apart(source.frame, options.roster, options.user_column)
+    check_frames_apart(source.frame, options.roster, options.user_column)
     vocabulary = vocabulary_for(plan, options)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening: AbstractContextManager[Any] = inspected(
@@ -190,7 +187,7 @@ class SparkEngine:
         """Whether all noise comes from secret keystreams."""
         return is_secret(self.words(b""))
 
-    def publish(self, table: SparkTable, parts: ReleaseParts, *, before_noise: Callable[[], None]) -> None:
+    def publish(self, table: PlacedTable, parts: ReleaseParts, *, before_noise: Callable[[], None]) -> None:
         """Have the workers perturb everybody and write the parts; adopt those of the attempts that count."""
         self.progress.phase("numbering")
         places = table.places()
@@ -262,7 +259,15 @@ class SparkEngine:
         return kept.select("place", "u", functions.col("code").alias("a") if coded else "a", *others)
 
 
-def _check_frames_apart(frame: Any, roster: Any, user: str) -> None:
+def check_left_out(options: Options) -> None:
+    """Refuse options that say nothing of a frame."""
+    for name in (*_OF_FILES, *_OF_ONE_MACHINE):
+        if getattr(options, name) is not None:
+            of = "the DataFrame is a table already" if name in _OF_FILES else "Spark's own settings say it"
+            raise ParameterError(f"{name} must be left out with Spark: {of}.")
+
+
+def check_frames_apart(frame: Any, roster: Any, user: str) -> None:
     """Refuse a frame of people that is the table's own column of ids, whatever was left out of it on the way.
 
     A roster may share sources with the table: another column of the same files, or a list of customers that the table

@@ -15,16 +15,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dimly.curator.engine import Batch, people_of_sorted
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.tables.columns import UserType, check_names, quoted, read_user
 from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
+from dimly.curator.tables.numbered import CodedRows
 from dimly.curator.tables.public_lists import MISSING_IDS, ODD_IDS
 from dimly.curator.tables.shapes import RowsView, rows_view
 from dimly.curator.tables.sources import Source
+from dimly.privacy import Unit
 from dimly.release.parts import excess_of
 from dimly.spark.cluster import Batches, in_pieces
-from dimly.spark.plans import parsed
 
 Cells = Literal["typed", "text", "json"]
 """What the cells of a table are: of their columns' types; text that means anything (CSV); or JSON, one type each."""
@@ -48,7 +50,8 @@ class TableReading:
 
     Attributes
     ----------
-    plan_json : str
+    unit, resolution
+        As of the plan, or of the survey.
     options : Options
         Those that say what the columns are.
     key : bytes or None
@@ -65,7 +68,8 @@ class TableReading:
         What the local engine would know of the table's cells.
     """
 
-    plan_json: str
+    unit: Unit
+    resolution: int
     options: Options
     key: bytes | None = field(default=None, repr=False)
     as_text: bool = False
@@ -84,7 +88,7 @@ class PieceReader:
         try:
             self._name = self._database.register(schema.empty_table())
             source = self._source(schema.names)
-            self.view: RowsView = rows_view(self._database, source, parsed(shape.plan_json), shape.options)
+            self.view: RowsView = rows_view(self._database, source, shape, shape.options)
         except BaseException:
             self._database.close()
             raise
@@ -406,6 +410,32 @@ class ReadAttributes:
             if self.most is not None and len(rows) > self.most:  # far apart, so that many people are among them
                 rows = rows.take(np.linspace(0, len(rows) - 1, self.most).astype(np.int64))
             yield from (rows if self.shape.key is None else _renamed(rows, self.shape.key)).to_batches()
+
+
+@dataclass(frozen=True)
+class ReadSteps:
+    """Yields who has which attribute: ``u`` as published, ``a``, and its value in steps of the resolution, ``s``.
+
+    Values that are at most half a step are left out. Repeats are not.
+    """
+
+    shape: TableReading
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        resolution = self.shape.resolution
+        for reader, piece in _read(self.shape, batches):
+            reader.load(piece)
+            rows = reader.rows(with_people=False)
+            rows = rows.filter(rows.column("a").is_valid())  # without the marks of rows
+            steps = np.full(len(rows), resolution, np.int64)
+            if resolution > 1 and reader.view.has_values:
+                coded = CodedRows(np.arange(len(rows)), rows.column("v").to_numpy())
+                steps = np.asarray(people_of_sorted(Batch(0, 1, [coded]), resolution=resolution).values)
+            rows = rows.select(["u", "a"]).append_column("s", pa.array(steps))
+            if self.shape.key is not None:
+                rows = _renamed(rows, self.shape.key)
+            yield from (rows if steps.all() else rows.filter(pa.array(steps > 0))).to_batches()
 
 
 @dataclass(frozen=True)

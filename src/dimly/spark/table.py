@@ -3,7 +3,7 @@
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -18,7 +18,7 @@ from dimly.curator.people import Pseudonyms
 from dimly.curator.tables.columns import check_names, read_user
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.public_lists import nobody_there, only_or_named, read_roster
-from dimly.curator.tables.shapes import SEVERAL_ROWS, RowsView
+from dimly.curator.tables.shapes import SEVERAL_ROWS, Grain, RowsView
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -122,9 +122,8 @@ class SparkTable:
         Number of people in each partition of ``people``.
     listed : bool
         Whether the people were given by a roster.
-    plan : Plan
     vocabulary : Vocabulary or None
-        The attributes to publish.
+        The attributes that count.
     source : FrameSource
         Where the rows come from.
     """
@@ -136,7 +135,6 @@ class SparkTable:
     user_type: UserType
     counts: tuple[int, ...]
     listed: bool
-    plan: Plan
     vocabulary: Vocabulary | None
     source: FrameSource
 
@@ -145,39 +143,10 @@ class SparkTable:
         """How many people there are."""
         return sum(self.counts)
 
-    def own_ids(self) -> Iterator[pa.Array]:
-        """Return everybody's own id, pseudonyms or not, a piece at a time.
-
-        Raises
-        ------
-        DataError
-            If Spark had to find the people again, and they are others now.
-        """
-        for table in self._streamed():
-            yield table.column("own" if "own" in table.column_names else "u")
-
-    def published_ids(self) -> Iterator[pa.Array]:
-        """Return everybody's published id, in order and a piece at a time; raises as :meth:`own_ids` does."""
-        for table in self._streamed():
-            yield table.column("u")
-
-    def _streamed(self) -> Iterator[pa.Table]:
-        rest, found = list(reversed(self.segments)), ColumnDigest()
-        for table in streamed(self.people.drop("problem", "pieces"), "reading the people"):
-            ids = table.column("u").combine_chunks()
-            while len(ids) and rest:
-                room = rest[-1].n - found.n
-                found.update(ids.slice(0, room))
-                ids = ids.slice(room)
-                if found.n == rest[-1].n:
-                    if found.digest() != rest.pop().digest:
-                        raise DataError(CHANGED)
-                    found = ColumnDigest()
-            if len(ids):
-                raise DataError(CHANGED)
-            yield table
-        if rest:
-            raise DataError(CHANGED)
+    @property
+    def is_small(self) -> bool:
+        """Whether every worker may hold all people."""
+        return self.n_users <= _SMALL_ROSTER
 
     def diagnostics(self) -> dict[str, int]:
         """Return nothing: Spark's own pages count rows."""
@@ -209,8 +178,7 @@ class SparkTable:
                 return True
         if len(self._some) < _SAMPLE:
             return False
-        small = self.n_users <= _SMALL_ROSTER
-        kept = self._attributes().join(functions.broadcast(people) if small else people, "u", "left_semi")
+        kept = self._attributes().join(functions.broadcast(people) if self.is_small else people, "u", "left_semi")
         return not asked(kept.isEmpty, "reading the table")
 
     @cached_property
@@ -261,6 +229,47 @@ class SparkTable:
             return rows.withColumn("listed", functions.expr(f"CASE WHEN {number} THEN true ELSE false END"))
         listed = coded_list(rows.sparkSession, self.vocabulary)
         return rows.join(listed, "a", "left").selectExpr("u", "a", "code IS NOT NULL AS listed")
+
+
+@dataclass(frozen=True)
+class PlacedTable(SparkTable):
+    """A table whose people are published by ``plan``, each part of them by one task."""
+
+    plan: Plan
+
+    def own_ids(self) -> Iterator[pa.Array]:
+        """Return everybody's own id, pseudonyms or not, a piece at a time.
+
+        Raises
+        ------
+        DataError
+            If Spark had to find the people again, and they are others now.
+        """
+        for table in self._streamed():
+            yield table.column("own" if "own" in table.column_names else "u")
+
+    def published_ids(self) -> Iterator[pa.Array]:
+        """Return everybody's published id, in order and a piece at a time; raises as :meth:`own_ids` does."""
+        for table in self._streamed():
+            yield table.column("u")
+
+    def _streamed(self) -> Iterator[pa.Table]:
+        rest, found = list(reversed(self.segments)), ColumnDigest()
+        for table in streamed(self.people.drop("problem", "pieces"), "reading the people"):
+            ids = table.column("u").combine_chunks()
+            while len(ids) and rest:
+                room = rest[-1].n - found.n
+                found.update(ids.slice(0, room))
+                ids = ids.slice(room)
+                if found.n == rest[-1].n:
+                    if found.digest() != rest.pop().digest:
+                        raise DataError(CHANGED)
+                    found = ColumnDigest()
+            if len(ids):
+                raise DataError(CHANGED)
+            yield table
+        if rest:
+            raise DataError(CHANGED)
 
     @property
     def users_per_part(self) -> int:
@@ -333,8 +342,27 @@ def coded_list(session: Any, vocabulary: Vocabulary) -> Any:
 @contextlib.contextmanager
 def open_frame(
     source: FrameSource, plan: Plan, options: Options, vocabulary: Vocabulary | None, pseudonyms: Pseudonyms | None
+) -> Iterator[PlacedTable]:
+    """Open a table that is published by ``plan``, as :func:`open_rows` does; refuse ids that no reader would take."""
+    with open_rows(source, plan, options, vocabulary, pseudonyms, coded=plan.by_position) as table:
+        placed = PlacedTable(**{one.name: getattr(table, one.name) for one in fields(table)}, plan=plan)
+        placed.check_ids()
+        yield placed
+
+
+@contextlib.contextmanager
+def open_rows(
+    source: FrameSource,
+    grain: Grain,
+    options: Options,
+    vocabulary: Vocabulary | None,
+    pseudonyms: Pseudonyms | None,
+    *,
+    coded: bool,
 ) -> Iterator[SparkTable]:
     """Check a table and find its people; Spark forgets them at the end.
+
+    If ``coded``, attributes of a list of numbers are given by number.
 
     Raises
     ------
@@ -349,11 +377,12 @@ def open_frame(
     named = options.named_columns
     names = set(frame.columns) if named is None else named
     shape = TableReading(
-        plan.to_json(),
+        grain.unit,
+        grain.resolution,
         options.only("user", "attribute", "attributes", "columns", "value", "nulls", "values"),
         None if pseudonyms is None else pseudonyms.hand_over(),
         numbers=len(vocabulary) if vocabulary is not None and vocabulary.is_numbered else None,
-        coded=plan.by_position,
+        coded=coded,
         closed=vocabulary is not None,
         cells=source.cells,
     )
@@ -378,10 +407,7 @@ def open_frame(
             _check_rows(rows, shape, view, columns)
         if not sum(counts):
             raise nobody_there("table" if roster is None else "roster")
-        known = counts, roster is not None, plan, vocabulary, source
-        table = SparkTable(rows, ordered, shape, view, user_type, *known)
-        table.check_ids()
-        yield table
+        yield SparkTable(rows, ordered, shape, view, user_type, counts, roster is not None, vocabulary, source)
         source.check_unchanged()
 
 

@@ -29,6 +29,8 @@ from dimly.lab.population import make_population
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.planner.measured import less_spent
+from dimly.planner.question import Brief
 from dimly.privacy import Budget
 from dimly.privacy.budget import stated
 from dimly.release.directions import read_directions
@@ -123,6 +125,7 @@ def test_directions_tell_planted_groups_apart(people: Any, tmp_path: Path) -> No
     assert read_directions(out) == found
     assert "learned from the private table of 4000 people under epsilon = 1.5, delta = 1e-06" in found.origin
     assert "NOT PRIVATE" not in found.origin
+    assert less_spent(Brief(Budget(2.0, 1e-5)), found).budget == Budget(0.5, 9e-6)  # by that origin
     (charge,) = ledger.status("visits").charges
     assert (charge.state, charge.release_id) == ("visible", found.digest)
     columns = found.codes([str(at) for at in range(300)])

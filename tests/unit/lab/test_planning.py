@@ -54,7 +54,7 @@ def test_a_survey_is_taken_without_a_sample_only() -> None:
     assert isinstance(found, Survey)
     assert dimly.advise(Budget(1.0), survey=found).measured[0].startswith("people have ")
     with pytest.raises(ParameterError, match="survey must be left out where a sample is given"):
-        dimly.advise(Budget(1.0), sample=people, survey=found)  # type: ignore[call-overload]
+        dimly.advise(Budget(1.0), sample=people, survey=found)
 
 
 def test_how_a_sample_is_read_is_said_of_a_sample() -> None:

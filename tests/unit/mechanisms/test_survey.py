@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dimly.errors import ParameterError
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.threshold import RandomThreshold
-from dimly.mechanisms.survey import SPENDS_DELTA, TOPICS, SurveyPlan
+from dimly.mechanisms.survey import SPENDS_DELTA, TOPICS, SurveyPlan, share_of_total
 from dimly.privacy import Budget
 from dimly.privacy.budget import stated
 
@@ -89,3 +89,22 @@ def test_bad_questions(changes: dict[str, Any], message: str) -> None:
     arguments: dict[str, Any] = {"budget": Budget(0.1), "ask": ["weights"]} | changes
     with pytest.raises(ParameterError, match=message):
         SurveyPlan.of(arguments.pop("budget"), arguments.pop("ask"), **arguments)
+
+
+def test_a_whole_budget_is_shared_with_a_release() -> None:
+    total = Budget(0.5, 1e-6)
+    assert share_of_total(total, ["counts", "weights"]) == Budget(0.05, 1e-7)
+    assert share_of_total(total, ["directions"]) == Budget(0.15, 1e-7)
+    with pytest.raises(ParameterError, match="total must be left out of profiles"):
+        share_of_total(total, ["profiles"])
+    with pytest.raises(ParameterError, match="budget must be a Budget"):
+        share_of_total(0.5, ["counts"])  # type: ignore[arg-type]
+
+
+def test_several_units_together_are_part_of_the_plan() -> None:
+    alone, both = (SurveyPlan.of(Budget(1.0), ["weights"], seed="0" * 64, protect=m) for m in (1, 2))
+    assert "protect" not in alone.fields()
+    assert (both.fields()["protect"], both.cost.together, both.together) == (2, 2, Budget(2.0))
+    assert alone.digest != both.digest
+    with pytest.raises(ParameterError, match="protect must be an integer"):
+        SurveyPlan.of(Budget(1.0), ["weights"], protect=0)

@@ -5,12 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dimly
 from dimly import advise
 from dimly.curator.options import Options
 from dimly.curator.survey import survey_table
 from dimly.errors import ParameterError
+from dimly.mechanisms import Directions
 from dimly.mechanisms.survey import SurveyPlan
+from dimly.planner.measured import less_spent
+from dimly.planner.question import Brief
 from dimly.privacy import Budget
+from dimly.privacy.composition import compose
 from dimly.release.survey import Survey
 
 from tests.streams import NO_NOISE  # isort: skip
@@ -91,3 +96,45 @@ def test_surveys_that_do_not_fit() -> None:
         advise(Budget(1.0), values="unit", survey=SURVEY)
     with pytest.raises(ParameterError, match="purpose must be one of"):
         advise(Budget(1.0), purpose="tea", survey=SURVEY)  # type: ignore[call-overload]
+
+
+def test_what_the_survey_spent_is_taken_off_the_whole() -> None:
+    found = dimly.survey(PEOPLE, Budget(30.0), ask=ALL, total=True)
+    assert isinstance(found, Survey)
+    assert found.plan.cost.epsilon == 3.0
+    chosen = advise(Budget(30.0), survey=found, total=True)
+    assert chosen.plan.budget == Budget(27.0)
+    assert chosen.measured
+    assert compose([found.plan.cost, chosen.plan.cost], delta=0.0, method="sum").epsilon == 30.0
+    of_two = advise(Budget(30.0), survey=found, total=True, protect=2)
+    assert of_two.plan.budget == Budget(12.0)  # half of the whole, less what each attribute has cost
+
+
+@pytest.mark.parametrize(
+    ("budget", "more", "message"),
+    [
+        (Budget(30.0), {}, "budget must be more than what was spent already"),
+        (Budget(60.0), {"survey": None}, "total must be given with a survey"),
+        (Budget(60.0), {"survey": "survey.json"}, "survey must be a Survey"),
+        (Budget(60.0), {"unit": "column"}, "unit must be attribute, as of the survey"),
+    ],
+)
+def test_a_whole_that_leaves_nothing(budget: Budget, more: dict[str, Any], message: str) -> None:
+    told: dict[str, Any] = {"survey": SURVEY, "total": True} | more
+    with pytest.raises(ParameterError, match=message):
+        advise(budget, **told)
+
+
+def test_beside_a_sample_a_survey_says_what_it_spent() -> None:
+    found: Any = advise(Budget(60.0), sample=PEOPLE[:60], survey=SURVEY, total=True, mechanisms=["randomized-response"])
+    assert found.plan.budget == Budget(30.0)
+
+
+def test_directions_say_what_learning_them_spent() -> None:
+    origin = "learned from the private table of 9 people under epsilon = 0.15, delta = 1e-07 (unit attribute): …"
+    told = {"scale": 8, "kind": "surveyed"}
+    directions = Directions.of_values(["tea"], [[1.0]], origin=origin, **told)  # type: ignore[arg-type]
+    assert less_spent(Brief(Budget(0.5, 1e-6)), directions).budget == Budget(0.35, 9e-7)
+    other = Directions.of_values(["tea"], [[1.0]], origin="by hand", **told)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="must say in their origin"):
+        less_spent(Brief(Budget(0.5)), other)

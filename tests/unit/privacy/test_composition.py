@@ -311,7 +311,7 @@ def test_a_cost_survives_json() -> None:
         declared="autumn",
     )
     assert Cost(**json.loads(json.dumps(asdict(cost)))) == cost
-    assert {type(value) for value in asdict(cost).values()} == {float, str}
+    assert {type(value) for value in asdict(cost).values()} == {float, str, int}
 
 
 def test_a_cost_cannot_be_changed() -> None:
@@ -322,6 +322,8 @@ def test_a_cost_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
+        ({"epsilon": 1.0, "together": 0}, "together must be an integer from 1 on, got 0"),
+        ({"epsilon": 1.0, "together": 2.0}, r"together must be an integer from 1 on, got 2\.0"),
         ({"epsilon": 0.0}, r"epsilon must be > 0 and at most 700, got 0\.0"),
         ({"epsilon": 5e-324}, "epsilon must be at least 1e-20 and at most 700"),
         ({"epsilon": "1"}, "epsilon must be a number, got '1'"),

@@ -505,7 +505,7 @@ def test_a_roster_may_share_sources_with_the_table(spark: Any) -> None:
         (joined, both.select("person").union(spark.createDataFrame([("dee",)], "person string"))),  # and somebody else
         (counted, spark.range(40)),  # numbers that belong to nobody
     ):
-        publishing._check_frames_apart(table, roster, "person")
+        publishing.check_frames_apart(table, roster, "person")
 
 
 def test_too_many_people_for_noisy_distances(spark: Any, tmp_path: Path) -> None:

@@ -176,6 +176,17 @@ def _print_status(file: Path, datasets: "Sequence[DatasetStatus]", *, as_json: b
             print_lines([""])
             print_table(_HEADER, [_row(charge) for charge in status.charges], numbers=["charge", "epsilon", "people"])
             print_lines(f"charge {charge.id}: {charge.reason}" for charge in status.charges if charge.reason)
+            print_lines(_together(charge) for charge in status.charges if charge.cost and charge.cost.together > 1)
+
+
+def _together(charge: "ChargeRecord") -> str:
+    from dimly.mechanisms.protect import budget_together
+    from dimly.release.manifest import odds_together
+
+    cost = charge.cost
+    assert cost is not None  # noqa: S101 - as the caller saw
+    words = odds_together(budget_together(cost.claim, cost.together))
+    return f"charge {charge.id}: any {cost.together} {cost.unit}s of one person together: {words}"
 
 
 def _row(charge: "ChargeRecord") -> tuple[object, ...]:

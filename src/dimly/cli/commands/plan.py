@@ -6,7 +6,7 @@ mechanism is named with all that belongs to it (plan_named), or theory chooses f
 """
 
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,7 +14,7 @@ import typer
 
 from dimly.cli.commands.plan_choice import plan_by_advice, plan_by_scales
 from dimly.cli.commands.plan_named import Fixed, plan_by_name
-from dimly.cli.commands.plan_output import Output, Together
+from dimly.cli.commands.plan_output import Output
 from dimly.cli.options import (
     AllColumns,
     AsJson,
@@ -74,6 +74,14 @@ def plan(
             rich_help_panel=_PROMISE,
         ),
     ] = 1,
+    total: Annotated[
+        bool,
+        typer.Option(
+            "--total",
+            help="Epsilon and delta are for the survey and this plan together: what the survey spent is taken off.",
+            rich_help_panel=_PROMISE,
+        ),
+    ] = False,
     rule: Annotated[
         Literal["exact", "lemma1", "theorem1", "lemma2"],
         typer.Option(help="How Gaussian noise is calibrated; exact is never worse.", rich_help_panel=_PROMISE),
@@ -259,8 +267,8 @@ def plan(
     $ dimly plan --epsilon 0.2 --sample public.parquet --user person --attribute place --purpose segments -o plan.json
     """
     from dimly.curator.options import Options
+    from dimly.mechanisms.protect import budget_for_each
     from dimly.planner import Brief
-    from dimly.planner.protect import budget_for_each
     from dimly.privacy import Budget
 
     fixed = Fixed(directions=_read_directions(directions), k=k, rule=rule, blocks=blocks, blend=blend, dtype=dtype)
@@ -280,9 +288,15 @@ def plan(
         n_groups=n_groups,
         resolution=resolution,
         unit=unit,
+        protect=protect,
         seed=seed,
         survey=_read_survey(survey),
     )
+    if total:
+        brief = _less_spent(brief, fixed.directions, quiet=as_json)
+        if sample is not None or fixed.k is not None or fixed.directions is not None:
+            # The survey says nothing beside these but what it cost.
+            brief = replace(brief, survey=None)
     reading = Options(
         user=user,
         attribute=attribute,
@@ -294,11 +308,10 @@ def plan(
         encoding=encoding,
     )
     written = Output(path=output, overwrite=overwrite, force=force, as_json=as_json)
-    together = Together(protect, unit, epsilon, delta)
     if sample is not None:
         from dimly.cli.commands.plan_sample import plan_by_sample
 
-        beside = _said(protect=protect != 1, scales=scales is not None, numbered=numbered)
+        beside = _said(scales=scales is not None, numbered=numbered)
         plan_by_sample(brief, sample, reading, written, directions_out, refused=[*beside, *_changed(fixed)])
         return
     of_sample = [*_changed(reading), *_said(directions_out=directions_out is not None)]
@@ -310,13 +323,26 @@ def plan(
         _announce(mechanism, brief)
     if mechanism is not None and _is_whole(mechanism, fixed, choosing):
         _refuse(choosing, "must be left out where mechanism and k, or directions, are given: nothing is chosen then.")
-        plan_by_name(mechanism, brief, fixed, written, together)
+        plan_by_name(mechanism, brief, fixed, written)
         return
     _check_free(fixed)
     if scales is not None:
         plan_by_scales(brief, numbers_between("scales", scales, ","), written)
     else:
-        plan_by_advice(brief, written, together)
+        plan_by_advice(brief, written)
+
+
+def _less_spent(brief: "Brief", directions: "Directions | None", *, quiet: bool) -> "Brief":
+    """Return the brief with what is left of its budget, and say how much that is unless ``quiet``."""
+    from dimly.planner.measured import less_spent
+
+    left = less_spent(brief, directions)
+    if quiet:
+        return left
+    whole, rest = (f"epsilon = {one.budget.epsilon:g}, delta = {one.budget.delta:g}" for one in (brief, left))
+    of = "" if brief.protect == 1 else f" for each {brief.unit}"
+    typer.echo(f"Of {whole}{of} the survey leaves {rest}, which this plan is made for.", err=True)
+    return left
 
 
 def _is_whole(mechanism: str, fixed: Fixed, choosing: list[str]) -> bool:

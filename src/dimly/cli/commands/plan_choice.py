@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dimly.cli.commands.plan_output import Output, Together
-from dimly.cli.options import promise
+from dimly.cli.commands.plan_output import Output, words_on_several
+from dimly.cli.options import promise, promise_together, together_facts
 from dimly.cli.terminal import print_fields, print_json, print_lines, print_table, size_text, warn
 from dimly.errors import ParameterError
 from dimly.files import check_output, write_text
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dimly.planner import Advice, Brief, Candidate, Scales
 
 
-def plan_by_advice(brief: "Brief", output: Output, together: Together) -> None:
+def plan_by_advice(brief: "Brief", output: Output) -> None:
     """Let theory choose, write the plan, and say what it will be good for."""
     from dimly.planner import advise
 
@@ -28,13 +28,13 @@ def plan_by_advice(brief: "Brief", output: Output, together: Together) -> None:
     for text in found.doubts:
         warn(text)
     if output.as_json:
-        print_json(_advice_facts(found) | together.facts | {"path": output.name})
+        print_json(_advice_facts(found) | together_facts(found.plan) | {"path": output.name})
         return
     _print_candidates(found)
     typer.echo()
     written = {} if output.name is None else {"plan": output.name, "digest": found.plan.digest}
     print_fields(_advice_fields(found) | written)
-    print_lines(["", *together.words, *found.meaning, *promise(found.plan)[2:]])
+    print_lines(["", *found.meaning, *promise(found.plan)[2:], *words_on_several(found.plan)])
 
 
 def _print_candidates(found: "Advice") -> None:
@@ -134,7 +134,7 @@ def _scales_facts(found: "Scales", paths: list[Path | None]) -> dict[str, Any]:
         "verdict": found.verdict,
         "meaning": list(found.meaning),
         "warnings": list(found.doubts),
-    }
+    } | together_facts(found.one.plan)
 
 
 def _print_scales(found: "Scales", paths: list[Path | None]) -> None:
@@ -161,7 +161,7 @@ def _print_scales(found: "Scales", paths: list[Path | None]) -> None:
             fields[f"plan for {scale.distance:g}"] = f"{path}, digest {scale.plan.digest}"
     typer.echo()
     print_fields(fields)
-    print_lines(["", "All of them together:", *found.meaning])
+    print_lines(["", "All of them together:", *found.meaning, *promise_together(found.one.plan)])
 
 
 def _advice_facts(found: "Advice") -> dict[str, Any]:

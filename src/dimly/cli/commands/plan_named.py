@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from dimly.cli.commands.plan_output import Output, Together
+from dimly.cli.commands.plan_output import Output
 from dimly.cli.options import plan_facts, plan_fields, promise
 from dimly.cli.terminal import print_fields, print_json, print_lines, warn
 from dimly.files import write_text
@@ -27,7 +27,7 @@ class Fixed:
     dtype: Literal["int16", "int32"] | None = None
 
 
-def plan_by_name(mechanism: str, brief: "Brief", fixed: Fixed, output: Output, together: Together) -> None:
+def plan_by_name(mechanism: str, brief: "Brief", fixed: Fixed, output: Output) -> None:
     """Make the plan that was named, write it, and say what it promises."""
     from dimly.mechanisms import Plan
     from dimly.mechanisms.make import NOISY_DISTANCES, is_open
@@ -44,6 +44,7 @@ def plan_by_name(mechanism: str, brief: "Brief", fixed: Fixed, output: Output, t
         n_users=brief.n_users if mechanism == NOISY_DISTANCES else None,  # of others, δ is compared with it
         resolution=brief.steps,
         unit=brief.unit,
+        protect=brief.protect,
         rule=fixed.rule,
         dtype=fixed.dtype,
         seed=brief.seed,
@@ -54,16 +55,15 @@ def plan_by_name(mechanism: str, brief: "Brief", fixed: Fixed, output: Output, t
         warn(text)
     if output.path is not None:
         write_text(output.path, made.to_json(), overwrite=output.overwrite)
-    _show(made, output, together)
+    _show(made, output)
 
 
-def _show(made: "Plan", output: Output, together: Together) -> None:
+def _show(made: "Plan", output: Output) -> None:
     if output.as_json:
         print_json(
             {"plan": made.model_dump(mode="json", exclude_none=True), "digest": made.digest}
             | plan_facts(made)
             | _along_facts(made)
-            | together.facts
             | {"path": output.name}
         )
         return
@@ -72,7 +72,7 @@ def _show(made: "Plan", output: Output, together: Together) -> None:
     err = output.path is None  # stdout is the plan itself
     written = {} if output.name is None else {"plan": output.name}
     print_fields(written | {"digest": made.digest} | plan_fields(made) | _along_fields(made), err=err)
-    print_lines(["", *together.words, *promise(made)], err=err)
+    print_lines(["", *promise(made)], err=err)
 
 
 def _along_facts(made: "Plan") -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dimly.cli.commands.plan_output import Output
-from dimly.cli.options import promise
+from dimly.cli.commands.plan_output import Output, words_on_several
+from dimly.cli.options import promise, together_facts
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, size_text, warn
 from dimly.errors import ParameterError
 from dimly.files import check_output, write_text
@@ -62,7 +62,7 @@ def plan_by_sample(
     for text in (*found.doubts, *found.cautions):
         warn(text)
     if output.as_json:
-        print_json(_facts(found) | {"path": files["path"], "files": files})
+        print_json(_facts(found) | together_facts(found.plan) | {"path": files["path"], "files": files})
         return
     _print(found, files)
 
@@ -131,7 +131,7 @@ def _print(found: "Trial", files: dict[str, str | None]) -> None:
         "publish with": _options(files),
     }
     print_fields({name: text for name, text in fields.items() if text})
-    print_lines(["", found.caveat, *found.meaning, *promise(found.plan)[2:]])
+    print_lines(["", found.caveat, *found.meaning, *promise(found.plan)[2:], *words_on_several(found.plan)])
 
 
 def _options(files: dict[str, str | None]) -> str:

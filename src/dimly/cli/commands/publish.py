@@ -1,14 +1,13 @@
 """``dimly publish``: a table of people becomes a release folder."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dimly.cli import options as shared
 from dimly.cli.faults import Signals
-from dimly.cli.options import AsJson, Debug, one_or_all, options_of
+from dimly.cli.options import AsJson, Debug, check_master, files_on_spark, one_or_all, options_of
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, size_text, warn
 from dimly.errors import DimlyError, ParameterError
 from dimly.files import read_text
@@ -89,18 +88,8 @@ def publish(
     table: shared.Table = None,
     query: shared.Query = None,
     reading: shared.ReadingOptions,
-    engine: Annotated[
-        Literal["local", "spark"],
-        typer.Option(help="This machine alone, or a Spark cluster (docs/scale.md).", rich_help_panel=shared.ENGINE),
-    ] = "local",
-    master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="With --engine spark: the cluster, such as yarn; this machine's cores by default.",
-            rich_help_panel=shared.ENGINE,
-        ),
-    ] = None,
+    engine: shared.Engine = "local",
+    master: shared.Master = None,
     overwrite: Annotated[
         bool,
         typer.Option(
@@ -147,8 +136,7 @@ def publish(
 
     if out is None and append is None and not dry_run:
         raise ParameterError("out must be a folder to make, got none. Add --out DIR, or --dry-run to check only.")
-    if master is not None and engine != "spark":
-        raise ParameterError(f"master must come with --engine spark, got {master!r} alone. Add --engine spark.")
+    check_master(engine, master)
     if private_diagnostics and engine == "spark":
         raise ParameterError("private-diagnostics must be left out with --engine spark, whose own pages count rows.")
     read = Plan.from_json(read_text("plan", plan, hint="Make one with dimly plan."))
@@ -228,15 +216,10 @@ def _certify(audited: "Audit", published: "Published", path: Path) -> None:
 
 def publish_by_spark(data: list[str], plan: "Plan", master: str | None, options: "Options") -> "Published":
     """Publish files on a Spark cluster."""
-    from dimly.curator.tables.csv import CsvOptions
-    from dimly.spark.cluster import running_session
-    from dimly.spark.files import read_files
     from dimly.spark.publishing import publish_frame
 
-    # The files are read and the session is made here; publishing takes a frame as it is.
-    rest = replace(options, delimiter=None, quote=None, escape=None, encoding=None, memory=None)
-    with running_session(master=master, memory=options.memory) as session:
-        return publish_frame(read_files(session, data, csv=CsvOptions.of(options)), plan, rest)
+    with files_on_spark(data, options, master) as (source, rest):
+        return publish_frame(source, plan, rest)
 
 
 def _facts(published: "Published") -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """``dimly survey``: a few noisy counts of a private table, for planning."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -7,12 +9,22 @@ import typer
 
 from dimly.cli import options as shared
 from dimly.cli.faults import Signals
-from dimly.cli.options import AsJson, Debug, names_between_commas, number_text, one_or_all, options_of
+from dimly.cli.options import (
+    AsJson,
+    Debug,
+    check_master,
+    files_on_spark,
+    names_between_commas,
+    number_text,
+    one_or_all,
+    options_of,
+)
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, warn
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
     from dimly.curator.cooccurrence import LearnedFile
+    from dimly.curator.options import Options
     from dimly.curator.survey_run import Surveyed
     from dimly.release.profiles import Profiles
     from dimly.release.survey import Counts, Curve, Survey
@@ -45,6 +57,23 @@ def survey(
         Literal["attribute", "column"],
         typer.Option(help="What is protected: one attribute, or one categorical column.", rich_help_panel=_PROMISE),
     ] = "attribute",
+    protect: Annotated[
+        int,
+        typer.Option(
+            metavar="M",
+            help="Keep epsilon and delta for any M attributes of a person together, by group privacy.",
+            rich_help_panel=_PROMISE,
+        ),
+    ] = 1,
+    total: Annotated[
+        bool,
+        typer.Option(
+            "--total",
+            help="Epsilon and delta are for the survey and the release after it: a tenth is asked with, of epsilon 0.3 "
+            "for directions. dimly plan --total takes the rest.",
+            rich_help_panel=_PROMISE,
+        ),
+    ] = False,
     ask: Annotated[
         list[str] | None,
         typer.Option(
@@ -121,6 +150,8 @@ def survey(
     table: shared.Table = None,
     query: shared.Query = None,
     reading: shared.ReadingOptions,
+    engine: shared.Engine = "local",
+    master: shared.Master = None,
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Replace an existing file; a full new charge.", rich_help_panel=shared.OUTPUT),
@@ -149,6 +180,7 @@ def survey(
 
     if output is None and not dry_run:
         raise ParameterError("output must be a file to make, got none. Add -o FILE, or --dry-run to check only.")
+    check_master(engine, master)
     budget = Budget(epsilon, delta)
     with ProgressBar() as progress:
         options = options_of(
@@ -171,18 +203,21 @@ def survey(
             raise ParameterError(
                 f"ask must be left out with --by, which asks for profiles alone, got {','.join(asked)!r}."
             )
-        done = ask_table(
-            one_or_all(data),
-            budget,
-            options,
-            ask=asked or None,
-            share=parts,
-            unit=unit,
-            resolution=resolution,
-            seed=seed,
-            by=by,
-            members=members,
-        )
+        with _opened(data, options, engine, master) as (source, rest):
+            done = ask_table(
+                source,
+                budget,
+                rest,
+                ask=asked or None,
+                share=parts,
+                unit=unit,
+                resolution=resolution,
+                seed=seed,
+                by=by,
+                members=members,
+                protect=protect,
+                total=total,
+            )
     Signals.let_pass()
     for text in done.warnings:
         warn(text)
@@ -197,6 +232,18 @@ def survey(
         _print_profiles(done.survey)
     elif done.survey is not None:
         _print_directions(done.survey)
+
+
+@contextlib.contextmanager
+def _opened(data: list[str], options: "Options", engine: str, master: str | None) -> Iterator["tuple[Any, Options]"]:
+    """Give what is asked, and the options that are left to say of it."""
+    if engine == "local":
+        yield one_or_all(data), options
+        return
+    from dimly.spark.surveying import SurveyedFrame
+
+    with files_on_spark(data, options, master) as (source, rest):
+        yield SurveyedFrame(source), rest
 
 
 def _flat(given: Any) -> list[str]:

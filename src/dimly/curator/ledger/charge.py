@@ -191,7 +191,8 @@ class ChargeRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain JSON values."""
-        return asdict(self) | {"label": self.label}
+        cost = None if self.cost is None else _cost_fields(self.cost)
+        return asdict(self) | {"cost": cost, "label": self.label}
 
     @classmethod
     def of_row(cls, row: sqlite3.Row) -> Self:
@@ -251,7 +252,15 @@ def cost_of_json(text: str) -> Cost:
 
 def cost_json(cost: Cost) -> str:
     """Return a cost as the ledger stores it; floats keep every bit."""
-    return json.dumps(asdict(cost))
+    return json.dumps(_cost_fields(cost))
+
+
+def _cost_fields(cost: Cost) -> dict[str, Any]:
+    """Return a cost as JSON values; that it is about one unit goes without saying, as it did before."""
+    fields = asdict(cost)
+    if cost.together == 1:
+        del fields["together"]
+    return fields
 
 
 def check_text(name: str, value: object, *, longest: int = 200) -> str:

@@ -11,7 +11,6 @@ from dimly.release.manifest import Manifest
 
 PRIORS = (0.01, 0.5)
 SEVERAL = (1, 2, 5, 10, 20)
-_PROMISED = 2  # sentences of a guarantee that say what is promised; those after them say its limits
 _LARGEST = 700.0  # exponent that a float can hold
 
 
@@ -29,13 +28,18 @@ class Guess(NamedTuple):
 
 def promise(manifest: Manifest) -> tuple[str, ...]:
     """Return what is promised, in sentences; empty where nothing is."""
-    return tuple(manifest.promise.splitlines())[:_PROMISED] if manifest.private else ()
+    return tuple(manifest.promise.splitlines())[: _promised(manifest.plan)] if manifest.private else ()
 
 
 def limits(manifest: Manifest) -> tuple[str, ...]:
     """Return what is not promised, and what the promise rests on, in sentences."""
     lines = tuple(manifest.promise.splitlines())
-    return lines[_PROMISED:] if manifest.private else lines
+    return lines[_promised(manifest.plan) :] if manifest.private else lines
+
+
+def _promised(plan: Plan) -> int:
+    """Return how many sentences of a guarantee say what is promised; those after them say its limits."""
+    return 2 if plan.protect is None else 3
 
 
 def guesses(plan: Plan) -> tuple[Guess, ...]:
@@ -73,6 +77,7 @@ def published(manifest: Manifest) -> Mapping[str, str]:
         "Numbers per person": plan.per_person,
         "Noise": _noise(plan),
         "Protected unit": f"one {plan.protected} of one person",
+        **_together(plan),
         "Attributes": "any" if plan.n_attributes is None else f"a closed list of {plan.n_attributes:,}",
         **({} if plan.measures_attributes else {"Distances": f"{plan.measured}: not in all attributes"}),
         "Values": "yes or no" if plan.resolution == 1 else f"from 0 to 1, in steps of 1/{plan.resolution}",
@@ -84,6 +89,14 @@ def published(manifest: Manifest) -> Mapping[str, str]:
         ),
         "User ids": "keyed hashes (pseudonyms)" if manifest.users.pseudonyms else "as in the source",
     }
+
+
+def _together(plan: Plan) -> dict[str, str]:
+    together = plan.together
+    if together is None:
+        return {}
+    claim = f"ε = {exact(together.epsilon)}, δ = {exact(together.delta)}"
+    return {"Protected together": f"any {plan.protect} of them, with {claim}"}
 
 
 def checks(manifest: Manifest) -> tuple[str, ...]:

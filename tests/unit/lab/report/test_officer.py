@@ -112,3 +112,14 @@ def test_what_was_published(mechanism: str, noise: str, numbers: str, tmp_path: 
 def test_the_promise_in_a_sentence() -> None:
     assert "becomes right with at most 73.2 %" in guess_in_words(plan_of("counting+laplace"))
     assert "can be told with at most 73.2 %" in guess_in_words(plan_of("hashing+gaussian"))
+
+
+def test_several_attributes_together_are_part_of_the_promise(tmp_path: Path) -> None:
+    plan = Plan.of("counting+laplace", Budget(0.25), k=8, seed=bytes(32), protect=4)
+    manifest = manifest_of(write(tmp_path / "release", people(plan)))
+    together = (
+        "Any 4 attributes of one person together: their odds change by at most e^1 = 2.72 (epsilon = 1, delta = 0)."
+    )
+    assert promise(manifest)[2:] == (together,)
+    assert (*promise(manifest), *limits(manifest)) == manifest.guarantee
+    assert published(manifest)["Protected together"] == "any 4 of them, with ε = 1, δ = 0"

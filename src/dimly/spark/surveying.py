@@ -1,0 +1,348 @@
+"""Surveys of a Spark table: workers count, and only counts come to the driver, which perturbs them as ever.
+
+Whatever differs from a survey on one machine is in this file: who has what, each once, is kept by Spark, and every
+statistic is an exact sum of integers over it. People are paired by the same keyed order, without sorting them all.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dimly import api
+from dimly.curator import kernels
+from dimly.curator.diagnosis import inspected
+from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms
+from dimly.curator.perturb import ListedTexts, Texts
+from dimly.curator.survey_run import (
+    Asked,
+    CountingSource,
+    CountingTable,
+    ExactCounts,
+    Integers,
+    Surveyed,
+    boundaries_for,
+    order_key,
+)
+from dimly.curator.tables.files import Stamp
+from dimly.curator.tables.public_lists import check_lists_apart, read_vocabulary
+from dimly.errors import DataError, ParameterError
+from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.projection.rows import IntArray
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.privacy import Budget
+from dimly.release.profiles import Profiles
+from dimly.release.survey import Survey
+from dimly.spark.cluster import Batches, asked, check_frame, frame_of, mapped, streamed
+from dimly.spark.files import FrameSource
+from dimly.spark.hadoop import is_address
+from dimly.spark.publishing import check_frames_apart, check_left_out
+from dimly.spark.reading import CHANGED, ReadSteps
+from dimly.spark.table import SparkTable, coded_list, open_rows, spark_type
+
+MOST_NAMES: Final = 1 << 24
+"""Different attributes whose counts come to the driver, where no list bounds them: about a gigabyte."""
+_PREFIX: Final = 3
+"""Hexadecimal digits of a hash by which people are put into groups that are sorted apart: 4,096 of them."""
+_CELLS: Final = 1 << 20
+
+
+def survey(frame: Any, budget: Budget, **options: Any) -> Survey | Profiles | Directions | Surveyed[Any]:
+    """Ask a Spark DataFrame what planning needs to know, under a share of its promise.
+
+    The survey is the one that :func:`dimly.survey` makes: same questions, same noise, same file, same charge, same
+    errors. Workers count exactly, and only counts come to the driver. The frame is computed several times: if it is
+    costly or not always the same, write it to files first.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Of a classic session, Spark 3.5 or later.
+    budget : Budget
+        Of all answers together.
+    **options
+        Those of :func:`dimly.survey`, but for the ones about reading files and matrices and those about the resources
+        of one machine. ``out`` is a file of the driver. ``roster`` may be a DataFrame, too.
+
+    Returns
+    -------
+    Survey, Profiles, Directions or Surveyed
+        As :func:`dimly.survey` does.
+
+    Raises
+    ------
+    ParameterError, DataError, BudgetError
+        As :func:`dimly.survey` does.
+    DimlyError
+        If Spark fails.
+    """
+    check_frame(frame, "frame")
+    found: Survey | Profiles | Directions | Surveyed[Any] = api.survey(
+        SurveyedFrame(FrameSource(frame)), budget, **options
+    )
+    return found
+
+
+@dataclass(frozen=True)
+class SurveyedFrame(CountingSource):
+    """A frame that is to be surveyed."""
+
+    source: FrameSource
+
+    @property
+    def files(self) -> tuple[Stamp, ...]:
+        """What it was opened from, as far as the driver knows."""
+        return self.source.files
+
+    def open_survey(self, plan: SurveyPlan, options: Options) -> Asked:
+        """Return a table that is to be read. What is public is read and checked now."""
+        _ = options.user_column  # refused before anything is read
+        check_left_out(options)
+        if options.out is not None and is_address(options.out):
+            raise ParameterError("out must be a file of the driver's machine for a survey, got an address.")
+        check_lists_apart(self.source.frame, options, files=self.source.files)
+        check_frames_apart(self.source.frame, options.roster, options.user_column)
+        vocabulary = None
+        if options.vocabulary is not None:
+            vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
+        pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
+        opening = open_rows(self.source, plan, options, vocabulary, pseudonyms, coded=True)
+        looked = inspected(opening, plan, options, vocabulary)
+        return Asked(_kept(looked), vocabulary, options.roster_kind)
+
+
+@contextlib.contextmanager
+def _kept(opening: AbstractContextManager[SparkTable]) -> Iterator["FrameCounts"]:
+    """Open a table, and have Spark keep who has what until the end: each statistic is a sum over it."""
+    with opening as table:
+        have = _who_has_what(table).persist()
+        try:
+            yield FrameCounts(table, have)
+        finally:
+            with contextlib.suppress(Exception):  # what went wrong first is what the caller must hear of
+                have.unpersist()
+
+
+def _who_has_what(table: SparkTable) -> Any:
+    """Return a frame of people ``u`` and what they have, each once: attributes ``a``, and their values in steps ``s``.
+
+    Attributes of a list are numbers. People who are not on the roster are left out.
+    """
+    from pyspark.sql import functions
+
+    vocabulary = table.vocabulary
+    kind = "int" if vocabulary is not None and vocabulary.is_numbered else "string"
+    rows = mapped(table.rows, ReadSteps(table.shape), f"u {spark_type(table.user_type)}, a {kind}, s bigint")
+    if vocabulary is not None and not vocabulary.is_numbered:
+        rows = rows.join(coded_list(rows.sparkSession, vocabulary), "a").selectExpr("u", "code AS a", "s")
+    if table.listed:
+        people = table.people.select("u")
+        rows = rows.join(functions.broadcast(people) if table.is_small else people, "u", "left_semi")
+    return rows.groupBy("u", "a").agg(functions.max("s").alias("s"))
+
+
+class FrameCounts(CountingTable):
+    """Counts of a frame."""
+
+    def __init__(self, table: SparkTable, have: Any) -> None:
+        self._table = table
+        self._have = have
+        self._names: Texts | None = None
+
+    @property
+    def n_users(self) -> int:
+        """How many people there are."""
+        return self._table.n_users
+
+    def texts(self) -> Texts:
+        """Return the attributes that were counted: those of the list, or those that were found."""
+        return self._names or ListedTexts(self._table.vocabulary or ())
+
+    def count(self, plan: SurveyPlan, *, vocabulary: Vocabulary | None) -> ExactCounts:
+        """Return exact counts of what ``plan`` asks for.
+
+        Raises
+        ------
+        DataError
+            If there are too many names, or the table changed.
+        """
+        at = boundaries_for(vocabulary)
+        nothing = np.zeros(len(at), np.int64)
+        weights = distances = nothing
+        if "weights" in plan.topics:
+            weights = self._cumulative(self._weights(), at, self.n_users)
+        if "distances" in plan.topics:
+            distances = self._cumulative(self._distances(plan), at * plan.resolution**2, self.n_users // 2)
+        asks_names = not {"counts", "vocabulary", "directions"}.isdisjoint(plan.topics)
+        attributes = self._attributes(vocabulary) if asks_names else np.zeros(len(self.texts()), np.int64)
+        self._table.source.check_unchanged()  # now, because what is drawn is spent
+        return ExactCounts(attributes, weights, distances)
+
+    def _attributes(self, vocabulary: Vocabulary | None) -> Integers:
+        """Return how many people have each attribute; where no list names them, take the names that are found."""
+        counted = self._have.groupBy("a").count()
+        if vocabulary is not None:
+            found = np.zeros(len(vocabulary), np.int64)
+            for piece in streamed(counted, "counting"):
+                found[piece.column(0).to_numpy()] = piece.column(1).to_numpy()
+            return found
+        names, counts = [pa.chunked_array([], pa.string())], [np.empty(0, np.int64)]
+        for piece in streamed(counted, "counting"):
+            names.append(piece.column(0).cast(pa.string()))
+            counts.append(piece.column(1).to_numpy())
+            if sum(map(len, counts)) > MOST_NAMES:
+                raise DataError(
+                    "the table must have fewer different attributes than fit on the driver. Give a public list of "
+                    "those that count (--vocabulary), and ask for counts."
+                )
+        self._names = _FoundTexts(pa.chunked_array([chunk for name in names for chunk in name.chunks], pa.string()))
+        return np.concatenate(counts)
+
+    def _weights(self) -> Any:
+        """Return a frame of how many attributes people have, for those who have any."""
+        return self._have.groupBy("u").count().selectExpr("count AS x")
+
+    def _distances(self, plan: SurveyPlan) -> Any:
+        """Return a frame of squared distances in steps, of pairs of whom somebody has anything.
+
+        An attribute that only one of two has, with s, adds 2s² − s²; one that both have 2(s² + t²) − (s + t)².
+        """
+        from pyspark.sql import functions
+
+        of_both = self._have.join(self._pairs(plan), "u").groupBy("pair", "a")
+        apart = of_both.agg(functions.expr("2 * sum(s * s) - sum(s) * sum(s)").alias("x"))
+        return apart.groupBy("pair").agg(functions.sum("x").alias("x")).select("x")
+
+    def _pairs(self, plan: SurveyPlan) -> Any:
+        """Return a frame of everybody ``u`` who is in a pair, and its number ``pair``.
+
+        The first and the second by the order of their hashes are a pair, and so on. Places in this order are found
+        within groups of hashes that begin alike, whose sizes come to the driver. They follow from the ids alone, so
+        that it does not matter what Spark computes again.
+        """
+        from pyspark.sql import Window, functions
+
+        key = functions.concat(functions.lit(order_key(plan)), functions.col("u").cast("string"))
+        people = self._table.people.select("u", functions.sha2(key, 256).alias("h"))
+        people = people.withColumn("start", functions.substring("h", 1, _PREFIX))
+        groups = sorted((row[0], row[1]) for row in asked(people.groupBy("start").count().collect, "pairing people"))
+        sizes = np.array([size for _, size in groups], np.int64)
+        if sizes.sum() != self.n_users:
+            raise DataError(CHANGED)
+        before = pa.table({"start": [start for start, _ in groups], "before": np.cumsum(sizes) - sizes})
+        known = functions.broadcast(frame_of(people.sparkSession, [before], "start string, before bigint"))
+        number = functions.row_number().over(Window.partitionBy("start").orderBy("h", "u"))
+        placed = people.withColumn("number", number).join(known, "start")
+        pairs = placed.selectExpr("u", "shiftright(before + number - 1, 1) AS pair")
+        return pairs.where(functions.col("pair") < self.n_users // 2)  # whoever is left over is in no pair
+
+    def _cumulative(self, numbers: Any, at: Integers, total: int) -> Integers:
+        """Return how many of ``total`` numbers are at most each boundary; those that a frame does not hold are 0."""
+        from pyspark.sql import functions
+
+        placed = mapped(numbers, PlaceNumbers(at), "place int, n bigint")
+        rows = asked(placed.groupBy("place").agg(functions.sum("n")).collect, "counting")
+        found = np.zeros(len(at) + 1, np.int64)
+        for place, n in rows:
+            found[place] = n
+        found[0] += total - found.sum()  # the first boundary is 0
+        return np.cumsum(found[: len(at)])
+
+    def count_segments(self, users: pa.Array, segments: Integers, *, shape: tuple[int, int]) -> Integers:
+        """Return how many of these people have each attribute of the list, by the number of their segment."""
+        from pyspark.sql import functions
+
+        user_type = self._table.user_type
+        ids = users.cast(pa.int64() if user_type == "int64" else pa.string())
+        told = pa.table({"u": ids, "segment": pa.array(segments, pa.int32())})
+        labels = frame_of(self._have.sparkSession, [told], f"u {spark_type(user_type)}, segment int")
+        joined = self._have.join(functions.broadcast(labels) if self._table.is_small else labels, "u")
+        exact = np.zeros(shape, np.int64)
+        for piece in streamed(joined.groupBy("segment", "a").count(), "counting"):
+            segment, attribute, count = (column.to_numpy() for column in piece.columns)
+            exact[segment, attribute] = count
+        self._table.source.check_unchanged()
+        return exact
+
+    def count_pairs(self, column: NDArray[np.int32], *, size: int, members: int) -> Integers:
+        """Return above the diagonal how many people have each two of ``size`` attributes among their first ones."""
+        from pyspark.sql import functions
+
+        session = self._have.sparkSession
+        codes = np.flatnonzero(column >= 0)
+        told = pa.table({"a": pa.array(codes, pa.int32()), "place": pa.array(column[codes], pa.int32())})
+        chosen = functions.broadcast(frame_of(session, [told], "a int, place int"))
+        people = self._have.join(chosen, "a").groupBy("u").agg(functions.collect_list("place").alias("places"))
+        # Each task holds all counts and sends them on: few tasks, however many pieces Spark sorts in.
+        people = people.select("places").coalesce(session.sparkContext.defaultParallelism)
+        cells = mapped(people, CountPairs(size, members), "cell bigint, n bigint")
+        counts = np.zeros(size * size, np.int64)
+        for piece in streamed(cells.groupBy("cell").agg(functions.sum("n")), "counting"):
+            counts[piece.column(0).to_numpy()] = piece.column(1).to_numpy()
+        self._table.source.check_unchanged()
+        return counts.reshape(size, size)
+
+
+class _FoundTexts:
+    """Texts of attributes that were found, as Arrow holds them."""
+
+    def __init__(self, texts: pa.ChunkedArray) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def between(self, start: int, stop: int) -> list[str]:
+        """Return the texts of the attributes ``start`` … ``stop`` − 1."""
+        found: list[str] = self._texts.slice(start, stop - start).to_pylist()
+        return found
+
+    def at(self, codes: IntArray) -> list[str]:
+        """Return the texts of these attributes."""
+        found: list[str] = self._texts.take(pa.array(codes)).to_pylist()
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceNumbers:
+    """Yields how many numbers ``x`` lie between which two boundaries: ``place`` is the first that is not below."""
+
+    at: Integers
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        counts = np.zeros(len(self.at) + 1, np.int64)
+        for batch in batches:
+            places = np.searchsorted(self.at, batch.column(0).to_numpy(), side="left")
+            counts += np.bincount(places, minlength=len(counts))
+        found = np.flatnonzero(counts)
+        yield pa.record_batch({"place": pa.array(found, pa.int32()), "n": pa.array(counts[found])})
+
+
+@dataclass(frozen=True)
+class CountPairs:
+    """Yields in how many people two columns meet, from lists of the columns of each person, in no order."""
+
+    size: int
+    members: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        counts = np.zeros((self.size, self.size), np.int64)
+        everyone = np.arange(self.size, dtype=np.int32)
+        for batch in batches:
+            lists = batch.column(0)
+            starts = np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy(), dtype=np.int64)])
+            kernels.count_pairs(starts, lists.flatten().to_numpy(), everyone, self.members, counts)
+        flat = counts.reshape(-1)
+        found = np.flatnonzero(flat)
+        for start in range(0, len(found), _CELLS):
+            some = found[start : start + _CELLS]
+            yield pa.record_batch({"cell": pa.array(some), "n": pa.array(flat[some])})
