@@ -40,7 +40,7 @@ PUBLIC_SEED: Final = hashlib.sha256(b"dimly/directions").digest()
 
 _DIGESTED: Final = b"dimly/directions/1\0"
 _COMPARED: Final = 1 << 10  # rows that are compared with each other at once
-_MOST_COMPARED: Final = 1 << 14  # rows of which all pairs are compared: seconds
+_MOST_COMPARED: Final = 1 << 29  # entries of all pairs of rows that are compared: seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,34 +334,23 @@ class Directions:
 
     @cached_property
     def difference(self) -> Sensitivity:
-        """The largest norms of the difference of two rows that one column can exchange, the zero row included.
+        """The largest norms of the difference of any two rows, the zero row included.
 
-        A cell that changes takes one row out and puts another in (``unit="column"``). Attributes of one column begin
-        with its name and an equals sign. What stands before the first one is the same for all of a column: comparing
-        all that share it compares at least every pair that can be exchanged. Buckets can exchange any two rows. Exact
-        up to 16,384 rows that are compared; above, twice the longest row, which is at least as much.
+        A cell that changes takes one row out and puts another in (``unit="column"``). Which attributes belong to one
+        column cannot be told from their names: one-hot columns are called anything, and a long table has no columns.
+        So any two are compared. Exact where that takes seconds; above, twice the longest row, which is at least as
+        much.
         """
         from scipy.spatial.distance import cdist  # noqa: PLC0415 - slow to import, and seldom needed
 
-        groups: dict[str, list[int]] = {}
-        if self.vocabulary is None:
-            groups[""] = list(range(len(self.matrix)))
-        else:
-            codes = range(len(self.matrix)) if self.category_of is None else self.category_of.tolist()
-            for name, code in zip(self.vocabulary, codes, strict=True):
-                column, sign, _ = name.partition("=")
-                if sign:
-                    groups.setdefault(column, []).append(code)
         l1, l2_squared = self.sensitivity.l1, self.sensitivity.l2_squared
-        for members in groups.values():
-            distinct = np.unique(self.matrix[np.asarray(members)], axis=0).astype(np.float64)
-            if len(distinct) > _MOST_COMPARED:
-                return Sensitivity(2 * self.sensitivity.l1, 4 * self.sensitivity.l2_squared)
-            # In doubles, which hold every one of these integers exactly.
-            for start in range(0, len(distinct), _COMPARED):
-                some = distinct[start : start + _COMPARED]
-                l1 = max(l1, int(cdist(some, distinct, "cityblock").max()))
-                l2_squared = max(l2_squared, int(cdist(some, distinct, "sqeuclidean").max()))
+        distinct = np.unique(self.matrix, axis=0).astype(np.float64)  # doubles hold every one of these sums exactly
+        if len(distinct) * distinct.size > _MOST_COMPARED:
+            return Sensitivity(2 * l1, 4 * l2_squared)
+        for start in range(0, len(distinct), _COMPARED):
+            some = distinct[start : start + _COMPARED]
+            l1 = max(l1, int(cdist(some, distinct, "cityblock").max()))
+            l2_squared = max(l2_squared, int(cdist(some, distinct, "sqeuclidean").max()))
         return Sensitivity(l1, l2_squared)
 
     @cached_property
