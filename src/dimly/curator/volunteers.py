@@ -1,7 +1,7 @@
-"""Volunteers, whose public data directions were learned from, must not be among those who are published.
+"""Volunteers, whose public data a plan was made from, must not be among those who are published.
 
-Directions show rare attributes of the people that they were learned from, so that the promise does not hold for these.
-Whether somebody is in both lists is asked before any noise is drawn. Ids are compared as text, in memory, and are
+Directions show rare attributes of the people that they were learned from, and a list of attributes that was made of a
+sample shows which attributes its people have: the promise does not hold for them. Whether somebody is in both lists is asked before any noise is drawn. Ids are compared as text, in memory, and are
 neither quoted nor written anywhere: neither directions nor releases hold a list of volunteers.
 """
 
@@ -14,27 +14,14 @@ from dimly.curator.options import Options
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.public_lists import read_roster
 from dimly.errors import DataError, ParameterError
-from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_kinds import DirectionsPlan
 
 _BATCH = 1 << 20
 
 
-def check_options(plan: Plan, options: Options) -> None:
-    """Refuse volunteers of a plan that was not made from anybody, and an exception without them.
-
-    Raises
-    ------
-    ParameterError
-        If the plan is not along directions, or ``except_volunteers`` stands alone.
-    """
+def check_options(options: Options) -> None:
+    """Refuse an exception of volunteers without a list of them."""
     if options.except_volunteers and options.volunteers is None:
         raise ParameterError("volunteers must be given where except_volunteers is, got none.")
-    if options.volunteers is not None and not isinstance(plan, DirectionsPlan):
-        raise ParameterError(
-            f"volunteers must be left out for {plan.mechanism}, whose releases show nothing of them: they are the "
-            "people that directions were learned from."
-        )
 
 
 def check_apart(people: Iterable[pa.Array], options: Options) -> None:
@@ -59,9 +46,9 @@ def check_apart(people: Iterable[pa.Array], options: Options) -> None:
     for ids in people:
         if pc.any(pc.is_in(ids.cast(pa.string()), value_set=volunteers)).as_py():
             raise DataError(
-                "volunteers must not be among the people to publish, but some are: directions show their data. Take "
-                "them out of the table or the roster; or add except_volunteers=True (--except-volunteers), and the "
-                "promise says that it does not hold for them."
+                "volunteers must not be among the people to publish, but some are: directions, or a list of "
+                "attributes made of a sample, show their data. Take them out of the table or the roster; or add "
+                "except_volunteers=True (--except-volunteers), and the promise says that it does not hold for them."
             )
 
 

@@ -119,9 +119,12 @@ def directions_schema(*, buckets: bool, categories: bool) -> pa.Schema:
     return _required(**named, direction=list_of(pa.int16()))
 
 
-def format_of(plan: Plan) -> Literal[1, 2]:
-    """Return the version of the format that a release by ``plan`` has: 2 along directions, which 1 does not know."""
-    return 2 if isinstance(plan, DirectionsPlan) else 1
+def format_of(plan: Plan, *, volunteers: bool = False) -> Literal[1, 2]:
+    """Return the version of the format that a release by ``plan`` has: 2 for what 1 does not know.
+
+    That is directions, and a promise that excepts volunteers.
+    """
+    return 2 if isinstance(plan, DirectionsPlan) or volunteers else 1
 
 
 def entry_type(plan: Plan) -> Literal["int8", "int16", "int32"]:

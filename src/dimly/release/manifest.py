@@ -60,6 +60,10 @@ _VOLUNTEERS = (
     "Excepted are people whom the directions were learned from and who are in the release: their data is public, and "
     "nothing of the above is promised to them."
 )
+_PLANNED_FROM = (
+    "Excepted are people of the public sample that the plan was made from and who are in the release: their data is "
+    "public, and nothing of the above is promised to them."
+)
 _UNLISTED = "Attributes that the directions do not list count nothing."
 _CATEGORIES = "Attributes stand for their categories, and each category of a person counts once."
 _GIVEN = (
@@ -112,7 +116,7 @@ def guarantee(
     pseudonyms : bool, default=False
         Whether user ids are keyed hashes.
     volunteers : bool, default=False
-        Whether people may be in it whom the directions were learned from.
+        Whether people may be in it whose public data its directions or its plan were made from.
 
     Examples
     --------
@@ -153,7 +157,7 @@ def guarantee(
         + (", with a delta above m·delta." if cost.delta else "."),
         f"Not protected: {'; '.join(not_protected)}.",
         *_about_directions(plan),
-        *([_VOLUNTEERS] if volunteers else []),
+        *_about_volunteers(plan, excepted=volunteers),
         *_about_people(plan, roster, pseudonyms=pseudonyms),
         "Every further release of the same people costs as much again; all recipients count together.",
         f"Noise is drawn from an AES-256 keystream: the promise is as strong as that cipher{sampling}.",
@@ -172,6 +176,12 @@ def _about_directions(plan: Plan) -> list[str]:
     if part.kind == "categories":
         lines.append(_CATEGORIES)
     return lines
+
+
+def _about_volunteers(plan: Plan, *, excepted: bool) -> list[str]:
+    if not excepted:
+        return []
+    return [_VOLUNTEERS if isinstance(plan, DirectionsPlan) else _PLANNED_FROM]
 
 
 def _about_people(plan: Plan, roster: Roster | None, *, pseudonyms: bool) -> list[str]:
@@ -222,7 +232,8 @@ class Users(BaseModel):
     """Whether the list of people was given, which is public, or found in the private table."""
     pseudonyms: bool
     volunteers: bool = False
-    """Whether people may be in it whom its directions were learned from: the promise excepts them. Format 2."""
+    """Whether people may be in it whose public data its directions or its plan were made from: the promise excepts
+    them. Format 2."""
 
     @model_serializer(mode="wrap")
     def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -290,7 +301,7 @@ class Manifest(BaseModel):
             volunteers=users.volunteers,
         )
         fields: dict[str, Any] = {
-            "format": format_of(plan),
+            "format": format_of(plan, volunteers=users.volunteers),
             "plan": json.loads(plan.to_json()),
             "plan_digest": plan.digest,
             "epsilon": plan.cost.epsilon,
@@ -404,7 +415,7 @@ class Manifest(BaseModel):
     def _check(self) -> Self:
         plan, cost = self.plan, self.plan.cost
         expected: dict[str, tuple[object, object]] = {
-            "format": (self.format, format_of(plan)),
+            "format": (self.format, format_of(plan, volunteers=self.users.volunteers)),
             "plan_digest": (self.plan_digest, plan.digest),
             "epsilon": (self.epsilon, cost.epsilon),
             "delta": (self.delta, cost.delta),

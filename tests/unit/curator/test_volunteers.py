@@ -69,6 +69,27 @@ def test_excepted_volunteers_stand_in_the_promise_and_stay_there(tmp_path: Path)
     verify(out)
 
 
+@pytest.mark.filterwarnings("ignore::dimly.errors.PrivacyWarning")
+@pytest.mark.parametrize("mechanism", ["randomized-response", "counting+laplace"])
+def test_volunteers_of_any_plan_are_checked_and_excepted(tmp_path: Path, mechanism: str) -> None:
+    """A list of attributes that was made of a sample shows what its people have, so that they must be elsewhere."""
+    listed = ["4", "7", "9"]
+    closed: Any = {"vocabulary": listed} if mechanism == "randomized-response" else {"k": 4}
+    plan = Plan.of(mechanism, Budget(1.0), **closed)
+    given: Any = COLUMNS | ({"vocabulary": listed} if mechanism == "randomized-response" else {})
+    with pytest.raises(DataError, match="volunteers must not be among the people to publish"):
+        publish(TABLE, plan, **given, volunteers=[3], out=tmp_path / "none")
+    publish(TABLE, plan, **given, volunteers=[8], out=tmp_path / "apart")
+    assert not any("Excepted" in line for line in said(tmp_path / "apart"))
+    publish(TABLE, plan, **given, volunteers=[3], except_volunteers=True, out=tmp_path / "both")
+    assert any(
+        "Excepted are people of the public sample that the plan was made from" in one for one in said(tmp_path / "both")
+    )
+    for name, version in (("apart", 1), ("both", 2)):
+        assert json.loads((tmp_path / name / "manifest.json").read_text(encoding="utf-8"))["format"] == version
+        verify(tmp_path / name)
+
+
 @pytest.mark.filterwarnings("ignore:No (ledger|roster)")
 def test_without_a_list_a_warning_says_what_must_hold(tmp_path: Path) -> None:
     with pytest.warns(PrivacyWarning, match="learned from people who must not be among those published"):
@@ -85,8 +106,6 @@ def said(folder: Path) -> list[str]:
 
 
 def test_lists_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="volunteers must be left out for counting"):
-        publish(TABLE, Plan.of("counting+laplace", Budget(1.0), k=4), **COLUMNS, volunteers=[8])
     with pytest.raises(ParameterError, match="volunteers must be given where except_volunteers"):
         publish(TABLE, plan_along(), **COLUMNS, except_volunteers=True)
     with pytest.raises(ParameterError, match="volunteers must name at least one person"):
