@@ -1,8 +1,9 @@
 """Volunteers, whose public data a plan was made from, must not be among those who are published.
 
 Directions show rare attributes of the people that they were learned from, and a list of attributes that was made of a
-sample shows which attributes its people have: the promise does not hold for them. Whether somebody is in both lists is asked before any noise is drawn. Ids are compared as text, in memory, and are
-neither quoted nor written anywhere: neither directions nor releases hold a list of volunteers.
+sample shows which attributes its people have: the promise does not hold for them. Whether somebody is in both lists is
+asked before any noise is drawn. Ids are compared as text, in memory, and are neither quoted nor written anywhere:
+neither directions nor releases hold a list of volunteers.
 """
 
 from collections.abc import Iterable

@@ -35,8 +35,11 @@ from threadpoolctl import threadpool_limits
 
 from dimly.errors import ParameterError
 from dimly.lab.sample import Sample, Unit, read_sample
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.projection.directions import MAX_SCALE, PUBLIC_SEED, Buckets, Directions
 from dimly.mechanisms.projection.loadings import bounded, rotated, rounded
+from dimly.planner.question import DEFAULT_RESOLUTION
+from dimly.privacy import VALUES_MOVED, Budget
 
 Purpose = Literal["segments", "neighbors", "distances"]
 Floats = NDArray[np.float64]
@@ -46,6 +49,7 @@ COUNTS: Final = (1, 2, 3, 4, 6, 8, 12)
 GROUPS: Final = (2, 3, 4, 6, 8)
 """Numbers of segments that an analyst may ask for."""
 CAPS: Final = (0.25, 0.5, 0.8)
+SCALES: Final = (128, 64, 32, 16, 8)
 _FOLDS: Final = 5
 _REPEATS: Final = 8  # noisy sketches of each person who is judged by
 _NEARLY: Final = 0.95  # of the best merit: what a few hundred people do not tell from it
@@ -124,7 +128,7 @@ def learn_directions(
     unit: Unit = "attribute",
     buckets: int | None = None,
     seed: bytes = PUBLIC_SEED,
-    scale: int = 128,
+    scale: int | None = None,
     origin: str | None = None,
     **reading: Any,
 ) -> Directions:
@@ -153,8 +157,9 @@ def learn_directions(
         For an open vocabulary: one row for each of so many hash buckets, instead of one for each attribute.
     seed : bytes
         Of the buckets; public.
-    scale : int, default=128
-        Entries are rounded to multiples of 1/scale.
+    scale : int, optional
+        Entries are rounded to multiples of 1/scale; by default 128, or less if ``epsilon`` is so small that the noise
+        would not fit its table.
     origin : str, optional
         Where the volunteers come from, in words; kept with the directions, and public.
     **reading
@@ -191,8 +196,23 @@ def learn_directions(
     if buckets is not None:
         sample = sample.in_buckets(Buckets(buckets, seed))
     return learn(
-        sample, count=count, epsilon=epsilon, purpose=purpose, groups=groups, scale=scale, origin=origin
+        sample, count=count, epsilon=epsilon, purpose=purpose, groups=groups, unit=unit, scale=scale, origin=origin
     ).directions
+
+
+def fitting_scale(epsilon: float, *, unit: Unit, resolution: int) -> int:
+    """Return the scale that directions are rounded at: 128, or less where the noise of a plan would not fit its table.
+
+    Noise is then so much larger than an entry that a coarser grid costs next to nothing.
+
+    Examples
+    --------
+    >>> fitting_scale(0.1, unit="attribute", resolution=1), fitting_scale(0.1, unit="attribute", resolution=16)
+    (128, 64)
+    """
+    budget = Budget(min(max(epsilon, 1e-9), 100.0))  # beyond, every scale fits or none does
+    room = DiscreteLaplace.largest_sensitivity(budget) // (VALUES_MOVED[unit] * resolution)
+    return next((scale for scale in SCALES if scale <= room), SCALES[-1])
 
 
 def learn(
@@ -202,10 +222,15 @@ def learn(
     epsilon: float = 0.2,
     purpose: Purpose = "segments",
     groups: int | None = None,
-    scale: int = 128,
+    unit: Unit = "attribute",
+    resolution: int | None = None,
+    scale: int | None = None,
     origin: str | None = None,
 ) -> Learned:
-    """Learn directions as :func:`learn_directions` does, and tell how they were chosen."""
+    """Learn directions as :func:`learn_directions` does, and tell how they were chosen.
+
+    ``unit`` and ``resolution`` are those of the plan; they matter where no scale is stated.
+    """
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ParameterError(f"epsilon must be a number above 0, got {epsilon!r}.")
     if purpose not in get_args(Purpose):
@@ -214,9 +239,12 @@ def learn(
         raise ParameterError(f"groups must be 2 to {_LARGEST_COUNT} segments, or None, got {groups!r}.")
     if groups is not None and purpose != "segments":
         raise ParameterError(f"groups must be given for segments only, got purpose {purpose!r}.")
+    table = sample.table
+    if scale is None:
+        steps = resolution or (1 if (table.data == 1).all() else DEFAULT_RESOLUTION)
+        scale = fitting_scale(epsilon, unit=unit, resolution=steps)
     if type(scale) is not int or not 1 <= scale <= MAX_SCALE:
         raise ParameterError(f"scale must be an integer from 1 to {MAX_SCALE}, got {scale!r}.")
-    table = sample.table
     if not (table.max(axis=0) - table.min(axis=0)).nnz:
         raise ParameterError("volunteers must differ from each other, but all of them have the same attributes.")
     most = min(table.shape[0] - 1, table.shape[1], _LARGEST_COUNT)

@@ -86,7 +86,12 @@ def learn(
         int | None,
         typer.Option(metavar="M", help="For an open vocabulary: a row for each of M hash buckets, not each attribute."),
     ] = None,
-    scale: _Scale = 128,
+    scale: Annotated[
+        int | None,
+        typer.Option(
+            help="Entries are rounded to multiples of one part in so many; by default 128, or less if epsilon is small."
+        ),
+    ] = None,
     origin: _Origin = None,
     table: shared.Table = None,
     delimiter: shared.Delimiter = None,
@@ -132,6 +137,7 @@ def learn(
             epsilon=epsilon,
             purpose=purpose,
             groups=groups,
+            unit=unit,
             scale=scale,
             origin=origin,
         )
