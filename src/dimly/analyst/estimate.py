@@ -113,9 +113,13 @@ class Vector:
 
     def inner_product(self, other: "Vector") -> float:
         """Return the inner product of two vectors of one's own, exactly; along the directions, where there are some."""
-        if isinstance(self.plan, DirectionsPlan):
+        if isinstance(self.plan, DirectionsPlan) and not self.plan.weighted:
             return float(self.row @ other.row) * self.plan.scale**2
-        product = sum(count * other.steps.get(name, 0) for name, count in self.steps.items())
+        shared = {name: count * other.steps[name] for name, count in self.steps.items() if name in other.steps}
+        if isinstance(self.plan, DirectionsPlan):  # Σ w²xy: a row holds its weight and nothing else
+            rows = self.plan.rows(list(shared)).to_dense() if shared else np.zeros((0, self.plan.k))
+            return float((rows.astype(np.float64) ** 2).sum(axis=1) @ list(shared.values())) * self.plan.scale**2
+        product = sum(shared.values())
         return product / self.plan.resolution**2
 
 

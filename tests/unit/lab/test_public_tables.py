@@ -20,7 +20,8 @@ def csv(folder: Path, text: str) -> Path:
 def test_weights_from_a_file(tmp_path: Path) -> None:
     path = csv(tmp_path, "attribute,weight\ntea,0.5\ncola,1\n42,0\n")
     made = make_directions(path, count=4, scale=4, family="counting")
-    assert made.kind == "weights"
+    assert made.kind == "counted weights"
+    assert make_directions(path, count=4).kind == "weights"
     assert list(made.vocabulary or ()) == ["42", "cola", "tea"]
     assert made.matrix.sum(axis=1).tolist() == [0, 4, 2]
     assert made.origin == "weights of table.csv"

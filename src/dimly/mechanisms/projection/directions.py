@@ -24,8 +24,10 @@ from dimly.mechanisms.projection.families import SEED_BYTES, Projection, Sensiti
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Integers, Rows
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts, is_unicode
 
-Kind = Literal["learned", "weights", "categories", "embeddings", "surveyed"]
+Kind = Literal["learned", "weights", "counted weights", "categories", "embeddings", "surveyed"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+WEIGHTED: Final[dict[Kind, Literal["hashing", "counting"]]] = {"weights": "hashing", "counted weights": "counting"}
+"""Kinds whose rows are those of a random projection times a weight, and its family."""
 
 MAX_ENTRY: Final = 2**15 - 1
 """Largest absolute value of an entry: rows are stored in at most 16 bits."""
@@ -89,8 +91,9 @@ class Directions:
 
     Attributes
     ----------
-    kind : {"learned", "weights", "categories", "embeddings", "surveyed"}
-        Where the rows come from; "surveyed": from the private table, under a promise of their own.
+    kind : {"learned", "weights", "counted weights", "categories", "embeddings", "surveyed"}
+        Where the rows come from; "surveyed": from the private table, under a promise of their own. Rows of weights are
+        those of ``hashing``, of counted weights those of ``counting``.
     origin : str
         The same in words, for whoever has to trust it.
     scale : int
@@ -145,8 +148,17 @@ class Directions:
         known = self.categories or self.vocabulary or range(self.buckets.count if self.buckets else 0)
         if len(self.matrix) != len(known):
             raise ParameterError(f"directions must have {len(known)} rows, one for each name, got {len(self.matrix)}.")
+        self._check_weights()
         if not self.matrix.any():
             raise ParameterError("directions must have a row that is not zero, got none: every sketch would be noise.")
+
+    def _check_weights(self) -> None:
+        if self.kind not in WEIGHTED:
+            return
+        if (np.count_nonzero(self.matrix, axis=1) > 1).any():
+            raise ParameterError("weights must have at most one number in each row that is not zero. Use of_weights.")
+        if WEIGHTED[self.kind] == "counting" and ((self.matrix < 0).any() or self.count < 2):
+            raise ParameterError("counted weights must not be negative, and take at least 2 directions.")
 
     def _check_categories(self) -> None:
         names, group = self.categories or (), np.array(self.category_of, np.int32)
@@ -219,7 +231,8 @@ class Directions:
     ) -> "Directions":
         """Return the rows of a random projection, each times the weight of its attribute.
 
-        Squared distances along them estimate Σ w²(x−y)²; with ``counting`` the sum of a sketch is Σ w·x.
+        Distances of a release estimate Σ w²(x−y)², with the error of the projection in their intervals. With
+        ``counting`` the sum of a sketch, times the plan's scale, estimates Σ w·x.
 
         Parameters
         ----------
@@ -254,7 +267,7 @@ class Directions:
         unit = cls.of_values(named, factors[:, None], origin=origin, scale=scale).matrix
         matrix = np.zeros((len(named), count), unit.dtype)
         matrix[np.arange(len(named)), placed.columns[:, 0]] = unit[:, 0] * placed.signs[:, 0]
-        return cls("weights", origin, scale, matrix, named)
+        return cls("counted weights" if family == "counting" else "weights", origin, scale, matrix, named)
 
     @classmethod
     def of_categories(
@@ -312,7 +325,7 @@ class Directions:
     @property
     def tells_names(self) -> bool:
         """Whether rows say which attributes go together; not where attributes share numbers by a random projection."""
-        return self.kind != "weights" and (self.categories is None or self.count >= len(self.categories))
+        return self.kind not in WEIGHTED and (self.categories is None or self.count >= len(self.categories))
 
     def codes(self, attributes: Sequence[str]) -> NDArray[np.int64]:
         """Return the row of each attribute, given by its canonical text; -1 where it has none and counts nothing."""

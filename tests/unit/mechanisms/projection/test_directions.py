@@ -48,6 +48,20 @@ def test_a_column_can_exchange_any_two_rows_whatever_they_are_called(matrix: Any
         assert (found.difference.l1, found.difference.l2_squared) == between
 
 
+@pytest.mark.parametrize(
+    ("kind", "matrix", "words"),
+    [
+        ("weights", [[1, 1]], "at most one number in each row"),
+        ("counted weights", [[1, -1]], "at most one number in each row"),
+        ("counted weights", [[0, -1]], "must not be negative"),
+        ("counted weights", [[1]], "at least 2 directions"),
+    ],
+)
+def test_rows_of_weights_are_those_of_their_family(kind: Any, matrix: Any, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        Directions(kind, "by hand", 1, np.array(matrix), Vocabulary.listed(["a"]))
+
+
 def test_too_many_rows_to_compare_are_bounded() -> None:
     matrix = np.arange(2**15 + 2).reshape(-1, 1) - 2**14
     directions = Directions("learned", "by hand", 1, matrix, None, Buckets(len(matrix)))
