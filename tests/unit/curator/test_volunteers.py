@@ -11,9 +11,11 @@ from tests.directions import named
 
 from dimly.api import open_release, publish
 from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.sketcher import Sketcher
 from dimly.errors import DataError, ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+from dimly.release.directions import write_directions
 from dimly.release.verify import verify
 
 TABLE = pd.DataFrame({"person": [1, 1, 2, 3], "place": ["4", "7", "9", "30"]})
@@ -45,6 +47,37 @@ def test_somebody_in_both_lists_is_refused_and_nothing_is_charged(tmp_path: Path
         assert "3" not in str(error.value)
     assert not (tmp_path / "release").exists()
     publish(TABLE, plan_along(), **COLUMNS, volunteers=[8], **charged)  # for which all of the budget is needed
+
+
+def test_ids_of_different_kinds_are_compared_as_numbers() -> None:
+    """A list from a file without types: zeros in front and blanks around are how somebody wrote a number."""
+    for volunteers in (["00003"], [" 3"], ["+3"], ["x", "03"]):
+        with pytest.raises(DataError, match="volunteers must not be among"):
+            publish(TABLE, plan_along(), **COLUMNS, volunteers=volunteers)
+    textual = TABLE.assign(person=["1", "1", "2", "0003"])
+    named: Any = COLUMNS | {"roster": ["1", "2", "0003"]}
+    with pytest.raises(DataError, match="volunteers must not be among"):
+        publish(textual, plan_along(), **named, volunteers=[3])
+    publish(textual, plan_along(), **named, volunteers=["3"])  # text is compared as it is written
+    publish(TABLE, plan_along(), **COLUMNS, volunteers=["30", "x3", "3.0"])
+    with pytest.raises(DataError, match="volunteers must have ids of the kind that the people have"):
+        publish(TABLE, plan_along(), **COLUMNS, volunteers=["ada", "bob"])
+    by_name = TABLE.assign(person=["ada", "ada", "bob", "cy"])
+    with pytest.raises(DataError, match="volunteers must have ids of the kind that the people have"):
+        publish(by_name, plan_along(), **(COLUMNS | {"roster": ["ada", "bob", "cy"]}), volunteers=[3])
+
+
+@pytest.mark.filterwarnings("ignore::dimly.errors.PrivacyWarning")
+def test_sketches_that_were_made_one_by_one_are_compared_too(tmp_path: Path) -> None:
+    Ledger.create(tmp_path / "ledger.db").add_dataset("visits", epsilon=1.0)
+    charged: Any = {"ledger": tmp_path / "ledger.db", "dataset": "visits", "create": True, "roster": [1, 2]}
+    write_directions(tmp_path / "directions.parquet", named("learned"))
+    sketcher = Sketcher(Plan.from_json(plan_along().to_json()), directions=tmp_path / "directions.parquet")
+    sketches = {1: sketcher.sketch(["4"])}
+    with pytest.raises(DataError, match="volunteers must not be among"):
+        sketcher.merge_into(tmp_path / "release", sketches, volunteers=[2], **charged)
+    sketcher.merge_into(tmp_path / "release", sketches, volunteers=[2], except_volunteers=True, **charged)
+    assert any(line.startswith("Excepted are people") for line in said(tmp_path / "release"))
 
 
 def test_people_of_a_matrix_are_compared_too() -> None:
