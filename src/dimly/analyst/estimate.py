@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -29,12 +29,19 @@ class Estimate(Generic[Number]):
         Its standard error, as predicted by theory at the estimate.
     low, high
         Confidence interval, within what is possible.
+    measure : str
+        What it is an estimate of, where that is not the quantity in all attributes, as along directions; else empty.
     """
 
     value: Number
     stderr: Number
     low: Number
     high: Number
+    measure: str = field(default="", kw_only=True)
+
+    def __repr__(self) -> str:
+        parts = [f"{name}={getattr(self, name)!r}" for name in ("value", "stderr", "low", "high", "measure")]
+        return f"Estimate({', '.join(parts if self.measure else parts[:4])})"
 
 
 Floats = NDArray[np.float64]
@@ -48,6 +55,7 @@ def scalar(estimate: "Estimate[NDArray[np.float64]]") -> "Estimate[float]":
         float(estimate.stderr.item()),
         float(estimate.low.item()),
         float(estimate.high.item()),
+        measure=estimate.measure,
     )
 
 

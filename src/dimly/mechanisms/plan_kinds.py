@@ -250,7 +250,11 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
     @property
     def measured(self) -> str:
         """What distances are: along the directions alone, and not in all attributes; of weights, Σ w²(x−y)²."""
-        return "weighted squared distance" if self.weighted else "squared distance along the directions"
+        return self.name_of("squared distance")
+
+    def name_of(self, quantity: str) -> str:
+        """Return what to call a quantity that is not the one in all attributes."""
+        return f"weighted {quantity}" if self.weighted else f"{quantity} along the directions"
 
     @property
     def weighted(self) -> bool:
