@@ -5,19 +5,7 @@ out on the others, whose noisy sketches are asked what an analyst would ask. For
 are found without noise? For neighbors: how near are those found? For distances: how much of them is explained? Floats
 are allowed here, because everything is public; what comes out are integers, whose norms are taken after rounding.
 
-**How well the choice does.** On thirteen tables with known groups (three choices of garments, two of handwritten
-digits, small digits, mushrooms, tumors, and made-up genomes, texts and three populations), 100 and 300 volunteers,
-ε = 0.05, 0.1, 0.2 and 0.5, medians of one to three draws, noise simulated, it reaches 0.88 of the agreement of the best
-recipe in hindsight (of about 120, which is luck in part). Sixty other rules reach 0.86 to 0.88 on the same tables, so
-that the rule matters little: k-means' groups to be found again instead of a mixture's, judging without moving the
-centers, the plain maximum, one standard error, other tolerances. This one was taken because its worst cases are among
-the least bad: 0.23 below the best, where others are at 0.4. Knowing the number of groups helps most (``groups``).
-
-Tried and left out, with no gain or none beyond chance: on fourteen tables, directions weighted by how far people spread
-along them, and caps that are quantiles over occurrences instead of attributes (equal within 0.01 on average); on two or
-three tables, contrasts shrunk by their standard errors, votes for a group and none against, contrasts divided by the
-frequencies of attributes. Of measures for segments: explained variance takes too many directions, and k-means from
-random starts among the few people who were held back wanders from groups that are there.
+How well the choice does, and what was tried and left out, is in docs/directions.md ("What did not win").
 """
 
 import math
