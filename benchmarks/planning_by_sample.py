@@ -80,6 +80,7 @@ def measure(people: Sample, epsilon: float, purpose: Purpose, *, seed: int, most
         "loss": 1 - rows[0]["measured"] / best if best >= USEFUL else None,
         "best": best,
         "rows": rows,
+        "left_out": dict(found.left_out),
     }
 
 
@@ -88,7 +89,7 @@ def plan_of(one: Tried, found: Trial, sample: Sample, rest: Crowd, names: list[s
     if one.mechanism.startswith("directions"):
         if found.directions is not None:
             return found.plan
-        learned = learn(sample, epsilon=one.epsilon, purpose=found.asking.brief.purpose)
+        learned = learn(sample, epsilon=one.epsilon, purpose=found.asking.brief.purpose, resolution=resolution)
         return Plan.of(one.mechanism, budget, directions=learned.directions, resolution=resolution)
     if one.k is None:
         return Plan.of(one.mechanism, budget, vocabulary=rest.names(names))
@@ -117,6 +118,8 @@ def main() -> None:
                 print(
                     f"    {row['name']:32} {row['parts']} {said}, measured {row['measured']:.2f}: {inside}", flush=True
                 )
+            for mechanism, why in found["left_out"].items():
+                print(f"    {mechanism:32} left out: {why}", flush=True)
     losses = [one["loss"] for one in every if one["loss"] is not None]
     tried = [row["within"] for one in every for row in one["rows"]]
     first = [one["rows"][0]["within"] for one in every]

@@ -22,6 +22,9 @@ DIRECTIONS: dict[str, Callable[[], Directions]] = {
     "learned": lambda: Directions.of_values(LISTED, _values(len(LISTED)), origin="tests", kind="learned"),
     "embeddings": lambda: Directions.of_values(LISTED, _values(len(LISTED)), origin="tests", scale=7),
     "weights": lambda: Directions.of_weights(LISTED, np.linspace(0, 1, len(LISTED)), origin="tests", count=8),
+    "counted weights": lambda: Directions.of_weights(
+        LISTED, np.linspace(0, 1, len(LISTED)), origin="tests", count=8, family="counting"
+    ),
     "categories": lambda: Directions.of_categories(LISTED, [sum(map(ord, a)) % 6 for a in LISTED], origin="tests"),
     "shared categories": lambda: Directions.of_categories(
         LISTED, [sum(map(ord, a)) % 6 for a in LISTED], origin="tests", count=4

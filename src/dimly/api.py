@@ -61,8 +61,8 @@ def publish(
         The public directions that the plan was made with; they become part of the release. Needed if the plan names
         some and was read from JSON, which holds only their digest.
     volunteers : path, table or iterable, optional
-        The people that the directions were learned from: their ids, or a table with the column ``user``. If any of them
-        is to be published, that is refused before anything is drawn.
+        The people whose public data the directions or the plan were made from: their ids, or a table with the column
+        ``user``. If any of them is to be published, that is refused before anything is drawn.
     except_volunteers : bool, default=False
         Publish volunteers all the same: the release then says that its promise does not hold for them.
     pseudonyms : path, optional

@@ -53,7 +53,7 @@ def test_weights_and_categories_are_made(tmp_path: Path) -> None:
     weights.write_text("attribute;weight\ntea;0.5\ncola;1\n")
     categories.write_text("attribute,category\ntea,drink\ncola,drink\nrye,bread\n")
     told = answer("directions", "make", weights, "--count", 8, "--family", "counting", "-o", tmp_path / "w.parquet")
-    assert (told["kind"], told["count"], told["l1"], told["scale"]) == ("weights", 8, 128, 128)
+    assert (told["kind"], told["count"], told["l1"], told["scale"]) == ("counted weights", 8, 128, 128)
     made = run("directions", "make", categories, "-o", tmp_path / "c.parquet")
     assert "2 directions of 2 categories" in made.stdout
 
@@ -66,6 +66,7 @@ def test_weights_and_categories_are_made(tmp_path: Path) -> None:
         ("attribute,weight\ntea,nan\n", "in [0, 1]"),
         ("attribute,weight\ntea,0\n", "not zero"),
         ("attribute,category\ntea,\n", "to every attribute"),
+        ("attribute,category\ntea,drink\n", "family must be left out for categories"),
         ("attribute,x,y\ntea,1,\n", "NaN, infinite or missing"),
         ("name,weight\ntea,1\n", "attribute must be a column"),
     ],
@@ -73,7 +74,8 @@ def test_weights_and_categories_are_made(tmp_path: Path) -> None:
 def test_bad_tables_are_refused_in_one_line(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "table.csv"
     path.write_text(content)
-    assert message in refusal("directions", "make", path, "-o", tmp_path / "directions.parquet")
+    family = ("--family", "counting") if "family" in message else ()
+    assert message in refusal("directions", "make", path, *family, "-o", tmp_path / "directions.parquet")
     assert not (tmp_path / "directions.parquet").exists()
 
 
@@ -83,6 +85,9 @@ def test_bad_calls_are_refused_in_one_line(volunteers: Path, tmp_path: Path) -> 
     lone.write_text("person,place\nada,home\n")
     assert "at least 2 people, got 1" in refusal("directions", "learn", lone, *LEARN, "-o", out)
     assert "count" in refusal("directions", "learn", volunteers, *LEARN, "--count", "few", "-o", out)
+    assert "must be a number of directions or auto" in refusal(
+        "directions", "learn", volunteers, *LEARN, "--count", 0, "-o", out
+    )
     assert '"auto" or 1 to 39' in refusal("directions", "learn", volunteers, *LEARN, "--count", 70, "-o", out)
     both = ("--columns", "a", "--all-columns")
     assert "got both" in refusal("directions", "learn", volunteers, "--user", "person", *both, "-o", out)

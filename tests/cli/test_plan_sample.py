@@ -73,7 +73,8 @@ def test_what_was_measured_is_printed(volunteers: Path, tmp_path: Path) -> None:
     assert "randomized-response" in done.stdout
     assert "Good:" in done.stdout
     listed = tmp_path / "plan.attributes.jsonl"
-    assert f"--vocabulary {listed}" in done.stdout
+    assert f"--vocabulary {listed} --volunteers {volunteers}" in " ".join(done.stdout.split())
+    assert "part of the release: by the volunteers' consent it is public" in " ".join(done.stdout.split())
     assert len(listed.read_text().splitlines()) == D
     assert "warning: the sample of 36 people" in done.stderr
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from tests.matrices import publish_matrix
 
-from dimly.mechanisms import Plan, Vocabulary
+from dimly.mechanisms import Directions, Plan, Vocabulary
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, Sketches
 
@@ -22,6 +22,12 @@ SEED = bytes(range(32))
 NAMES = Vocabulary.listed(
     ["tea", "coffee", "milk", "naïve ☕", "", "a,b", 'say "so"', "7", "007", "x\ny", "2024-02-29", "true"]
 )
+LEARNED = Directions.of_values(
+    NAMES, [[(3 * i) % 7 / 8 - 0.5, i / 16, 0.25] for i in range(len(NAMES))], origin="golden ☕", kind="learned"
+)
+CATEGORIES = Directions.of_categories(NAMES, [f"kind {i % 4}" for i in range(len(NAMES))], origin="golden")
+EXCEPTED = ("format-2-categories-text", "format-2-excepted-int64")
+"""Their promise excepts volunteers."""
 TEXT_IDS = ["", "007", "7", 'Ann "A", jr.', "Zoë", "line\nbreak", "日本", "😀", "user 10", "user 9"]
 
 
@@ -35,6 +41,11 @@ def plans() -> dict[str, Plan]:
         ),
         "format-1-randomized-response": Plan.of("randomized-response", Budget(1.0), vocabulary=NAMES),
         "format-1-noisy-distances": Plan.of("noisy-distances", Budget(1.0, 1e-6), n_attributes=12, n_users=20),
+        "format-2-directions-int64": Plan.of(
+            "directions+laplace", Budget(1.0), directions=LEARNED, unit="column", resolution=2
+        ),
+        "format-2-categories-text": Plan.of("directions+gaussian", Budget(2.0, 1e-6), directions=CATEGORIES),
+        "format-2-excepted-int64": Plan.of("randomized-response", Budget(1.0), vocabulary=NAMES),
     }
 
 
@@ -44,10 +55,13 @@ def make(name: str) -> None:
     text = "text" in name or "distances" in name
     ids = TEXT_IDS if text else [-(2**63), -7, 0, 1, 2, 10, 100, 2**40, 2**62, 2**63 - 1]
     people = np.random.default_rng(4).random((len(ids), len(NAMES))) < 0.4
-    attributes = NAMES if plan.vocabulary is not None and plan.vocabulary.sha256 else None
+    named = plan.directions is not None or (plan.vocabulary is not None and plan.vocabulary.sha256)
+    attributes = NAMES if named else None
     sketches = publish_matrix(people, plan, users=ids, attributes=attributes)
     with ReleaseWriter(HERE / name, plan, user_type="text" if text else "int64") as writer:
         writer.write_part(0, sketches.users, sketches.values)
+        if plan.directions is not None:
+            writer.write_directions()
         if plan.vocabulary is not None:
             vocabulary = NAMES if plan.vocabulary.sha256 else Vocabulary.numbered(plan.vocabulary.size)
             writer.write_vocabulary(vocabulary)
@@ -56,6 +70,7 @@ def make(name: str) -> None:
         manifest = writer.seal(
             roster="found" if text else "given",
             pseudonyms="distances" in name,
+            volunteers=name in EXCEPTED,
             ledger="golden" if text else None,
             private=sketches.private,
         )

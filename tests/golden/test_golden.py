@@ -14,6 +14,7 @@ from tests.golden.edited import PART, edit, sign
 from tests.golden.make import EXPECTED, HERE, digest, plans
 
 from dimly.errors import ReleaseError
+from dimly.mechanisms import Plan
 from dimly.release import ReleaseWriter, open_folder, verify
 
 HOLDS = json.loads(EXPECTED.read_text(encoding="utf-8"))
@@ -40,6 +41,24 @@ def test_a_golden_release_is_read_for_ever(name: str) -> None:
 @pytest.mark.parametrize("name", HOLDS)
 def test_a_golden_release_is_small(name: str) -> None:
     assert sum(path.stat().st_size for path in (HERE / name).rglob("*") if path.is_file()) < 20_000
+
+
+@pytest.mark.parametrize("part", ["exchanged", "row"])
+def test_a_plan_that_states_shorter_rows_than_its_directions_is_refused(tmp_path: Path, part: str) -> None:
+    """As half the noise of a column would be: the plan is consistent, and its directions are not what it says."""
+    path = tmp_path / "release"
+    shutil.copytree(HERE / "format-2-directions-int64", path)
+    fields = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    said = fields["plan"]["directions"]
+    if part == "row":
+        said["l1"] -= 1
+        said["l2_squared"] -= 1
+    said["exchanged_l1"], said["exchanged_l2_squared"] = said["l1"], said["l2_squared"]
+    fields["plan"]["noise"]["l1_sensitivity"] = said["l1"] * fields["plan"]["resolution"]
+    fields["plan_digest"] = Plan.from_json(json.dumps(fields["plan"])).digest
+    edit(path, lambda _: fields)
+    with pytest.raises(ReleaseError, match="must say the norms and sizes that its directions have"):
+        verify(path)
 
 
 # Damage -------------------------------------------------------------------------------------------------------

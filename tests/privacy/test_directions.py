@@ -4,6 +4,7 @@ The same noise is replayed; so is a table that goes the whole way through the lo
 worked out in plain Python, so that a bound which holds because everything counts nothing would be noticed.
 """
 
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +22,8 @@ from tests.streams import NO_NOISE, Recorded
 from dimly.curator.options import Options
 from dimly.curator.run import publish_table
 from dimly.curator.sketcher import Sketcher
-from dimly.mechanisms import Plan
+from dimly.errors import PrivacyWarning
+from dimly.mechanisms import Directions, Plan, Sensitivity
 from dimly.privacy import Budget
 from dimly.privacy.budget import Unit
 from dimly.release.reader import open_folder
@@ -89,13 +91,53 @@ def test_the_bound_is_reached(kind: str, unit: Unit) -> None:
     rows = {name: plain(directions, {name: 1}) for name in tried}
     moves = [np.abs(row).sum() for row in rows.values()]
     if unit == "column":
-        moves += [
-            np.abs(rows[a] - rows[b]).sum()
-            for a in tried
-            for b in tried
-            if directions.buckets is not None or (("=" in a) and a.partition("=")[0] == b.partition("=")[0])
-        ]
+        moves += [np.abs(rows[a] - rows[b]).sum() for a in tried for b in tried]
     assert max(moves) == plan.sensitivity.l1
+
+
+ONE_HOT = {
+    "one-hot": ["color_red", "color_blue", "color_green", "size_s", "size_l"],
+    "plain": ["red", "blue", "green", "s", "l"],
+    "equals": ["color=red", "size=s", "taste=", "=x", "a=b=c"],
+}
+
+
+@pytest.mark.parametrize("mechanism", LAWS)
+@pytest.mark.parametrize("names", ONE_HOT.values(), ids=ONE_HOT)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_names_do_not_say_which_attributes_a_column_exchanges(mechanism: str, names: list[str], seed: int) -> None:
+    """A matrix that was made one-hot elsewhere, and a long table, whose names say nothing of columns."""
+    generator = np.random.default_rng(seed)
+    directions = Directions.of_values(names, generator.uniform(-1, 1, (5, 2)), origin="tests")
+    plan = Plan.of(mechanism, LAWS[mechanism], directions=directions, unit="column")
+    one, (before, after) = (generator.random((4, 5)) < 0.4).astype(int), generator.choice(5, 2, replace=False)
+    one[2, [before, after]] = 1, 0
+    other = one.copy()
+    other[2, [before, after]] = 0, 1
+    releases = [publish_matrix(table, plan, attributes=names, words=Recorded(3)) for table in (one, other)]
+    check(plan, moved(plan, *releases), 2)
+    with tempfile.TemporaryDirectory() as folder:
+        for number, table in enumerate((one, other)):
+            users, places = np.nonzero(table)
+            source = pa.table({"user": users, "attribute": [names[place] for place in places]})
+            out = Path(folder) / str(number)
+            options = Options(
+                user="user", attribute="attribute", out=out, roster=pa.table({"user": list(range(4))}), threads=1
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PrivacyWarning)
+                publish_table(source, plan, options, words=lambda: Recorded(3))
+        first, second = (open_folder(Path(folder) / str(number)).values.astype(np.int64) for number in range(2))
+        check(plan, first - second, 2)
+
+
+def test_two_opposite_rows_are_two_apart() -> None:
+    """Rows of +1 and -1: a cell that changes from one to the other moves a sketch by two rows."""
+    for names in (["red", "blue"], ["color_red", "color_blue"], ["color=red", "colour=blue"]):
+        directions = Directions.of_values(names, [[1.0], [-1.0]], origin="tests", scale=128)
+        plan = Plan.of("directions+laplace", Budget(1.0), directions=directions, unit="column")
+        assert plan.sensitivity == Sensitivity(256, 256**2)
 
 
 @every_kind

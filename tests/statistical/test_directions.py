@@ -57,9 +57,10 @@ def test_estimates_are_unbiased_and_intervals_hold_the_truth(law: str, count: in
 @pytest.mark.parametrize("count", [65, 256])
 @pytest.mark.parametrize("apart", [0, 1, 30])
 def test_intervals_hold_the_truth_along_many_directions(count: int, apart: int) -> None:
-    """Above 64 directions the law is not drawn but taken for a skewed normal one: weights, as they are published."""
+    """Above 64 directions the law is not drawn but taken for a skewed normal one."""
     pairs = 10_000
-    directions = Directions.of_weights(range(30), np.linspace(0.5, 1, 30), origin="tests", count=count)
+    rows = Directions.of_weights(range(30), np.linspace(0.5, 1, 30), origin="tests", count=count).matrix / 128
+    directions = Directions.of_values(range(30), rows, origin="tests")  # as rows of anything: nothing is random in them
     people = np.zeros((2, 30), int)
     people[0, :apart] = 1
     plan = Plan.of("directions+laplace", Budget(0.5), directions=directions)
@@ -75,6 +76,40 @@ def test_intervals_hold_the_truth_along_many_directions(count: int, apart: int) 
         middle = found.value  # power: intervals that are a fifth too short would be noticed
         short = (middle - 0.8 * (middle - found.low) <= true) & (true <= middle + 0.8 * (found.high - middle))
         assert true == 0 or int(short.sum()) < stats.binom.isf(1 - ALPHA / 2, pairs, 0.94)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("family", ["hashing", "counting"])
+def test_weighted_distances_count_the_projection_too(law: str, family: Any) -> None:
+    """A heavy and an empty person, and one with half: Σ w²(x−y)² over many seeds, and Σ w·x by counting."""
+    seeds, k, weights = 600, 64, np.arange(200) % 129 / 128  # on the grid of the directions
+    people = np.zeros((3, 200), int)
+    people[0], people[2, ::2] = 1, 1
+    pairs = ((0, 1), (0, 2), (1, 2))
+    truths = [float(weights**2 @ (people[a] - people[b]) ** 2) for a, b in pairs]
+    values, inside, sums = np.empty((seeds, 3)), np.zeros(3), np.empty((seeds, 2))
+    for seed in range(seeds):
+        directions = Directions.of_weights(
+            range(200), weights, origin="tests", count=k, family=family, seed=seed.to_bytes(32, "big")
+        )
+        plan = Plan.of(f"directions+{law}", LAWS[law] if law == "gaussian" else Budget(5.0), directions=directions)
+        release = publish(people, plan)
+        found = release.distances([a for a, _ in pairs], [b for _, b in pairs])
+        values[seed] = found.value
+        inside += (found.low <= truths) & (truths <= found.high)
+        sums[seed] = release.values.sum(axis=1)[[0, 2]] * plan.scale
+        mine, half = release.project(map(str, range(200))), release.project(map(str, range(0, 200, 2)))
+        assert release.distance(mine, half).value == pytest.approx(truths[1])
+    assert plan.measured == "weighted squared distance"
+    for pair, truth in enumerate(truths):
+        assert mean_is(values[:, pair], truth)
+        # Variances are upper bounds: a term of fourth powers is left out, which is small here.
+        assert values[:, pair].var() < 1.3 * float(plan.error.distance()(truth))
+        assert values[:, pair].var() > 0.7 * float(plan.error.distance()(truth))
+        assert inside[pair] >= stats.binom.isf(1 - ALPHA / 2, seeds, 0.94)
+    if family == "counting":
+        for column, person in enumerate((0, 2)):
+            assert mean_is(sums[:, column], float(weights @ people[person]))
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.bounds import normal_quantile
 from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import attribute_text
 
 Number = TypeVar("Number", float, NDArray[np.float64])
@@ -28,12 +29,19 @@ class Estimate(Generic[Number]):
         Its standard error, as predicted by theory at the estimate.
     low, high
         Confidence interval, within what is possible.
+    measure : str
+        What it is an estimate of, where that is not the quantity in all attributes, as along directions; else empty.
     """
 
     value: Number
     stderr: Number
     low: Number
     high: Number
+    measure: str = field(default="", kw_only=True)
+
+    def __repr__(self) -> str:
+        parts = [f"{name}={getattr(self, name)!r}" for name in ("value", "stderr", "low", "high", "measure")]
+        return f"Estimate({', '.join(parts if self.measure else parts[:4])})"
 
 
 Floats = NDArray[np.float64]
@@ -47,6 +55,7 @@ def scalar(estimate: "Estimate[NDArray[np.float64]]") -> "Estimate[float]":
         float(estimate.stderr.item()),
         float(estimate.low.item()),
         float(estimate.high.item()),
+        measure=estimate.measure,
     )
 
 
@@ -112,9 +121,13 @@ class Vector:
 
     def inner_product(self, other: "Vector") -> float:
         """Return the inner product of two vectors of one's own, exactly; along the directions, where there are some."""
-        if not self.plan.measures_attributes:
+        if isinstance(self.plan, DirectionsPlan) and not self.plan.weighted:
             return float(self.row @ other.row) * self.plan.scale**2
-        product = sum(count * other.steps.get(name, 0) for name, count in self.steps.items())
+        shared = {name: count * other.steps[name] for name, count in self.steps.items() if name in other.steps}
+        if isinstance(self.plan, DirectionsPlan):  # Σ w²xy: a row holds its weight and nothing else
+            rows = self.plan.rows(list(shared)).to_dense() if shared else np.zeros((0, self.plan.k))
+            return float((rows.astype(np.float64) ** 2).sum(axis=1) @ list(shared.values())) * self.plan.scale**2
+        product = sum(shared.values())
         return product / self.plan.resolution**2
 
 

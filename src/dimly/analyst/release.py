@@ -1,6 +1,7 @@
 """A release as the analyst sees it: distances with intervals, inner products, norms, similarities, attributes."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -53,6 +54,7 @@ from dimly.analyst.structure.segments import Activity, Count, Segments, segments
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.sketches import published_layout
@@ -162,7 +164,7 @@ class Release:
         check_method(method, self.plan)
         if self._reader is None:
             return self._published_distances(a, b, confidence)
-        return self._distance_estimate(self._compare(a, b), confidence, method)
+        return self._named(self._distance_estimate(self._compare(a, b), confidence, method), "squared distance")
 
     def distance_matrix(self, users: ArrayLike | None = None, *, confidence: float = 0.95) -> Arrays:
         """Return the squared distances of all pairs of a small set of users (all of them by default).
@@ -182,7 +184,8 @@ class Release:
         pairs = self._reader.pairs(self._reader.gram(side, side), side, side)
         same = positions[:, None] == positions[None, :]
         lost = saturated(side)
-        return self._distance_estimate(Compared(whole, whole, pairs, same, lost[:, None] | lost), confidence)
+        found = self._distance_estimate(Compared(whole, whole, pairs, same, lost[:, None] | lost), confidence)
+        return self._named(found, "squared distance")
 
     def inner_product(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the inner product of two people; for bits the number of attributes that they share.
@@ -191,7 +194,7 @@ class Release:
         """
         x, y, pairs, same, lost = self._compare(a, b)
         if not x.noisy:
-            return like_input(exactly(pairs.inner_product), a, b)
+            return like_input(self._named(exactly(pairs.inner_product), "inner product"), a, b)
         norms = pairs.possible_norms
         variance = quadratic(lambda c: self.plan.error.inner_product(norms, c, one_sided=not y.noisy))
         if self._directed:
@@ -201,7 +204,8 @@ class Release:
         if same.any():  # with oneself it is the squared norm
             found = choose(same, self._norm_estimate(pairs.squared_norm_x, confidence), found)
         least = -np.inf if self._directed else 0.0
-        return like_input(choose(lost, unknown(lost.shape, self._largest, least=least), found), a, b)
+        found = choose(lost, unknown(lost.shape, self._largest, least=least), found)
+        return like_input(self._named(found, "inner product"), a, b)
 
     def norm(self, a: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the squared norm of one person; for bits the number of attributes. Along directions, of the sums."""
@@ -209,9 +213,9 @@ class Release:
         x, _, pairs, _, lost = self._compare(a, self.project({}))
         value = pairs.squared_norm_x
         if not x.noisy:
-            return like_input(exactly(value), a)
-        found = self._norm_estimate(value, confidence)
-        return like_input(choose(lost, unknown(lost.shape, self._largest), found), a)
+            return like_input(self._named(exactly(value), "squared norm"), a)
+        found = choose(lost, unknown(lost.shape, self._largest), self._norm_estimate(value, confidence))
+        return like_input(self._named(found, "squared norm"), a)
 
     def cosine(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the cosine of two people, ⟨x, y⟩/(‖x‖‖y‖): a plug-in, biased where norms are uncertain.
@@ -223,7 +227,8 @@ class Release:
         least = -1.0 if self._directed else 0.0
         found = cosine_of(pairs, self._joint(pairs, y) if x.noisy else None, confidence, least=least)
         found = choose(lost, unknown(lost.shape, 1.0, least=least), found)
-        return like_input(choose(same, exactly(np.ones_like(found.value)), found), a, b)
+        found = choose(same, exactly(np.ones_like(found.value)), found)
+        return like_input(self._named(found, "cosine"), a, b)
 
     def jaccard(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
         """Return the Jaccard similarity of two people, shared over all attributes: a plug-in; bits only.
@@ -421,6 +426,11 @@ class Release:
 
     def _compare(self, a: Whom, b: Whom) -> Compared:
         return compared(self._need_reader("inner products"), self._side(a), self._side(b))
+
+    def _named(self, found: Arrays, quantity: str) -> Arrays:
+        """Return an estimate that says what it is of, where that is not the quantity in all attributes."""
+        plan = self.plan
+        return replace(found, measure=plan.name_of(quantity)) if isinstance(plan, DirectionsPlan) else found
 
     def _side(self, who: Whom) -> Chosen:
         return chosen(self._sketches, who)

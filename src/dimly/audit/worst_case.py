@@ -113,7 +113,7 @@ def canaries_of(plan: Plan, *, vocabulary: Iterable[object] | None = None, toget
     rows = plan.rows(texts).to_dense() * plan.resolution
     by_l2 = isinstance(plan.noise, GaussianNoise)
     if plan.unit == "column":
-        pairs = _exchanges(plan, texts, rows, by_l2=by_l2)
+        pairs = _exchanges(rows, by_l2=by_l2)
     else:
         norms = _norms(rows, by_l2=by_l2)
         pairs = np.stack([np.argsort(-norms, kind="stable"), np.full(len(norms), -1)], axis=1)
@@ -171,32 +171,21 @@ def _longest(plan: Plan, texts: list[str]) -> list[str]:
     return [texts[i] for i in np.argsort(-norms, kind="stable")[:room].tolist()]
 
 
-def _exchanges(plan: Plan, texts: list[str], rows: IntArray, *, by_l2: bool) -> IntArray:
-    """Return pairs of attributes that one column can exchange, the farthest apart first."""
-    groups: dict[str, list[int]] = {}
-    listed = isinstance(plan, DirectionsPlan) and plan.matrix.vocabulary is not None
-    for i, text in enumerate(texts):
-        column, sign, _ = text.partition("=")
-        if not listed:  # any two attributes may be of one column
-            groups.setdefault("", []).append(i)
-        elif sign:
-            groups.setdefault(column, []).append(i)
-    lone = np.argsort(-_norms(rows, by_l2=by_l2), kind="stable")[:_COMPARED]
-    pairs = [np.stack([lone, np.full(len(lone), -1)], axis=1)]
-    for members in groups.values():
-        some = np.asarray(members[:_COMPARED])
-        first, second = np.triu_indices(len(some), 1)
-        step = max(1, _LARGEST_LOOK // rows.shape[1])
-        norms = np.concatenate(
-            [
-                _norms(rows[some[first[i : i + step]]] - rows[some[second[i : i + step]]], by_l2=by_l2)
-                for i in range(0, len(first), step)
-            ]
-            or [np.empty(0, np.int64)]
-        )
-        best = np.argsort(-norms, kind="stable")[: 16 * MOST_CANARIES]
-        pairs.append(np.stack([some[first[best]], some[second[best]]], axis=1))
-    joined = np.concatenate(pairs)
+def _exchanges(rows: IntArray, *, by_l2: bool) -> IntArray:
+    """Return pairs of attributes, any two of which one column may exchange, the farthest apart first."""
+    some = np.argsort(-_norms(rows, by_l2=by_l2), kind="stable")[:_COMPARED]
+    first, second = np.triu_indices(len(some), 1)
+    step = max(1, _LARGEST_LOOK // rows.shape[1])
+    norms = np.concatenate(
+        [
+            _norms(rows[some[first[i : i + step]]] - rows[some[second[i : i + step]]], by_l2=by_l2)
+            for i in range(0, len(first), step)
+        ]
+        or [np.empty(0, np.int64)]
+    )
+    best = np.argsort(-norms, kind="stable")[: 16 * MOST_CANARIES]
+    lone = np.stack([some, np.full(len(some), -1)], axis=1)
+    joined = np.concatenate([lone, np.stack([some[first[best]], some[second[best]]], axis=1)])
     moved = _norms(_moved(rows, joined), by_l2=by_l2)
     found: IntArray = joined[np.argsort(-moved, kind="stable")]
     return found

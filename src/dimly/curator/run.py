@@ -341,7 +341,7 @@ def publish_by(
     if target is None:
         raise ParameterError("out must be a folder to make, got none.")
     check_public(plan, vocabulary)
-    volunteers.check_options(plan, options)
+    volunteers.check_options(options)
     replaced = None if base is None else base.replaced_at(target)
     made = ReleaseWriter(target, plan, overwrite=options.replaces, replaces=replaced) if writing is None else writing()
     with made as writer, charged(charging, plan, base, writer) as charge:
@@ -445,7 +445,7 @@ def rehearse(
 ) -> Published:
     """Check everything that publishing would check, and draw no noise, write nothing and charge nothing."""
     check_public(plan, vocabulary)
-    volunteers.check_options(plan, options)
+    volunteers.check_options(options)
     base, charging = base_of(options, plan), options.charging
     if options.target is not None:
         ReleaseWriter.check_target(options.target, overwrite=options.replaces)
@@ -564,7 +564,7 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
         if getattr(options, name) is not None:
             raise ParameterError(f"out must be a folder to make where {name} is given, got none.")
     plan = plan_along(plan, options)
-    volunteers.check_options(plan, options)
+    volunteers.check_options(options)
     opening, vocabulary = _opened(source, plan, options)
     if isinstance(opening, MatrixTable):
         volunteers.check_apart(opening.own_ids(), options)

@@ -46,7 +46,7 @@ class Sketcher:
     vocabulary : iterable, optional
         Public list of attributes; others are left out. Needed if the plan was made with a list. Rows of a list are
         derived beforehand, which makes a sketch of a hundred attributes some three times as fast.
-    directions : Directions, optional
+    directions : Directions or path, optional
         The public directions that the plan was made with; needed if the plan was read from JSON and names some.
 
     Raises
@@ -64,7 +64,11 @@ class Sketcher:
     """
 
     def __init__(
-        self, plan: Plan, *, vocabulary: Iterable[object] | None = None, directions: Directions | None = None
+        self,
+        plan: Plan,
+        *,
+        vocabulary: Iterable[object] | None = None,
+        directions: Directions | PathLike | None = None,
     ) -> None:
         if not isinstance(plan, Plan):
             raise ParameterError(f"plan must be a Plan, got {type(plan).__name__}. Call Sketcher(plan).")
@@ -72,6 +76,10 @@ class Sketcher:
             raise ParameterError(
                 "mechanism must be other than noisy-distances: one person alone has no distances. Plan sketches."
             )
+        if isinstance(directions, str | os.PathLike):
+            from dimly.release.directions import read_directions  # noqa: PLC0415 - devices have them in memory
+
+            directions = read_directions(directions)
         plan = plan.along(directions)
         listed = vocabulary
         if listed is not None and not isinstance(listed, Vocabulary):
@@ -124,6 +132,8 @@ class Sketcher:
         out: PathLike | None = None,
         roster: Iterable[Any] | None = None,
         pseudonyms: PathLike | None = None,
+        volunteers: Any = None,
+        except_volunteers: bool = False,
     ) -> "Published":
         """Publish sketches that were made one by one, together with those of a release folder.
 
@@ -151,6 +161,9 @@ class Sketcher:
             e^(m·ε). Without a roster, being in the release says that a person took part.
         pseudonyms : path, optional
             File with the secret key, if the release has pseudonyms.
+        volunteers, except_volunteers : optional
+            The people whose public data the plan was made from, and whether they are published all the same: as of
+            :func:`dimly.publish`.
 
         Returns
         -------
@@ -188,6 +201,8 @@ class Sketcher:
             recipient=recipient,
             roster=roster,
             pseudonyms=pseudonyms,
+            volunteers=volunteers,
+            except_volunteers=except_volunteers,
         )
         published = merge(pairs, self.plan, options, vocabulary=self._vocabulary, nothing=lambda: self.sketch(()))
         for text in published.warnings:

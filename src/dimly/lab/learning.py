@@ -5,19 +5,7 @@ out on the others, whose noisy sketches are asked what an analyst would ask. For
 are found without noise? For neighbors: how near are those found? For distances: how much of them is explained? Floats
 are allowed here, because everything is public; what comes out are integers, whose norms are taken after rounding.
 
-**How well the choice does.** On thirteen tables with known groups (three choices of garments, two of handwritten
-digits, small digits, mushrooms, tumors, and made-up genomes, texts and three populations), 100 and 300 volunteers,
-ε = 0.05, 0.1, 0.2 and 0.5, medians of one to three draws, noise simulated, it reaches 0.88 of the agreement of the best
-recipe in hindsight (of about 120, which is luck in part). Sixty other rules reach 0.86 to 0.88 on the same tables, so
-that the rule matters little: k-means' groups to be found again instead of a mixture's, judging without moving the
-centers, the plain maximum, one standard error, other tolerances. This one was taken because its worst cases are among
-the least bad: 0.23 below the best, where others are at 0.4. Knowing the number of groups helps most (``groups``).
-
-Tried and left out, with no gain or none beyond chance: on fourteen tables, directions weighted by how far people spread
-along them, and caps that are quantiles over occurrences instead of attributes (equal within 0.01 on average); on two or
-three tables, contrasts shrunk by their standard errors, votes for a group and none against, contrasts divided by the
-frequencies of attributes. Of measures for segments: explained variance takes too many directions, and k-means from
-random starts among the few people who were held back wanders from groups that are there.
+How well the choice does, and what was tried and left out, is in docs/directions.md ("What did not win").
 """
 
 import math
@@ -37,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from dimly.curator.options import READING, Options, check_keywords
 from dimly.errors import ParameterError, check_choice
 from dimly.lab.sample import Sample, Unit, read_sample
+from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.projection.directions import (
     MAX_SCALE,
     PUBLIC_SEED,
@@ -46,6 +35,8 @@ from dimly.mechanisms.projection.directions import (
     rotated,
     rounded,
 )
+from dimly.planner.question import DEFAULT_RESOLUTION
+from dimly.privacy import VALUES_MOVED, Budget
 
 Purpose = Literal["segments", "neighbors", "distances"]
 Floats = NDArray[np.float64]
@@ -55,6 +46,7 @@ COUNTS: Final = (1, 2, 3, 4, 6, 8, 12)
 GROUPS: Final = (2, 3, 4, 6, 8)
 """Numbers of segments that an analyst may ask for."""
 CAPS: Final = (0.25, 0.5, 0.8)
+SCALES: Final = (128, 64, 32, 16, 8)
 _FOLDS: Final = 5
 _REPEATS: Final = 8  # noisy sketches of each person who is judged by
 _NEARLY: Final = 0.95  # of the best merit: what a few hundred people do not tell from it
@@ -133,7 +125,7 @@ def learn_directions(
     unit: Unit = "attribute",
     buckets: int | None = None,
     seed: bytes = PUBLIC_SEED,
-    scale: int = 128,
+    scale: int | None = None,
     origin: str | None = None,
     **reading: Any,
 ) -> Directions:
@@ -162,8 +154,9 @@ def learn_directions(
         For an open vocabulary: one row for each of so many hash buckets, instead of one for each attribute.
     seed : bytes
         Of the buckets; public.
-    scale : int, default=128
-        Entries are rounded to multiples of 1/scale.
+    scale : int, optional
+        Entries are rounded to multiples of 1/scale; by default 128, or less if ``epsilon`` is so small that the noise
+        would not fit its table.
     origin : str, optional
         Where the volunteers come from, in words; kept with the directions, and public.
     **reading
@@ -195,8 +188,23 @@ def learn_directions(
     if buckets is not None:
         sample = sample.in_buckets(Buckets(buckets, seed))
     return learn(
-        sample, count=count, epsilon=epsilon, purpose=purpose, groups=groups, scale=scale, origin=origin
+        sample, count=count, epsilon=epsilon, purpose=purpose, groups=groups, unit=unit, scale=scale, origin=origin
     ).directions
+
+
+def fitting_scale(epsilon: float, *, unit: Unit, resolution: int) -> int:
+    """Return the scale that directions are rounded at: 128, or less where the noise of a plan would not fit its table.
+
+    Noise is then so much larger than an entry that a coarser grid costs next to nothing.
+
+    Examples
+    --------
+    >>> fitting_scale(0.1, unit="attribute", resolution=1), fitting_scale(0.1, unit="attribute", resolution=16)
+    (128, 64)
+    """
+    budget = Budget(min(max(epsilon, 1e-9), 100.0))  # beyond, every scale fits or none does
+    room = DiscreteLaplace.largest_sensitivity(budget) // (VALUES_MOVED[unit] * resolution)
+    return next((scale for scale in SCALES if scale <= room), SCALES[-1])
 
 
 def learn(
@@ -206,10 +214,15 @@ def learn(
     epsilon: float = 0.2,
     purpose: Purpose = "segments",
     groups: int | None = None,
-    scale: int = 128,
+    unit: Unit = "attribute",
+    resolution: int | None = None,
+    scale: int | None = None,
     origin: str | None = None,
 ) -> Learned:
-    """Learn directions as :func:`learn_directions` does, and tell how they were chosen."""
+    """Learn directions as :func:`learn_directions` does, and tell how they were chosen.
+
+    ``unit`` and ``resolution`` are those of the plan; they matter where no scale is stated.
+    """
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ParameterError(f"epsilon must be a number above 0, got {epsilon!r}.")
     check_choice("purpose", purpose, get_args(Purpose))
@@ -217,9 +230,12 @@ def learn(
         raise ParameterError(f"groups must be 2 to {_LARGEST_COUNT} segments, or None, got {groups!r}.")
     if groups is not None and purpose != "segments":
         raise ParameterError(f"groups must be given for segments only, got purpose {purpose!r}.")
+    table = sample.table
+    if scale is None:
+        steps = resolution or (1 if (table.data == 1).all() else DEFAULT_RESOLUTION)
+        scale = fitting_scale(epsilon, unit=unit, resolution=steps)
     if type(scale) is not int or not 1 <= scale <= MAX_SCALE:
         raise ParameterError(f"scale must be an integer from 1 to {MAX_SCALE}, got {scale!r}.")
-    table = sample.table
     if not (table.max(axis=0) - table.min(axis=0)).nnz:
         raise ParameterError("volunteers must differ from each other, but all of them have the same attributes.")
     most = min(table.shape[0] - 1, table.shape[1], _LARGEST_COUNT)

@@ -25,7 +25,7 @@ def make_directions(
     attribute: str = "attribute",
     column: str | None = None,
     count: int | None = None,
-    family: Literal["hashing", "counting"] = "hashing",
+    family: Literal["hashing", "counting"] | None = None,
     scale: int = 128,
     seed: bytes = PUBLIC_SEED,
     origin: str | None = None,
@@ -46,8 +46,8 @@ def make_directions(
     count : int, optional
         How many directions. Weights: 256 by default. Categories: one for each. Vectors: as many as they are long, at
         most 64; fewer are the main axes of the vectors.
-    family : {"hashing", "counting"}, default="hashing"
-        For weights.
+    family : {"hashing", "counting"}, optional
+        For weights alone: "hashing" by default.
     scale : int, default=128
         Weights and vectors are rounded to multiples of 1/scale.
     seed : bytes
@@ -72,11 +72,17 @@ def make_directions(
             raise ParameterError(f"attribute must be a column of the table, got {attribute!r}. {table.listing}")
         kind, columns = _kind(table, attribute, column)
         names, cells = _cells(database, table, attribute, columns)
+    if column is not None and kind == "weights" and not table.has_types:
+        kind = _kind_of_texts(cells[0])
+    if family is not None and kind != "weights":
+        raise ParameterError(f"family must be left out for {kind}: it is how weights are spread.")
     words = origin or f"{kind} of {source_name(source)}"
     if kind == "weights":
         weights = _numbers(cells[0], "weights")
         sized: dict[str, Any] = {} if count is None else {"count": count}
-        return Directions.of_weights(names, weights, origin=words, family=family, scale=scale, seed=seed, **sized)
+        return Directions.of_weights(
+            names, weights, origin=words, family=family or "hashing", scale=scale, seed=seed, **sized
+        )
     if kind == "categories":
         if any(cell is None or cell == "" for cell in cells[0]):
             raise ParameterError(
@@ -110,6 +116,25 @@ def _kind(
             f"{table.listing}"
         )
     return "embeddings", others
+
+
+def _kind_of_texts(cells: Sequence[Any]) -> Literal["weights", "categories"]:
+    """Return what a column without a type holds: numbers are weights, and texts are categories."""
+    numbers = [_is_number(cell) for cell in cells if cell is not None and cell != ""]
+    if any(numbers) and not all(numbers):
+        raise ParameterError(
+            "column must hold numbers, which are weights, or texts, which are categories, but some of its cells are "
+            "numbers and some are not. Name the column weight or category in the file."
+        )
+    return "weights" if all(numbers) else "categories"
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _cells(
@@ -157,6 +182,7 @@ def _embedded(
         raise ParameterError(
             "vectors must be finite numbers, but some are NaN, infinite or missing. Remove those rows."
         )
+    vectors = vectors / max(float(np.abs(vectors).max()), 1e-300)  # rows are bounded below: squares must not overflow
     most = min(_LARGEST_COUNT, *vectors.shape)
     if count is None and vectors.shape[1] > _LARGEST_COUNT:
         raise ParameterError(

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from dimly.errors import ParameterError
 from dimly.lab.crowd import Asked, Crowd
-from dimly.lab.learning import Learned, learn
+from dimly.lab.learning import SCALES, Learned, fitting_scale, learn
 from dimly.lab.sample import Sample
 from dimly.lab.trial import (
     CHOSEN_BY,
@@ -68,6 +68,7 @@ _LARGEST_K: Final = 1_024
 _SMALLEST_K: Final = 8
 _RIVALS: Final = 1.6  # times the smallest blur, up to which theory does not rule a mechanism out
 _IN_REACH: Final = 0.75  # of the best in the first part: others are not tried in the other parts
+_LEAST_OF_RUNGS: Final = 0.5  # of the epsilon that directions were learned for: those of rungs below are learned anew
 _SURE: Final = 1.83  # standard deviations on both sides: 90 % with nine degrees of freedom
 _LEAST_SPREAD: Final = 0.03
 _LEAST_SPREAD_OF_GROUPS: Final = 0.06  # other people may be grouped otherwise, though all parts of a sample agree
@@ -82,8 +83,8 @@ def try_out(
     ----------
     brief : Brief
         ``n_users`` is ten times the sample by default, ``n_groups`` as many as the sample shows, and ``resolution`` 16
-        if the sample has values other than 0 and 1. ``mechanisms`` may name ``directions+laplace`` and
-        ``directions+gaussian``, too.
+        if the sample has values other than 0 and 1, or less where epsilon is small.
+        ``mechanisms`` may name ``directions+laplace`` and ``directions+gaussian``, too.
     sample : Sample
         At least twelve public people; better some hundreds.
     ladder : sequence of float, optional
@@ -127,13 +128,21 @@ def _asking(brief: Brief, sample: Sample) -> Asking:
     bits = bool((sample.table.data == 1).all())
     resolution = brief.resolution
     if resolution is None or (resolution == 1 and not bits):
-        resolution = 1 if bits else DEFAULT_RESOLUTION
+        resolution = 1 if bits else _fitting_resolution(brief)
     return Asking(
         brief=brief,
         sample=sample,
         resolution=resolution,
         n_users=TIMES * n if brief.n_users is None else brief.n_users,
     )
+
+
+def _fitting_resolution(brief: Brief) -> int:
+    """Return the resolution of values: 16, or less where the noise along directions would not fit its table."""
+    steps = [DEFAULT_RESOLUTION >> halved for halved in range(3)]
+    epsilon = brief.budget.epsilon
+    fit = [one for one in steps if fitting_scale(epsilon, unit=brief.unit, resolution=one) == SCALES[0]]
+    return max(fit, default=steps[-1])
 
 
 def _listed(sample: Sample, names: Vocabulary) -> Sample:
@@ -215,15 +224,17 @@ class _Trials:
             (self._tried(entry, budget, found, spreads) for entry, found in figures.items()),
             key=lambda one: (-gain(one, purpose) if one.n_parts == N_PARTS else math.inf, -gain(one, purpose)),
         )
-        rungs = self._ladder(steps, tried[0], spreads)
         best = next(entry for entry in figures if _is(entry, tried[0], self._k(entry, budget)))
         plan, directions, vocabulary, learned = self._final(best)
+        # Directions learned from everybody may be fewer or more than those that were judged.
+        own = replace(tried[0], k=_k_of(plan, directions), bytes_per_user=float(plan.bytes_per_user))
+        rungs = self._ladder(steps, own, spreads)
         self._tell(done=True)
         return Trial(
             plan,
             directions,
             vocabulary,
-            (replace(tried[0], k=_k_of(plan, directions)), *tried[1:]),
+            (own, *tried[1:]),
             rungs,
             tuple(left_out),
             self._asked,
@@ -351,13 +362,15 @@ class _Trials:
         if key not in self._directions:
             sample = self._asked.sample
             others = replace(sample, table=sample.table[~self._judged[part]], users=sample.users[~self._judged[part]])
-            self._directions[key] = self._learn(others, at).directions
+            self._directions[key] = self._learn(others, at, least=at * _LEAST_OF_RUNGS).directions
         return self._directions[key]
 
-    def _learn(self, sample: Sample, epsilon: float) -> Learned:
-        purpose = self._brief.purpose
+    def _learn(self, sample: Sample, epsilon: float, *, least: float) -> Learned:
+        """Return directions for one epsilon, that can be published along at another, the least."""
+        purpose, asked = self._brief.purpose, self._asked
         groups = self._n_groups if purpose == "segments" else None
-        return learn(sample, epsilon=epsilon, purpose=purpose, groups=groups)
+        scale = fitting_scale(least, unit=self._brief.unit, resolution=asked.resolution)
+        return learn(sample, epsilon=epsilon, purpose=purpose, groups=groups, scale=scale)
 
     def _measured(self, entry: _Entry, budget: Budget, part: int, asked: set[Asked]) -> dict[str, float] | str:
         """Return what one plan is good for, on one part of the sample; or why it cannot be made."""
@@ -390,7 +403,9 @@ class _Trials:
 
     def _final(self, entry: _Entry) -> tuple[Plan, Directions | None, Vocabulary | None, Learned | None]:
         budget = self._brief.budget
-        learned = self._learn(self._asked.sample, budget.epsilon) if entry.directed else None
+        learned = None
+        if entry.directed:
+            learned = self._learn(self._asked.sample, budget.epsilon, least=budget.epsilon)
         directions = None if learned is None else learned.directions
         plan = self._plan(entry, budget, self._names, directions)
         closed = None if plan.vocabulary is None else Vocabulary.listed(self._names)

@@ -37,7 +37,7 @@ from dimly.mechanisms.plan_parts import (
     ProjectionPart,
     VocabularyPart,
 )
-from dimly.mechanisms.projection.directions import Directions, Kind
+from dimly.mechanisms.projection.directions import WEIGHTED, Directions, Kind
 from dimly.mechanisms.projection.families import Sensitivity, sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, IntArray, Rows
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -254,8 +254,17 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
 
     @property
     def measured(self) -> str:
-        """What distances are: along the directions alone, and not in all attributes."""
-        return "squared distance along the directions"
+        """What distances are: along the directions alone, and not in all attributes; of weights, Σ w²(x−y)²."""
+        return self.name_of("squared distance")
+
+    def name_of(self, quantity: str) -> str:
+        """Return what to call a quantity that is not the one in all attributes."""
+        return f"weighted {quantity}" if self.weighted else f"{quantity} along the directions"
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows are those of a random projection times a weight, so that distances are Σ w²(x−y)²."""
+        return self.directions.kind in WEIGHTED
 
     @property
     def measures_attributes(self) -> bool:
@@ -333,9 +342,13 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         return 1.0 / (self.directions.scale * self.resolution)
 
     @cached_property
-    def error(self) -> DirectionsError:
+    def error(self) -> DirectionsError | SignedSketchError | CountingError:
         """Variances of what an analyst estimates, with the moments of the table that is sampled."""
-        return DirectionsError(self.k, self._noise)
+        family = WEIGHTED.get(self.directions.kind)
+        if family is None:
+            return DirectionsError(self.k, self._noise)
+        # Of weighted values nobody knows the fourth powers, whose term is negative: an upper bound.
+        return sketch_error(family, k=self.k, blocks=1, noise=self._noise, bits=False, blend=0.0)
 
     def published_shape(self, n_users: int) -> tuple[int, int]:
         """Return (n_users, k)."""

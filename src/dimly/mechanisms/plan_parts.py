@@ -153,7 +153,7 @@ class DirectionsPart(BaseModel):
     l1: int = Field(ge=1, lt=2**63)
     l2_squared: int = Field(ge=1, lt=2**63)
     exchanged_l1: int | None = Field(default=None, ge=1, lt=2**63)
-    """Norms of the largest difference of two rows that one column can exchange; where that is the unit."""
+    """Norms of the largest difference of any two rows, the zero row included; where the unit is a column."""
     exchanged_l2_squared: int | None = Field(default=None, ge=1, lt=2**63)
 
     @classmethod

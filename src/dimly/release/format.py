@@ -120,6 +120,14 @@ def directions_schema(*, buckets: bool, categories: bool) -> pa.Schema:
     return _required(**named, direction=list_of(pa.int16()))
 
 
+def format_of(plan: Plan, *, volunteers: bool = False) -> Literal[1, 2]:
+    """Return the version of the format that a release by ``plan`` has: 2 for what 1 does not know.
+
+    That is directions, and a promise that excepts volunteers.
+    """
+    return 2 if volunteers else column_of(plan).format
+
+
 def entry_type(plan: Plan) -> Literal["int8", "int16", "int32"]:
     """Return the smallest type that holds every entry of P: none is farther from zero than a row's ℓ₂ norm."""
     largest = math.isqrt(plan.longest_row.l2_squared)

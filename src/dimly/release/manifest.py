@@ -27,6 +27,7 @@ from dimly.release.format import (
     UserType,
     column_of,
     described_schema,
+    format_of,
     layout_of,
     part_index,
     part_path,
@@ -56,6 +57,10 @@ _SURVEYED = (
 _VOLUNTEERS = (
     "Excepted are people whom the directions were learned from and who are in the release: their data is public, and "
     "nothing of the above is promised to them."
+)
+_PLANNED_FROM = (
+    "Excepted are people of the public sample that the plan was made from and who are in the release: their data is "
+    "public, and nothing of the above is promised to them."
 )
 _UNLISTED = "Attributes that the directions do not list count nothing."
 _CATEGORIES = "Attributes stand for their categories, and each category of a person counts once."
@@ -109,7 +114,7 @@ def guarantee(
     pseudonyms : bool, default=False
         Whether user ids are keyed hashes.
     volunteers : bool, default=False
-        Whether people may be in it whom the directions were learned from.
+        Whether people may be in it whose public data its directions or its plan were made from.
 
     Examples
     --------
@@ -151,7 +156,7 @@ def guarantee(
         + (", with a delta above m·delta." if cost.delta else "."),
         f"Not protected: {'; '.join(not_protected)}.",
         *_about_directions(plan),
-        *([_VOLUNTEERS] if volunteers else []),
+        *_about_volunteers(plan, excepted=volunteers),
         *_about_people(plan, roster, pseudonyms=pseudonyms),
         "Every further release of the same people costs as much again; all recipients count together.",
         f"Noise is drawn from an AES-256 keystream: the promise is as strong as that cipher{sampling}.",
@@ -183,6 +188,12 @@ def _about_directions(plan: Plan) -> list[str]:
     if part.kind == "categories":
         lines.append(_CATEGORIES)
     return lines
+
+
+def _about_volunteers(plan: Plan, *, excepted: bool) -> list[str]:
+    if not excepted:
+        return []
+    return [_VOLUNTEERS if isinstance(plan, DirectionsPlan) else _PLANNED_FROM]
 
 
 def _about_people(plan: Plan, roster: Roster | None, *, pseudonyms: bool) -> list[str]:
@@ -233,7 +244,8 @@ class Users(BaseModel):
     """Whether the list of people was given, which is public, or found in the private table."""
     pseudonyms: bool
     volunteers: bool = False
-    """Whether people may be in it whom its directions were learned from: the promise excepts them. Format 2."""
+    """Whether people may be in it whose public data its directions or its plan were made from: the promise excepts
+    them. Format 2."""
 
     @model_serializer(mode="wrap")
     def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -301,7 +313,7 @@ class Manifest(BaseModel):
             volunteers=users.volunteers,
         )
         fields: dict[str, Any] = {
-            "format": column_of(plan).format,
+            "format": format_of(plan, volunteers=users.volunteers),
             "plan": json.loads(plan.to_json()),
             "plan_digest": plan.digest,
             "epsilon": plan.cost.epsilon,
@@ -416,7 +428,7 @@ class Manifest(BaseModel):
     def _check(self) -> Self:
         plan, cost = self.plan, self.plan.cost
         expected: dict[str, tuple[object, object]] = {
-            "format": (self.format, column_of(plan).format),
+            "format": (self.format, format_of(plan, volunteers=self.users.volunteers)),
             "plan_digest": (self.plan_digest, plan.digest),
             "epsilon": (self.epsilon, cost.epsilon),
             "delta": (self.delta, cost.delta),

@@ -11,9 +11,11 @@ from tests.directions import named
 
 from dimly.api import open_release, publish
 from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.sketcher import Sketcher
 from dimly.errors import DataError, ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+from dimly.release.directions import write_directions
 from dimly.release.verify import verify
 
 TABLE = pd.DataFrame({"person": [1, 1, 2, 3], "place": ["4", "7", "9", "30"]})
@@ -47,6 +49,37 @@ def test_somebody_in_both_lists_is_refused_and_nothing_is_charged(tmp_path: Path
     publish(TABLE, plan_along(), **COLUMNS, volunteers=[8], **charged)  # for which all of the budget is needed
 
 
+def test_ids_of_different_kinds_are_compared_as_numbers() -> None:
+    """A list from a file without types: zeros in front and blanks around are how somebody wrote a number."""
+    for volunteers in (["00003"], [" 3"], ["+3"], ["x", "03"]):
+        with pytest.raises(DataError, match="volunteers must not be among"):
+            publish(TABLE, plan_along(), **COLUMNS, volunteers=volunteers)
+    textual = TABLE.assign(person=["1", "1", "2", "0003"])
+    named: Any = COLUMNS | {"roster": ["1", "2", "0003"]}
+    with pytest.raises(DataError, match="volunteers must not be among"):
+        publish(textual, plan_along(), **named, volunteers=[3])
+    publish(textual, plan_along(), **named, volunteers=["3"])  # text is compared as it is written
+    publish(TABLE, plan_along(), **COLUMNS, volunteers=["30", "x3", "3.0"])
+    with pytest.raises(DataError, match="volunteers must have ids of the kind that the people have"):
+        publish(TABLE, plan_along(), **COLUMNS, volunteers=["ada", "bob"])
+    by_name = TABLE.assign(person=["ada", "ada", "bob", "cy"])
+    with pytest.raises(DataError, match="volunteers must have ids of the kind that the people have"):
+        publish(by_name, plan_along(), **(COLUMNS | {"roster": ["ada", "bob", "cy"]}), volunteers=[3])
+
+
+@pytest.mark.filterwarnings("ignore::dimly.errors.PrivacyWarning")
+def test_sketches_that_were_made_one_by_one_are_compared_too(tmp_path: Path) -> None:
+    Ledger.create(tmp_path / "ledger.db").add_dataset("visits", epsilon=1.0)
+    charged: Any = {"ledger": tmp_path / "ledger.db", "dataset": "visits", "create": True, "roster": [1, 2]}
+    write_directions(tmp_path / "directions.parquet", named("learned"))
+    sketcher = Sketcher(Plan.from_json(plan_along().to_json()), directions=tmp_path / "directions.parquet")
+    sketches = {1: sketcher.sketch(["4"])}
+    with pytest.raises(DataError, match="volunteers must not be among"):
+        sketcher.merge_into(tmp_path / "release", sketches, volunteers=[2], **charged)
+    sketcher.merge_into(tmp_path / "release", sketches, volunteers=[2], except_volunteers=True, **charged)
+    assert any(line.startswith("Excepted are people") for line in said(tmp_path / "release"))
+
+
 def test_people_of_a_matrix_are_compared_too() -> None:
     people = np.eye(4, 90, dtype=int)
     with pytest.raises(DataError, match="volunteers must not be"):
@@ -69,6 +102,27 @@ def test_excepted_volunteers_stand_in_the_promise_and_stay_there(tmp_path: Path)
     verify(out)
 
 
+@pytest.mark.filterwarnings("ignore::dimly.errors.PrivacyWarning")
+@pytest.mark.parametrize("mechanism", ["randomized-response", "counting+laplace"])
+def test_volunteers_of_any_plan_are_checked_and_excepted(tmp_path: Path, mechanism: str) -> None:
+    """A list of attributes that was made of a sample shows what its people have, so that they must be elsewhere."""
+    listed = ["4", "7", "9"]
+    closed: Any = {"vocabulary": listed} if mechanism == "randomized-response" else {"k": 4}
+    plan = Plan.of(mechanism, Budget(1.0), **closed)
+    given: Any = COLUMNS | ({"vocabulary": listed} if mechanism == "randomized-response" else {})
+    with pytest.raises(DataError, match="volunteers must not be among the people to publish"):
+        publish(TABLE, plan, **given, volunteers=[3], out=tmp_path / "none")
+    publish(TABLE, plan, **given, volunteers=[8], out=tmp_path / "apart")
+    assert not any("Excepted" in line for line in said(tmp_path / "apart"))
+    publish(TABLE, plan, **given, volunteers=[3], except_volunteers=True, out=tmp_path / "both")
+    assert any(
+        "Excepted are people of the public sample that the plan was made from" in one for one in said(tmp_path / "both")
+    )
+    for name, version in (("apart", 1), ("both", 2)):
+        assert json.loads((tmp_path / name / "manifest.json").read_text(encoding="utf-8"))["format"] == version
+        verify(tmp_path / name)
+
+
 @pytest.mark.filterwarnings("ignore:No (ledger|roster)")
 def test_without_a_list_a_warning_says_what_must_hold(tmp_path: Path) -> None:
     with pytest.warns(PrivacyWarning, match="learned from people who must not be among those published"):
@@ -85,8 +139,6 @@ def said(folder: Path) -> list[str]:
 
 
 def test_lists_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="volunteers must be left out for counting"):
-        publish(TABLE, Plan.of("counting+laplace", Budget(1.0), k=4), **COLUMNS, volunteers=[8])
     with pytest.raises(ParameterError, match="volunteers must be given where except_volunteers"):
         publish(TABLE, plan_along(), **COLUMNS, except_volunteers=True)
     with pytest.raises(ParameterError, match="volunteers must name at least one person"):

@@ -17,7 +17,7 @@ import dimly
 from dimly.curator.options import Options
 from dimly.errors import ParameterError
 from dimly.lab import learning
-from dimly.lab.learning import learn, learn_directions
+from dimly.lab.learning import fitting_scale, learn, learn_directions
 from dimly.lab.population import Population, make_population
 from dimly.lab.sample import Sample, read_sample
 from dimly.mechanisms.projection.directions import Buckets, bounded, rotated, rounded
@@ -177,6 +177,26 @@ def test_too_few_people_to_hold_some_back_still_give_directions() -> None:
     assert found.merit is None
     assert isinstance(read_sample([[1, 0], [0, 1]]), Sample)
     assert found.directions.count == 1
+
+
+@pytest.mark.parametrize("unit", ["attribute", "column"])
+@pytest.mark.parametrize(("epsilon", "resolution"), [(0.005, 1), (0.02, 16), (0.1, 1), (0.1, 16)])
+def test_what_is_learned_for_an_epsilon_can_be_published_at_it(epsilon: float, resolution: int, unit: Any) -> None:
+    """Noise is held in a table of limited size, so that a small epsilon asks for a coarser grid."""
+    table = np.random.default_rng(5).integers(0, resolution, (8, 6), endpoint=True) / resolution
+    directions = learn_directions(table, count=2, epsilon=epsilon, unit=unit)
+    fits = dimly.Plan.of(
+        "directions+laplace", dimly.Budget(epsilon), directions=directions, unit=unit, resolution=resolution
+    )
+    assert fits.scale * resolution == 1 / directions.scale
+    assert directions.scale == fitting_scale(epsilon, unit=unit, resolution=resolution)
+    assert learn_directions(table, count=2, epsilon=epsilon, scale=128).scale == 128
+
+
+def test_a_scale_that_does_not_fit_is_named_in_the_advice() -> None:
+    directions = learn_directions(np.eye(6), count=2, epsilon=0.005, scale=128)
+    with pytest.raises(ParameterError, match=r"Use a larger epsilon, .*directions of a smaller scale"):
+        dimly.Plan.of("directions+laplace", dimly.Budget(0.005), directions=directions)
 
 
 def test_options_of_publishing_that_mean_nothing_here_are_refused() -> None:

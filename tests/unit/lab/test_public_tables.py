@@ -20,7 +20,8 @@ def csv(folder: Path, text: str) -> Path:
 def test_weights_from_a_file(tmp_path: Path) -> None:
     path = csv(tmp_path, "attribute,weight\ntea,0.5\ncola,1\n42,0\n")
     made = make_directions(path, count=4, scale=4, family="counting")
-    assert made.kind == "weights"
+    assert made.kind == "counted weights"
+    assert make_directions(path, count=4).kind == "weights"
     assert list(made.vocabulary or ()) == ["42", "cola", "tea"]
     assert made.matrix.sum(axis=1).tolist() == [0, 4, 2]
     assert made.origin == "weights of table.csv"
@@ -50,6 +51,24 @@ def test_embeddings_keep_who_is_near_whom(form: str) -> None:
     assert make_directions(pa.table(columns), count=2).count == 2
 
 
+def test_a_column_of_a_file_without_types_is_read_by_what_it_holds(tmp_path: Path) -> None:
+    path = csv(tmp_path, "place,kind,w,mixed\nrye,bread,0.5,1\ntea,drink,1,x\n")
+    assert make_directions(path, attribute="place", column="kind").kind == "categories"
+    assert make_directions(path, attribute="place", column="w").kind == "weights"
+    with pytest.raises(ParameterError, match="column must hold numbers, which are weights, or texts"):
+        make_directions(path, attribute="place", column="mixed")
+
+
+def test_large_numbers_are_bounded_as_small_ones_are() -> None:
+    for largest in (1.0, 1e300, 1e-300):
+        vectors = (np.random.default_rng(0).normal(size=(30, 3)) * largest).tolist()
+        made = make_directions(pa.table({"attribute": list(range(30)), "vector": vectors}), origin="x")
+        assert made == make_directions(
+            pa.table({"attribute": list(range(30)), "vector": np.random.default_rng(0).normal(size=(30, 3)).tolist()}),
+            origin="x",
+        )
+
+
 def test_a_column_may_have_another_name() -> None:
     table = pa.table({"item": ["a", "b"], "w": [0.5, 1.0], "kind": ["x", "y"], "at": [[1.0], [2.0]]})
     for column, kind in (("w", "weights"), ("kind", "categories"), ("at", "embeddings")):
@@ -70,6 +89,8 @@ def test_a_column_may_have_another_name() -> None:
         ({"attribute": ["a", "b"], "weight": ["0.5", "much"]}, {}, "must be numbers"),
         ({"attribute": ["a", "b"], "weight": [0.0, 0.0]}, {}, "not zero"),
         ({"attribute": ["a", "b"], "category": ["x", None]}, {}, "to every attribute"),
+        ({"attribute": ["a", "b"], "category": ["x", "y"]}, {"family": "counting"}, "left out for categories"),
+        ({"attribute": ["a", "b"], "vector": [[1.0], [2.0]]}, {"family": "hashing"}, "left out for embeddings"),
         ({"attribute": ["a", "b"], "vector": [[1.0, 2.0], [3.0]]}, {}, "same length"),
         ({"attribute": ["a", "b"], "vector": [[1.0], None]}, {}, "same length"),
         ({"attribute": ["a", "b"], "vector": [[1.0], [float("nan")]]}, {}, "NaN"),

@@ -54,6 +54,22 @@ def segments() -> Trial:
         return try_out(Brief(Budget(0.5), purpose="segments", n_groups=2, n_users=200), people())
 
 
+def test_values_are_tried_along_directions_at_a_small_epsilon() -> None:
+    sample = people()
+    gray = dataclasses.replace(sample, table=scipy.sparse.csr_array(sample.table * np.float32(0.75)))
+    found = try_out(Brief(Budget(0.05), purpose="segments", n_groups=2, n_users=200), gray)
+    assert found.asking.resolution == 4
+    assert "directions+laplace" not in dict(found.left_out)
+    assert any(one.mechanism == "directions+laplace" for one in found.tried)
+    assert any(one.mechanism == "directions+laplace" for one in found.ladder if one.epsilon < 0.05)
+
+
+def test_sizes_are_those_of_the_plan(segments: Trial) -> None:
+    own = next(one for one in segments.ladder if one.epsilon == 0.5)
+    assert (own.k, own.bytes_per_user) == (segments.chosen.k, segments.chosen.bytes_per_user)
+    assert (own.k, own.bytes_per_user) == (segments.plan.k, segments.plan.bytes_per_user)
+
+
 def test_directions_win_where_two_groups_differ_in_everything(segments: Trial) -> None:
     assert segments.chosen.mechanism == "directions+laplace"
     assert segments.plan.mechanism == "directions+laplace"

@@ -1,5 +1,6 @@
 """Releases along directions: format 2, with the directions in them, proven by verify; and what they can be asked."""
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -149,6 +150,39 @@ def test_vectors_of_ones_own_are_along_the_directions(tmp_path: Path, kind: str)
     found = release.neighbors(one, n=3)
     assert len(found) == 3
     assert np.isfinite(release.distances(release.users, one).value).all()
+
+
+@pytest.mark.parametrize(("kind", "name"), [("learned", "{} along the directions"), ("weights", "weighted {}")])
+def test_estimates_say_what_they_are_of(kind: str, name: str) -> None:
+    people = np.eye(30, 90, dtype=int)
+    release = publish(people, Plan.of("directions+laplace", Budget(1.0), directions=named(kind)))
+    told: dict[str, list[Any]] = {
+        "squared distance": [
+            release.distance(0, 1),
+            release.distances([0], [1]),
+            release.distance_matrix([0, 1]),
+            release.neighbors(0, 3, metric="euclidean").estimates,
+            release.neighbor_graph(3, metric="euclidean").estimates,
+        ],
+        "cosine": [release.cosine(0, 1), release.neighbors(0, 3, metric="cosine").estimates],
+        "squared norm": [release.norm(0)],
+        "inner product": [release.inner_product(0, 1)],
+    }
+    for quantity, estimates in told.items():
+        for estimate in estimates:
+            assert estimate.measure == name.format(quantity)
+            assert f"measure={name.format(quantity)!r}" in repr(estimate)
+    ordinary = publish(people, Plan.of("counting+laplace", Budget(1.0), k=8))
+    assert ordinary.distance(0, 1).measure == ""
+    assert "measure" not in repr(ordinary.distance(0, 1))
+
+
+def test_segments_that_noise_blurred_may_be_groups_all_the_same() -> None:
+    table = np.random.default_rng(2).random((400, 90)) < 0.5
+    release = publish(table, Plan.of("directions+laplace", Budget(5.0), directions=named("learned")))
+    found = dataclasses.replace(release.segments(3), stability=0.0)
+    assert "no more stable than cuts through a cloud" in found.words
+    assert "segments may be near to them, and published numbers alone cannot tell" in found.words
 
 
 def test_only_releases_along_the_same_directions_are_averaged() -> None:

@@ -157,7 +157,8 @@ def _named(sketches: Published, found: Positions) -> NDArray[Any]:
 def _estimates(release: "Release", found: Positions, metric: Metric) -> "Estimate[NDArray[np.float64]]":
     sketches, ask = release._sketches, estimate(release, metric)
     n, most = found.shape
-    whole = Estimate(*(np.empty((n, most)) for _ in range(4)))
+    measure = ask(Chosen(sketches, found[:0, 0]), Chosen(sketches, found[:0, 0])).measure
+    whole = Estimate(*(np.empty((n, most)) for _ in range(4)), measure=measure)
     step = max(1, _PAIRS // most)
 
     def fill(start: int) -> None:

@@ -50,7 +50,8 @@ class Neighbors:
     estimates : Estimate of arrays
         Of the same shape. Euclidean: the squared distances, unbiased; else the cosines or Jaccard similarities. They
         need not be in order, least of all where ranking is by denoised points. Each is unbiased for a pair that was
-        chosen beforehand: of those that were picked as the nearest of many, distances are on the low side.
+        chosen beforehand: of those that were picked as the nearest of many, distances are on the low side. Where people
+        are published along directions, ``estimates.measure`` says that these are along them.
     metric : {"euclidean", "cosine", "jaccard"}
     denoised : bool
         Whether ranking was by denoised points.

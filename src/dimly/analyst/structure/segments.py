@@ -49,6 +49,10 @@ _RUNS = 10
 _MOST_MOVED = 1 << 22  # points that are moved along a direction to tell what noise did to averages
 _LARGEST_COUNT = 12  # groups looked for
 _ALIKE = 0.05  # stabilities
+_BLURRED = (
+    " Groups whose borders noise has blurred look the same: along directions that were made to tell groups apart, "
+    "segments may be near to them, and published numbers alone cannot tell."
+)
 _LEAST_STABLE = 0.2  # of what is called groups without being asked for them
 
 
@@ -112,6 +116,7 @@ class Segments:
         if self.stability == 0:
             return (
                 f"{found} These {len(self)} segments{kind} are no more stable than cuts through a cloud without groups."
+                + (_BLURRED if self.is_described else "")
             )
         return f"{found} Stability of these {len(self)} segments{kind.rstrip(',')}: {self.stability:.2f} of 1."
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dimly.cli import options as shared
-from dimly.cli.commands.segments import count_or_auto
 from dimly.cli.options import AsJson, Debug, one_or_all, options_of
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table
 from dimly.files import check_output
@@ -37,6 +36,13 @@ _Origin = Annotated[
     typer.Option(metavar="TEXT", help="Where the table comes from, in words: kept with the directions, and public."),
 ]
 _Scale = Annotated[int, typer.Option(help="Entries are rounded to multiples of one part in so many.")]
+
+
+def _count_or_auto(text: str) -> str:
+    """Return how many directions, as written: a number, or "auto"."""
+    if text != "auto" and not (text.isascii() and text.isdigit() and int(text)):
+        raise typer.BadParameter(f"must be a number of directions or auto, got {text!r}")
+    return text
 
 
 @directions.callback()
@@ -69,7 +75,9 @@ def learn(
     unit: Annotated[
         Literal["attribute", "column"], typer.Option(help="As the plan's will be.", rich_help_panel=shared.SHAPE)
     ] = "attribute",
-    count: Annotated[str, typer.Option(metavar="N|auto", help="How many directions.", callback=count_or_auto)] = "auto",
+    count: Annotated[
+        str, typer.Option(metavar="N|auto", help="How many directions.", callback=_count_or_auto)
+    ] = "auto",
     epsilon: Annotated[
         float, typer.Option(help="Of the release that is planned: the smaller, the fewer and bolder the directions.")
     ] = 0.2,
@@ -83,7 +91,12 @@ def learn(
         int | None,
         typer.Option(metavar="M", help="For an open vocabulary: a row for each of M hash buckets, not each attribute."),
     ] = None,
-    scale: _Scale = 128,
+    scale: Annotated[
+        int | None,
+        typer.Option(
+            help="Entries are rounded to multiples of one part in so many; by default 128, or less if epsilon is small."
+        ),
+    ] = None,
     origin: _Origin = None,
     table: shared.Table = None,
     delimiter: shared.Delimiter = None,
@@ -118,6 +131,7 @@ def learn(
             epsilon=epsilon,
             purpose=purpose,
             groups=groups,
+            unit=unit,
             scale=scale,
             origin=origin,
         )
@@ -162,9 +176,11 @@ def make(
         ),
     ] = None,
     family: Annotated[
-        Literal["hashing", "counting"],
-        typer.Option(help="How weights are spread: for distances, or so that a sketch adds up to the weighted sum."),
-    ] = "hashing",
+        Literal["hashing", "counting"] | None,
+        typer.Option(
+            help="How weights are spread: by hashing, or by counting, so that a sketch adds up to the weighted sum."
+        ),
+    ] = None,
     scale: _Scale = 128,
     origin: _Origin = None,
     delimiter: shared.Delimiter = None,

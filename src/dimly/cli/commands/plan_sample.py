@@ -64,7 +64,7 @@ def plan_by_sample(
     if output.as_json:
         print_json(_facts(found) | together_facts(found.plan) | {"path": files["path"], "files": files})
         return
-    _print(found, files)
+    _print(found, files, source)
 
 
 def _beside(output: Path | None, directions_out: Path | None) -> dict[str, Path]:
@@ -99,7 +99,7 @@ def _written(found: "Trial", output: Output, beside: dict[str, Path]) -> dict[st
     return files
 
 
-def _print(found: "Trial", files: dict[str, str | None]) -> None:
+def _print(found: "Trial", files: dict[str, str | None], source: str) -> None:
     from dimly.planner.advice import reasons_of
 
     columns = _COLUMNS[found.asking.brief.purpose]
@@ -124,17 +124,24 @@ def _print(found: "Trial", files: dict[str, str | None]) -> None:
         "directions": "" if found.directions is None else found.directions.origin,
         "attributes": ""
         if found.vocabulary is None
-        else f"a closed list of {len(found.vocabulary):,}: others are left out",
+        else f"a closed list of {len(found.vocabulary):,}: others are left out{_consent(found)}",
         "left out": reasons_of(found.left_out),
         "plan": files["path"] or "",
         "digest": found.plan.digest if files["path"] else "",
-        "publish with": _options(files),
+        "publish with": _options(files, source),
     }
     print_fields({name: text for name, text in fields.items() if text})
     print_lines(["", found.caveat, *found.meaning, *promise(found.plan)[2:], *words_on_several(found.plan)])
 
 
-def _options(files: dict[str, str | None]) -> str:
+def _consent(found: "Trial") -> str:
+    """Return what a list that was made of a sample shows, if the list was not stated."""
+    if found.asking.brief.listed is not None:
+        return ""
+    return ". It is that of the sample and part of the release: by the volunteers' consent it is public"
+
+
+def _options(files: dict[str, str | None], source: str) -> str:
     if files["path"] is None:
         return ""
     found = [f"--plan {files['path']}"]
@@ -142,6 +149,8 @@ def _options(files: dict[str, str | None]) -> str:
         found.append(f"--directions {files['directions']}")
     if files["attributes"]:
         found.append(f"--vocabulary {files['attributes']}")
+    if files["directions"] or files["attributes"]:
+        found.append(f"--volunteers {source}")
     return " ".join(found)
 
 

@@ -48,7 +48,7 @@ def publish(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The people that the directions were learned from: refused if any of them is to be published.",
+            help="The people whose public data the plan was made from: refused if any of them is to be published.",
             rich_help_panel=shared.PUBLIC,
         ),
     ] = None,

@@ -147,7 +147,7 @@ def check_size(sigma: float) -> None:
     if 2 * _cells(sigma) + 1 > MAX_WEIGHTS:
         raise ParameterError(
             f"the noise table must have at most {MAX_WEIGHTS} weights, but needs {2.0 * _cells(sigma) + 1:.8g}. "
-            "Use a larger epsilon or delta, fewer users, or a smaller k or resolution."
+            "Use a larger epsilon or delta, fewer users, a smaller k or resolution, or directions of a smaller scale."
         )
 
 

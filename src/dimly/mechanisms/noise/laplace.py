@@ -101,6 +101,12 @@ class DiscreteLaplace:
             raise ParameterError(f"l1_sensitivity must be an integer >= 1, got {l1_sensitivity!r}.")
         return cls._build(Fraction(budget.rounded_down.epsilon) / l1_sensitivity)
 
+    @staticmethod
+    def largest_sensitivity(budget: Budget) -> int:
+        """Return the largest ``l1_sensitivity`` whose table is not too large; 0 if there is none."""
+        cells = (MAX_WEIGHTS - 4 - _TAIL_CELLS) // 2
+        return floor(cells * budget.rounded_down.epsilon / (_HEAD_BITS * log(2)))
+
     @classmethod
     @lru_cache(maxsize=32)
     def _build(cls, rate: Fraction) -> Self:
@@ -119,7 +125,7 @@ class DiscreteLaplace:
             at_least = "at least " if rate < Fraction(1, MAX_WEIGHTS) else ""
             raise ParameterError(
                 f"the noise table must have at most {MAX_WEIGHTS} weights, but needs {at_least}{needed}. "
-                "Use a larger epsilon, a smaller k or resolution, or a sparser family."
+                "Use a larger epsilon, a smaller k or resolution, a sparser family, or directions of a smaller scale."
             )
         with precision(_BITS):
             q = upper_fraction((-ball(rate)).exp()) * (1 + _SLACK)

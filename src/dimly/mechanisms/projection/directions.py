@@ -25,8 +25,10 @@ from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Integers, Ro
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts, is_unicode
 
 Floats = NDArray[np.float64]
-Kind = Literal["learned", "weights", "categories", "embeddings", "surveyed"]
+Kind = Literal["learned", "weights", "counted weights", "categories", "embeddings", "surveyed"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+WEIGHTED: Final[dict[Kind, Literal["hashing", "counting"]]] = {"weights": "hashing", "counted weights": "counting"}
+"""Kinds whose rows are those of a random projection times a weight, and its family."""
 
 MAX_ENTRY: Final = 2**15 - 1
 """Largest absolute value of an entry: rows are stored in at most 16 bits."""
@@ -41,7 +43,7 @@ PUBLIC_SEED: Final = hashlib.sha256(b"dimly/directions").digest()
 
 _DIGESTED: Final = b"dimly/directions/1\0"
 _COMPARED: Final = 1 << 10  # rows that are compared with each other at once
-_MOST_COMPARED: Final = 1 << 14  # rows of which all pairs are compared: seconds
+_MOST_COMPARED: Final = 1 << 29  # entries of all pairs of rows that are compared: seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,9 @@ class Directions:
 
     Attributes
     ----------
-    kind : {"learned", "weights", "categories", "embeddings", "surveyed"}
-        Where the rows come from; "surveyed": from the private table, under a promise of their own.
+    kind : {"learned", "weights", "counted weights", "categories", "embeddings", "surveyed"}
+        Where the rows come from; "surveyed": from the private table, under a promise of their own. Rows of weights are
+        those of ``hashing``, of counted weights those of ``counting``.
     origin : str
         The same in words, for whoever has to trust it.
     scale : int
@@ -145,8 +148,17 @@ class Directions:
         known = self.categories or self.vocabulary or range(self.buckets.count if self.buckets else 0)
         if len(self.matrix) != len(known):
             raise ParameterError(f"directions must have {len(known)} rows, one for each name, got {len(self.matrix)}.")
+        self._check_weights()
         if not self.matrix.any():
             raise ParameterError("directions must have a row that is not zero, got none: every sketch would be noise.")
+
+    def _check_weights(self) -> None:
+        if self.kind not in WEIGHTED:
+            return
+        if (np.count_nonzero(self.matrix, axis=1) > 1).any():
+            raise ParameterError("weights must have at most one number in each row that is not zero. Use of_weights.")
+        if WEIGHTED[self.kind] == "counting" and ((self.matrix < 0).any() or self.count < 2):
+            raise ParameterError("counted weights must not be negative, and take at least 2 directions.")
 
     def _check_categories(self) -> None:
         names, group = self.categories or (), np.array(self.category_of, np.int32)
@@ -219,7 +231,8 @@ class Directions:
     ) -> "Directions":
         """Return the rows of a random projection, each times the weight of its attribute.
 
-        Squared distances along them estimate Σ w²(x−y)²; with ``counting`` the sum of a sketch is Σ w·x.
+        Distances of a release estimate Σ w²(x−y)², with the error of the projection in their intervals. With
+        ``counting`` the sum of a sketch, times the plan's scale, estimates Σ w·x.
 
         Parameters
         ----------
@@ -254,7 +267,7 @@ class Directions:
         unit = cls.of_values(named, factors[:, None], origin=origin, scale=scale).matrix
         matrix = np.zeros((len(named), count), unit.dtype)
         matrix[np.arange(len(named)), placed.columns[:, 0]] = unit[:, 0] * placed.signs[:, 0]
-        return cls("weights", origin, scale, matrix, named)
+        return cls("counted weights" if family == "counting" else "weights", origin, scale, matrix, named)
 
     @classmethod
     def of_categories(
@@ -312,7 +325,7 @@ class Directions:
     @property
     def tells_names(self) -> bool:
         """Whether rows say which attributes go together; not where attributes share numbers by a random projection."""
-        return self.kind != "weights" and (self.categories is None or self.count >= len(self.categories))
+        return self.kind not in WEIGHTED and (self.categories is None or self.count >= len(self.categories))
 
     def codes(self, attributes: Sequence[str]) -> NDArray[np.int64]:
         """Return the row of each attribute, given by its canonical text; -1 where it has none and counts nothing."""
@@ -334,34 +347,23 @@ class Directions:
 
     @cached_property
     def difference(self) -> Sensitivity:
-        """The largest norms of the difference of two rows that one column can exchange, the zero row included.
+        """The largest norms of the difference of any two rows, the zero row included.
 
-        A cell that changes takes one row out and puts another in (``unit="column"``). Attributes of one column begin
-        with its name and an equals sign. What stands before the first one is the same for all of a column: comparing
-        all that share it compares at least every pair that can be exchanged. Buckets can exchange any two rows. Exact
-        up to 16,384 rows that are compared; above, twice the longest row, which is at least as much.
+        A cell that changes takes one row out and puts another in (``unit="column"``). Which attributes belong to one
+        column cannot be told from their names: one-hot columns are called anything, and a long table has no columns.
+        So any two are compared. Exact where that takes seconds; above, twice the longest row, which is at least as
+        much.
         """
         from scipy.spatial.distance import cdist  # noqa: PLC0415 - slow to import, and seldom needed
 
-        groups: dict[str, list[int]] = {}
-        if self.vocabulary is None:
-            groups[""] = list(range(len(self.matrix)))
-        else:
-            codes = range(len(self.matrix)) if self.category_of is None else self.category_of.tolist()
-            for name, code in zip(self.vocabulary, codes, strict=True):
-                column, sign, _ = name.partition("=")
-                if sign:
-                    groups.setdefault(column, []).append(code)
         l1, l2_squared = self.sensitivity.l1, self.sensitivity.l2_squared
-        for members in groups.values():
-            distinct = np.unique(self.matrix[np.asarray(members)], axis=0).astype(np.float64)
-            if len(distinct) > _MOST_COMPARED:
-                return Sensitivity(2 * self.sensitivity.l1, 4 * self.sensitivity.l2_squared)
-            # In doubles, which hold every one of these integers exactly.
-            for start in range(0, len(distinct), _COMPARED):
-                some = distinct[start : start + _COMPARED]
-                l1 = max(l1, int(cdist(some, distinct, "cityblock").max()))
-                l2_squared = max(l2_squared, int(cdist(some, distinct, "sqeuclidean").max()))
+        distinct = np.unique(self.matrix, axis=0).astype(np.float64)  # doubles hold every one of these sums exactly
+        if len(distinct) * distinct.size > _MOST_COMPARED:
+            return Sensitivity(2 * l1, 4 * l2_squared)
+        for start in range(0, len(distinct), _COMPARED):
+            some = distinct[start : start + _COMPARED]
+            l1 = max(l1, int(cdist(some, distinct, "cityblock").max()))
+            l2_squared = max(l2_squared, int(cdist(some, distinct, "sqeuclidean").max()))
         return Sensitivity(l1, l2_squared)
 
     @cached_property

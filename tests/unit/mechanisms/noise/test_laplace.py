@@ -58,6 +58,15 @@ def test_next_to_no_noise_is_noise_too(epsilon: float) -> None:
     assert noise.variance == pytest.approx(laplace_moments(epsilon)[0], rel=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [1e-4, 0.003, 0.1, 1.0])
+def test_the_largest_sensitivity_is_that_of_the_largest_table(epsilon: float) -> None:
+    most = DiscreteLaplace.largest_sensitivity(Budget(epsilon))
+    if most:
+        DiscreteLaplace.of(Budget(epsilon), l1_sensitivity=most)
+    with pytest.raises(ParameterError, match="at most"):
+        DiscreteLaplace.of(Budget(epsilon), l1_sensitivity=most + 2)
+
+
 def test_refusals() -> None:
     with pytest.raises(ParameterError, match="at most 40"):
         DiscreteLaplace.of(Budget(41.0), l1_sensitivity=1)

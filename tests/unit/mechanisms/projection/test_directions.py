@@ -39,31 +39,33 @@ def test_norms_are_the_largest_over_all_rows(matrix: Any) -> None:
     assert (found.l1, found.l2_squared) == norms(matrix)
 
 
-@given(MATRICES, st.data())
-def test_difference_is_the_largest_that_a_column_can_exchange(matrix: Any, data: Any) -> None:
-    columns = data.draw(st.lists(st.sampled_from(["a=", "a=b=", "b=", ""]), min_size=len(matrix), max_size=len(matrix)))
-    found = named(matrix, [f"{column}{number}" for number, column in enumerate(columns)]).difference
-    rows = [[*row] for row in matrix.tolist()]
-    nothing = [0] * matrix.shape[1]
-    exchanged = [(row, nothing) for row in rows]
-    for (one, first), (other, second) in itertools.combinations(zip(rows, columns, strict=True), 2):
-        if first and second and first[0] == second[0]:  # "a=b=1" may be of the column a or of the column a=b
-            exchanged.append((one, other))
-    assert (found.l1, found.l2_squared) == norms([np.subtract(one, other) for one, other in exchanged])
-
-
-@given(MATRICES.filter(lambda matrix: len(matrix) > 1))
-def test_buckets_can_exchange_any_two_rows(matrix: Any) -> None:
-    found = Directions("learned", "by hand", 1, matrix, None, Buckets(len(matrix))).difference
+@given(MATRICES.filter(lambda matrix: len(matrix) > 1), st.sampled_from(["", "color_", "color=", "c{}="]))
+def test_a_column_can_exchange_any_two_rows_whatever_they_are_called(matrix: Any, name: str) -> None:
     rows = [*matrix.tolist(), [0] * matrix.shape[1]]
-    between = [np.subtract(one, other) for one, other in itertools.combinations(rows, 2)]
-    assert (found.l1, found.l2_squared) == norms(between)
+    between = norms([np.subtract(one, other) for one, other in itertools.combinations(rows, 2)])
+    listed = named(matrix, [f"{name.format(number)}{number}" for number in range(len(matrix))])
+    for found in (listed, Directions("learned", "by hand", 1, matrix, None, Buckets(len(matrix)))):
+        assert (found.difference.l1, found.difference.l2_squared) == between
+
+
+@pytest.mark.parametrize(
+    ("kind", "matrix", "words"),
+    [
+        ("weights", [[1, 1]], "at most one number in each row"),
+        ("counted weights", [[1, -1]], "at most one number in each row"),
+        ("counted weights", [[0, -1]], "must not be negative"),
+        ("counted weights", [[1]], "at least 2 directions"),
+    ],
+)
+def test_rows_of_weights_are_those_of_their_family(kind: Any, matrix: Any, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        Directions(kind, "by hand", 1, np.array(matrix), Vocabulary.listed(["a"]))
 
 
 def test_too_many_rows_to_compare_are_bounded() -> None:
-    matrix = np.arange(2**14 + 2).reshape(-1, 1) - 2**13
+    matrix = np.arange(2**15 + 2).reshape(-1, 1) - 2**14
     directions = Directions("learned", "by hand", 1, matrix, None, Buckets(len(matrix)))
-    assert directions.difference.l1 == 2 * directions.sensitivity.l1 == 2 * (2**13 + 1)
+    assert directions.difference.l1 == 2 * directions.sensitivity.l1 == 2 * (2**14 + 1)
     assert directions.difference.l2_squared == 4 * directions.sensitivity.l2_squared
 
 
