@@ -64,10 +64,20 @@ def test_values_are_tried_along_directions_at_a_small_epsilon() -> None:
     assert any(one.mechanism == "directions+laplace" for one in found.ladder if one.epsilon < 0.05)
 
 
-def test_sizes_are_those_of_the_plan(segments: Trial) -> None:
-    own = next(one for one in segments.ladder if one.epsilon == 0.5)
-    assert (own.k, own.bytes_per_user) == (segments.chosen.k, segments.chosen.bytes_per_user)
-    assert (own.k, own.bytes_per_user) == (segments.plan.k, segments.plan.bytes_per_user)
+def test_sizes_are_those_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From everybody more directions may be learned than from those who were not judged."""
+    own_learn = learning.learn
+
+    def learn(sample: Sample, **options: Any) -> Any:
+        return own_learn(sample, count=2 if sample.table.shape[0] == PEOPLE else 1, **options)
+
+    monkeypatch.setattr(tryout, "learn", learn)
+    only = ["directions+laplace"]
+    found = try_out(Budget(0.5), people(), purpose="segments", n_groups=2, n_users=200, mechanisms=only)
+    own = next(one for one in found.ladder if one.epsilon == 0.5)
+    assert found.plan.k == 2
+    for one in (own, found.chosen):
+        assert (one.k, one.bytes_per_user) == (2, found.plan.bytes_per_user)
 
 
 def test_directions_win_where_two_groups_differ_in_everything(segments: Trial) -> None:
