@@ -67,6 +67,45 @@ def test_refusals(
     assert not (tmp_path / "s.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("ledger.db", "output must not replace a database"),
+        ("visits.parquet", "output must be another file than those that are read"),
+        ("people.csv", "output must be another file than those that are read"),
+        ("places.txt", "output must be another file than those that are read"),
+        ("link.csv", "output must be another file than those that are read"),
+    ],
+)
+def test_what_is_read_is_never_replaced(tmp_path: Path, line: list[object], target: str, message: str) -> None:
+    (tmp_path / "link.csv").symlink_to(tmp_path / "people.csv")
+    before = (tmp_path / target).read_bytes()
+    asked = ["--vocabulary", tmp_path / "places.txt", "--epsilon", 3, "-o", tmp_path / target, "--overwrite"]
+    assert message in refusal(*line, *asked)
+    assert (tmp_path / target).read_bytes() == before
+    assert Ledger(tmp_path / "ledger.db").status("visits").charges == ()
+
+
+def test_other_commands_keep_what_they_read_and_ledgers(tmp_path: Path, line: list[object]) -> None:
+    plan, release, ledger = tmp_path / "plan.json", tmp_path / "release", tmp_path / "ledger.db"
+    chosen = ["plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 16, "--overwrite"]
+    answer(*chosen, "-o", plan)
+    answer("publish", *line[1:], "--plan", plan, "--out", release)
+    manifest, table_file, people = release / "manifest.json", tmp_path / "visits.parquet", tmp_path / "people.csv"
+    kept = {path: path.read_bytes() for path in (manifest, table_file, people, ledger)}
+    for target in (manifest, ledger):
+        refusal("segments", release, "--count", 2, "--out", target, "--overwrite")
+        refusal("export", release, "--to", "numpy", "--out", target, "--overwrite")
+        refusal("report", release, "--count", 2, "-o", target, "--overwrite")
+    refusal(*chosen, "-o", ledger)
+    refusal("plan", "--epsilon", 1, "--sample", table_file, "--user", "who", "-o", table_file, "--overwrite")
+    for target in (table_file, ledger):
+        learn = ["directions", "learn", table_file, "--user", "who", "--attribute", "what"]
+        refusal(*learn, "-o", target, "--overwrite")
+    refusal("directions", "make", people, "-o", people, "--overwrite")
+    assert kept == {path: path.read_bytes() for path in kept}
+
+
 def test_a_plan_and_a_release_by_a_survey(tmp_path: Path, line: list[object]) -> None:
     out = tmp_path / "survey.json"
     answer(*line, "--ask", "vocabulary,weights,distances", "--epsilon", 3, "--delta", 1e-5, "-o", out)

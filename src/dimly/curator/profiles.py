@@ -29,6 +29,7 @@ from dimly.curator.survey import (
 )
 from dimly.curator.tables.public_lists import check_apart
 from dimly.errors import BudgetError, DataError, ParameterError
+from dimly.files import check_output
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.release.profiles import Profiles
 from dimly.release.segments import Labels
@@ -81,6 +82,8 @@ def profile_table(
         raise ParameterError("plan must be made for the release that the segments are of.")
     if labels_from is not None:
         check_apart(source, labels_from, "roster")
+        if options.target is not None:
+            check_output(options.target, overwrite=options.overwrite, inputs=[labels_from])
     _check_release(options, labels)
     known = labels.segments >= 0
     people = labels.users.filter(pa.array(known))

@@ -260,6 +260,9 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options) -> Asked:
     for name in ("append", "directions", "pseudonyms", "update"):
         if getattr(options, name) is not None:
             raise ParameterError(f"{name} must be left out of a survey, which publishes counts and no people.")
+    if options.target is not None:
+        read = (source, options.roster, options.vocabulary, options.ledger, options.diagnose)
+        check_output(options.target, overwrite=options.overwrite, inputs=read)
     if is_matrix(source):
         return _open_matrix(source, plan, options)
     _ = options.user_column  # refused before anything is read

@@ -107,7 +107,7 @@ def learn(
     from dimly.mechanisms.projection.directions import Buckets
     from dimly.release.directions import write_directions
 
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, inputs=[volunteers])
     chosen = chosen_columns(columns, all_columns=all_columns)
     with ProgressBar() as bar:
         bar.phase("reading")
@@ -198,7 +198,7 @@ def make(
     from dimly.lab.public_tables import make_directions
     from dimly.release.directions import write_directions
 
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, inputs=[source])
     given = {"delimiter": delimiter, "encoding": encoding}
     made = make_directions(
         source,

@@ -493,6 +493,9 @@ def plan(
     from dimly.planner.protect import budget_for_each
     from dimly.privacy import Budget
 
+    for path in (output, directions_out):
+        if path is not None and overwrite:
+            check_output(path, overwrite=True, inputs=(sample, vocabulary, survey, directions))
     budget = budget_for_each(Budget(epsilon, delta), protect)
     of_sample = {
         "user": user,
