@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimly.curator.engine import cut, people_of_sorted
+from dimly.curator.ledger.charge import ChargeRecord
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource, is_secret
@@ -153,8 +154,17 @@ def _check_release(options: Options, labels: Labels) -> None:
     if charging is None:
         return
     charges = Ledger(charging.ledger).status(charging.dataset).charges
-    if labels.release not in {one.release_id for one in charges if one.counts}:
+    made = [one for one in charges if one.counts and one.release_id == labels.release and _is_of(one, labels)]
+    if not made:
         raise BudgetError(
             f"by must be segments of a release that the ledger charged to dataset {charging.dataset!r}, got those of "
             "another. Labels that come from the private table itself would tell about it without any noise."
         )
+
+
+def _is_of(charge: ChargeRecord, labels: Labels) -> bool:
+    """Return whether a charge is of a release, which claims its people as a survey does not, and of as many people."""
+    if charge.n_users is None:
+        return False
+    grown = charge.appends_to is not None or charge.updates is not None
+    return len(labels.users) >= charge.n_users if grown else len(labels.users) == charge.n_users

@@ -487,6 +487,8 @@ def _warnings(plan: SurveyPlan, n_users: int | None, options: Options) -> tuple[
     found = []
     if options.ledger is None and not options.in_memory:
         found.append("No ledger: nothing keeps count of what surveys and releases of these people cost together.")
+        if plan.release is not None:
+            found.append("No ledger: that the segments were found in a release is taken on your word.")
     if n_users is None and plan.delta > 0:
         found.append("delta should be well below 1/n: without a roster it is not compared with n.")
     elif n_users is not None and plan.delta * n_users > 0.1:

@@ -14,7 +14,7 @@ from dimly.api import survey
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
 from dimly.curator.profiles import profile_table
-from dimly.errors import BudgetError, DataError, ParameterError, ReleaseError
+from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.privacy import Budget, Cost
 from dimly.release.profiles import Profiles, read_facts
@@ -78,6 +78,37 @@ def test_ids_of_another_type_are_met_as_text(by: Path, tmp_path: Path) -> None:
     assert (profiles(cells(), path).counts == profiles(cells(), by).counts).all()
 
 
+def charge_release(ledger: Ledger, people: list[int] | None) -> None:
+    charge = ledger.reserve("visits", Cost(1.0), plan_digest="x")
+    if people is not None:
+        charge.claim_users([people])
+    charge.start_sampling()
+    charge.seal(release_id=RELEASE)
+    charge.make_visible()
+
+
+@pytest.mark.parametrize("people", [None, ROSTER[1:]], ids=["a survey", "a release of others"])
+def test_labels_that_claim_the_id_of_something_else_are_refused(
+    by: Path, tmp_path: Path, people: list[int] | None
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    ledger.add_dataset("visits", epsilon=4.0)
+    charge_release(ledger, people)
+    charging: dict[str, Any] = {"ledger": ledger.path, "dataset": "visits", "out": tmp_path / "profiles.parquet"}
+    with pytest.raises(BudgetError, match="segments of a release that the ledger charged"):
+        survey(table(cells()), Budget(2.0), by=by, **GIVEN, **charging)
+    assert len(ledger.status("visits").charges) == 1
+
+
+def test_without_a_ledger_labels_are_taken_on_trust_and_that_is_said(by: Path, tmp_path: Path) -> None:
+    out = tmp_path / "profiles.parquet"
+    with pytest.warns(PrivacyWarning, match="on your word"), pytest.warns(PrivacyWarning, match="keeps count"):
+        survey(table(cells()), Budget(2.0), by=by, out=out, **GIVEN)
+    by.write_bytes(encode_segments(ROSTER, SEGMENTS, user_type="int64", release="z" * 64))
+    with pytest.raises(ParameterError, match="does not say of which release"):
+        survey(table(cells()), Budget(2.0), by=by, **GIVEN)
+
+
 def test_the_file_says_what_was_asked(by: Path, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger.db")
     ledger.add_dataset("visits", epsilon=4.0)
@@ -85,10 +116,7 @@ def test_the_file_says_what_was_asked(by: Path, tmp_path: Path) -> None:
     out = tmp_path / "profiles.parquet"
     with pytest.raises(BudgetError, match="segments of a release that the ledger charged"):
         survey(table(cells()), Budget(2.0), by=by, out=out, **GIVEN, **charging)
-    charge = ledger.reserve("visits", Cost(1.0), plan_digest="x")
-    charge.start_sampling()
-    charge.seal(release_id=RELEASE)
-    charge.make_visible()
+    charge_release(ledger, ROSTER)
     found = survey(table(cells()), Budget(2.0), by=by, out=out, **GIVEN, **charging)
     assert isinstance(found, Profiles)
     assert found.private
