@@ -22,6 +22,7 @@ from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey import (
     CountedTable,
+    Settle,
     Surveyed,
     having,
     made_by,
@@ -99,7 +100,7 @@ def profile_table(
         )
     names = tuple(asked.vocabulary)
 
-    def answered(table: CountedTable, _: int | None, begin: Callable[[], None]) -> Profiles:
+    def answered(table: CountedTable, _: int | None, begin: Callable[[], Settle]) -> Profiles:
         segments = _in_order(table, people, labels.segments[known])
         exact = count_segments(table, plan, segments, count=labels.count, width=len(names), options=options)
         noise = plan.noise("profiles")

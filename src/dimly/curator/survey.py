@@ -57,6 +57,8 @@ class Document(Protocol):
         """Return the file."""
 
 
+Settle = Callable[[Cost], None]
+"""Lowers the charge of a run to a cost, because the rest is not going to be drawn."""
 DocumentT = TypeVar("DocumentT", bound=Document)
 Document_co = TypeVar("Document_co", bound=Document, covariant=True)
 
@@ -147,7 +149,7 @@ def survey_table(
     asked = open_survey(source, plan, options)
     _check_questions(plan, asked)
 
-    def answered(table: CountedTable, n_users: int | None, begin: Callable[[], None]) -> Survey:
+    def answered(table: CountedTable, n_users: int | None, begin: Callable[[], Settle]) -> Survey:
         exact = count_table(table, plan, vocabulary=asked.vocabulary, progress=options.watcher)
         begin()
         return Survey.of(
@@ -166,11 +168,12 @@ def made_by(
     asked: Asked,
     plan: SurveyPlan,
     options: Options,
-    answered: Callable[[CountedTable, int | None, Callable[[], None]], DocumentT],
+    answered: Callable[[CountedTable, int | None, Callable[[], Settle]], DocumentT],
 ) -> Surveyed[DocumentT]:
     """Charge a survey, have it answered, and write its file: all of it or nothing.
 
-    ``answered`` counts, calls its last argument before it draws any noise, and returns what is to be written.
+    ``answered`` counts, calls its last argument before it draws any noise, and returns what is to be written. If it
+    stops after a part of the noise, it can lower the charge to what that part cost, by what the call returned.
     """
     target, charging = options.target, options.charging
     if target is not None:
@@ -182,8 +185,9 @@ def made_by(
     file = _SurveyFile(target, overwrite=options.overwrite)
     with charged(charging, plan, None, file) as charge:
 
-        def begin() -> None:
+        def begin() -> Settle:
             _begin_sampling(charge, target, overwrite=options.overwrite)
+            return (lambda _: None) if charge is None else charge.settle
 
         with asked.opening as table:
             n_users = _checked_people(table, plan, asked)

@@ -493,9 +493,7 @@ def plan(
     from dimly.planner.protect import budget_for_each
     from dimly.privacy import Budget
 
-    for path in (output, directions_out):
-        if path is not None and overwrite:
-            check_output(path, overwrite=True, inputs=(sample, vocabulary, survey, directions))
+    _check_kept([output, directions_out], (sample, vocabulary, survey, directions), overwrite=overwrite)
     budget = budget_for_each(Budget(epsilon, delta), protect)
     of_sample = {
         "user": user,
@@ -698,6 +696,13 @@ def _is_given(mechanism: str, k: int | None, along: "Directions | None", choosin
     from dimly.mechanisms.make import sketching
 
     return k is not None or along is not None or (sketching(mechanism) is None and not any(choosing.values()))
+
+
+def _check_kept(outputs: list[Path | None], inputs: Any, *, overwrite: bool) -> None:
+    """Refuse to replace what the plan is made from."""
+    for path in outputs:
+        if path is not None and overwrite:
+            check_output(path, overwrite=True, inputs=inputs)
 
 
 def _refuse(given: dict[str, bool], why: str) -> None:

@@ -254,6 +254,13 @@ def cost_json(cost: Cost) -> str:
     return json.dumps(asdict(cost))
 
 
+def _is_within(cost: Cost, other: Cost) -> bool:
+    """Return whether a plain claim is no more than another."""
+    return (cost.unit, cost.noise_multiplier) == (other.unit, None) and (
+        cost.epsilon <= other.epsilon and cost.delta <= other.delta
+    )
+
+
 def check_text(name: str, value: object, *, longest: int = 200) -> str:
     """Return a name, digest or reason that is one readable line.
 
@@ -380,6 +387,22 @@ class Charge:
         with self._changing("sampling", "visible", "forgiven") as connection:
             if record_of(connection, self.id).state != "visible":
                 make_visible(connection, self.id)
+
+    def settle(self, cost: Cost) -> None:
+        """Lower the charge of a run that stops after a part of its noise to what that part cost.
+
+        The run must draw nothing more. Which part it was may depend on the noise that was drawn: filters allow for it.
+
+        Parameters
+        ----------
+        cost : Cost
+            Not above what was reserved, in the same unit.
+        """
+        with self._changing("sampling") as connection:
+            record = record_of(connection, self.id)
+            if record.cost is None or record.release_id is not None or not _is_within(cost, record.cost):
+                raise RuntimeError("a charge can only be lowered, and only before its release is complete.")
+            update(connection, self.id, cost=cost_json(cost), ended_at=now())
 
     def abandon(self) -> bool:
         """End the charge without a release, and return whether it counts no more.
