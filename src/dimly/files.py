@@ -200,6 +200,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 _LONGEST_TEXT = 1 << 20
+_DRAFTS = ".dimly-draft-"
 
 
 def check_output(path: Path, *, overwrite: bool, inputs: Iterable[object] = ()) -> None:
@@ -275,24 +276,25 @@ def write_bytes(path: Path, content: bytes | memoryview, *, overwrite: bool) -> 
 def drafted(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield where to write a file, of the same ending; it gets its name when all is well, and else nothing stays.
 
+    A run that is killed leaves a draft that nobody else can read, and the next one in the same folder removes it.
+
     Raises
     ------
     ParameterError
         If the file exists, or its folder does not.
     """
     check_output(path, overwrite=overwrite)
-    draft = path.with_name(f".dimly-{secrets.token_hex(8)}{path.suffix}")
-    with _put_in_place(draft, path, overwrite=overwrite, taken=_taken):
+    with _put_in_place(path, overwrite=overwrite, taken=_taken) as draft:
         yield draft
 
 
 @contextlib.contextmanager
-def _put_in_place(
-    draft: Path, path: Path, *, overwrite: bool, taken: Callable[[Path], ParameterError]
-) -> Iterator[None]:
-    """Give a draft its name once it is written; remove it if it is not."""
-    try:
-        yield
+def _put_in_place(path: Path, *, overwrite: bool, taken: Callable[[Path], ParameterError]) -> Iterator[Path]:
+    """Yield a draft, and give it its name once it is written; remove it if it is not."""
+    sweep(path.parent, _DRAFTS)
+    with locked_folder(path.parent, _DRAFTS) as folder:
+        draft = folder.path / f"draft{path.suffix}"
+        yield draft
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         if overwrite:
@@ -304,9 +306,6 @@ def _put_in_place(
             raise taken(path) from None
         except OSError:  # no hard links on this file system
             draft.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
 
 
 def _taken(path: Path) -> ParameterError:
@@ -353,8 +352,7 @@ def new_file(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
         raise _name_taken(path)
     if overwrite and _is_database(path):
         raise _is_kept(path)
-    draft = path.with_name(f".dimly-{secrets.token_hex(8)}")
-    with _put_in_place(draft, path, overwrite=overwrite, taken=_name_taken):
+    with _put_in_place(path, overwrite=overwrite, taken=_name_taken) as draft:
         yield draft
 
 

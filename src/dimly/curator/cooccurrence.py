@@ -39,7 +39,7 @@ MOST_ATTRIBUTES: Final = 4096
 LEAST_ATTRIBUTES: Final = 50
 MOST_DIRECTIONS: Final = 12
 _FEWEST: Final = 3
-_ROOM: Final = 1.5
+_ROOM: Final = 2.2
 """How many attributes of a person count, in multiples of the average."""
 _USUAL: Final = 0.02
 _STRONGEST: Final = 0.1
@@ -204,7 +204,7 @@ class Scope:
 
         Noise of standard deviation σ in each pair of m attributes has a spectral norm of 2σ√m. Groups of people who
         have w of these on average have eigenvalues of the order of nw/50 (docs/survey.md tells what was measured).
-        σ grows with √W, the attributes of a person that count, and people's numbers differ: W is 1.5 w.
+        σ grows with √W, the attributes of a person that count, and people's numbers differ: W is 2.2 w.
         """
         order = np.argsort(-noisy, kind="stable")
         least, most = (min(len(noisy), size) for size in (LEAST_ATTRIBUTES, MOST_ATTRIBUTES))

@@ -31,7 +31,7 @@ from dimly.errors import DimlyError, ParameterError
 from dimly.files import check_output, write_bytes
 from dimly.mechanisms.error.quantiles import LEVEL, boundaries, cumulative, noise_needed, quantiles
 from dimly.mechanisms.noise.tables import Cells
-from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan
+from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan, check_budget
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Budget, Cost
 from dimly.release.manifest import Roster
@@ -123,6 +123,7 @@ def default_questions(source: Any, budget: Budget, options: Options) -> tuple[st
     ParameterError
         If there is none.
     """
+    check_budget(budget)
     matrix = is_matrix(source)
     found = []
     if matrix or options.vocabulary is not None:

@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -46,9 +47,9 @@ NEEDS_ROSTER: Final = frozenset({"weights", "distances", "directions"})
 MEMBERS: Final = 150
 """Attributes of a person that count for directions, unless stated: the more, the more they tell, and the more noise."""
 _SELECTING: Final = Fraction(1, 10)
-_TESTING: Final = Fraction(7, 10)
-_LEAST_TESTING: Final = Fraction(4, 10_000)  # below which its table would be too long
-_STEPS: Final = 4
+_TESTING: Final = Fraction(14, 10)
+_LEAST_TESTING: Final = Fraction(5, 10_000)  # below which its table would be too long
+_STEPS: Final = 8
 _DIGITS: Final = 6
 _DOWN: Final = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
 
@@ -144,8 +145,7 @@ class SurveyPlan(BaseModel):
         ParameterError
             If a question does not exist, comes twice, or cannot be answered within its share.
         """
-        if not isinstance(budget, Budget):
-            raise ParameterError(f"budget must be a Budget, got {type(budget).__name__}. Write Budget(epsilon, delta).")
+        check_budget(budget)
         if unit not in UNITS:
             raise ParameterError(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
         topics = _topics(ask)
@@ -160,7 +160,7 @@ class SurveyPlan(BaseModel):
             raise ParameterError("members must be given for directions only. Leave it out.")
         if topics == ["directions"]:
             members = as_integer("members", MEMBERS if members is None else members, 2, MAX_MEMBERS)
-        parts = _parts(topics, share or {})
+        parts = _parts(topics, {} if share is None else share)
         spending = [topic for topic in topics if topic in SPENDS_DELTA]
         if spending == ["directions"] and budget.is_pure:
             raise ParameterError(
@@ -313,6 +313,12 @@ class SurveyPlan(BaseModel):
         return RandomThreshold.of(halved)
 
 
+def check_budget(budget: object) -> None:
+    """Refuse what is no budget, such as a bare ε."""
+    if not isinstance(budget, Budget):
+        raise ParameterError(f"budget must be a Budget, got {type(budget).__name__}. Write Budget(epsilon, delta).")
+
+
 def read_plan(fields: Any) -> SurveyPlan:
     """Return the plan that JSON values say.
 
@@ -341,10 +347,14 @@ def _topics(ask: Iterable[str]) -> list[Topic]:
 
 def _parts(topics: list[Topic], share: Mapping[str, float]) -> dict[Topic, Fraction]:
     """Return the part of each question in the whole, exactly."""
+    if not isinstance(share, Mapping):
+        raise ParameterError(
+            f"share must say a number for each question, such as {{'{topics[0]}': 2}}, got {type(share).__name__}."
+        )
     for name, part in share.items():
         if name not in topics:
             raise ParameterError(f"share must be of questions that are asked ({', '.join(topics)}), got {name!r}.")
-        if isinstance(part, bool) or not 0 < part < float("inf"):
+        if isinstance(part, bool) or not isinstance(part, Real) or not 0 < part < float("inf"):
             raise ParameterError(f"share of {name} must be a number > 0, got {part!r}.")
     parts = {topic: stated(share.get(topic, 1)) for topic in topics}
     total = sum(parts.values())

@@ -13,6 +13,7 @@ import pytest
 from tests.streams import NO_NOISE
 from tests.surveys import LIST, N_PEOPLE, ROSTER, cells, table
 
+from dimly.api import survey
 from dimly.curator import survey as surveys
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
@@ -246,6 +247,11 @@ def test_warnings(tmp_path: Path) -> None:
     assert "not well below 1/n" in large
     (_, unknown) = ask(["vocabulary"], delta=1e-6, roster=None, overwrite=True, **options).warnings
     assert "without a roster it is not compared" in unknown
+
+
+def test_a_bare_epsilon_is_no_budget() -> None:
+    with pytest.raises(ParameterError, match=r"budget must be a Budget, got float\. Write Budget"):
+        survey(table(cells()), 0.2, **GIVEN)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

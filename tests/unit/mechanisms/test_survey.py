@@ -77,6 +77,8 @@ def test_the_digest_is_of_all_that_is_asked() -> None:
         ({"share": {"counts": 1}}, "share must be of questions that are asked"),
         ({"share": {"weights": 0}}, "share of weights must be a number > 0"),
         ({"share": {"weights": True}}, "share of weights must be a number > 0"),
+        ({"share": {"weights": "2"}}, "share of weights must be a number > 0, got '2'"),
+        ({"share": ["weights"]}, "share must say a number for each question, such as {'weights': 2}, got list"),
         ({"unit": "person"}, "unit must be one of"),
         ({"resolution": 0}, "resolution must be"),
         ({"seed": b"1"}, "seed must be"),
