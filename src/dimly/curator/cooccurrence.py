@@ -39,11 +39,12 @@ MOST_ATTRIBUTES: Final = 4096
 LEAST_ATTRIBUTES: Final = 50
 MOST_DIRECTIONS: Final = 12
 _FEWEST: Final = 3
-_ROOM: Final = 2.2
+_ROOM: Final = 2.5
 """How many attributes of a person count, in multiples of the average."""
-_USUAL: Final = 0.02
+_USUAL: Final = 0.01
+"""Second eigenvalues of counts of pairs, over nW, by which attributes are chosen. Measured: with it groups are found best."""
 _STRONGEST: Final = 0.1
-"""Second eigenvalues of counts of pairs, over n times the average number of a person: real tables have 0.01 to 0.09."""
+"""The same over n times the average number of a person, of which real tables have 0.01 to 0.09."""
 _CLEAR_STRENGTH: Final = 1.6
 """Eigenvalues in multiples of σ√m from which noise is likely to leave them clear, below: x + 1/x > 2 · 1.1 (Benaych-
 Georges and Nadakuditi 2011, theorem 2.1)."""
@@ -202,24 +203,23 @@ class Scope:
     def of(cls, plan: SurveyPlan, n_users: int, noisy: Integers) -> Self:
         """Return as many attributes as the noise is likely to leave something of.
 
-        Noise of standard deviation σ in each pair of m attributes has a spectral norm of 2σ√m. Groups of people who
-        have w of these on average have eigenvalues of the order of nw/50 (docs/survey.md tells what was measured).
-        σ grows with √W, the attributes of a person that count, and people's numbers differ: W is 2.2 w.
+        Noise of standard deviation σ in each pair of m attributes has a spectral norm of 2σ√m. Groups of people of
+        whom W attributes count have eigenvalues of the order of nW/100 (docs/survey.md tells what was measured). σ
+        grows with √W, so that W is no more than 2.5 times what people have on average.
         """
         order = np.argsort(-noisy, kind="stable")
         least, most = (min(len(noisy), size) for size in (LEAST_ATTRIBUTES, MOST_ATTRIBUTES))
         sizes = np.arange(least, most + 1)
         weights = np.cumsum(np.clip(noisy[order[:most]], 0, n_users))[sizes - 1] / n_users
-        members = _members_for(weights, plan)
-        strengths = _USUAL * n_users * np.minimum(members, weights)
-        fits = np.flatnonzero(strengths >= 2 * _noise_of_one(plan) * np.sqrt(2 * (members - 1) * sizes))
+        members = _members_for(weights, sizes, plan)
+        fits = np.flatnonzero(_USUAL * n_users * members >= 2 * _noise_of_one(plan) * np.sqrt(2 * (members - 1) * sizes))
         return cls._sized(plan, n_users, noisy, size=int(sizes[fits[-1]]) if len(fits) else least, tested=())
 
     @classmethod
     def _sized(cls, plan: SurveyPlan, n_users: int, noisy: Integers, *, size: int, tested: tuple[int, ...]) -> Self:
         order = np.argsort(-noisy, kind="stable")[:size]
         weight = float(np.clip(noisy[order], 0, n_users).sum() / n_users)
-        members = int(_members_for(weight, plan))
+        members = int(_members_for(weight, size, plan))
         return cls(plan, n_users, np.sort(order), weight, members, (*tested, size), noisy)
 
     def smaller(self) -> Self:
@@ -256,9 +256,9 @@ class Scope:
         return self.hidden + _LUCK * step * math.sqrt(table.variance)
 
 
-def _members_for(weights: Any, plan: SurveyPlan) -> Any:
+def _members_for(weights: Any, sizes: Any, plan: SurveyPlan) -> Any:
     """Return how many attributes of a person count, by how many they have on average."""
-    return np.clip(np.ceil(_ROOM * weights), 2, plan.members)
+    return np.clip(np.ceil(_ROOM * weights), 2, np.minimum(sizes, plan.members))
 
 
 def _noise_of_one(plan: SurveyPlan) -> float:

@@ -31,6 +31,7 @@ from dimly.errors import DimlyError, ParameterError
 from dimly.files import check_output, write_bytes
 from dimly.mechanisms.error.quantiles import LEVEL, boundaries, cumulative, noise_needed, quantiles
 from dimly.mechanisms.noise.tables import Cells
+from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan, check_budget
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Budget, Cost
@@ -441,22 +442,31 @@ class _Answers:
     def _counts(self) -> Counts:
         noisy, _ = self._perturbed("counts", self._exact.attributes)
         names = self._table.texts().between(0, len(noisy))
-        return Counts(**self._facts("counts"), attributes=self._counted("counts", names, noisy, least=0))
+        return Counts(**self._facts("counts"), attributes=self._counted("counts", names, noisy))
 
     def _vocabulary(self) -> Counts:
         noisy, _ = self._perturbed("vocabulary", self._exact.attributes)
-        threshold: int = self._plan.noise("vocabulary").center  # type: ignore[union-attr]  # whose law has one
+        law = self._plan.noise("vocabulary")
+        assert isinstance(law, RandomThreshold)  # noqa: S101 - for the type checker
+        threshold = law.center
         shown = np.flatnonzero(noisy >= threshold)  # which the count of a name that nobody has never is
         names = self._table.texts().at(shown)
         # By what is public alone: the numbers of attributes follow their exact counts.
         order = sorted(range(len(shown)), key=lambda at: (-int(noisy[shown[at]]), names[at]))
-        found = self._counted("vocabulary", [names[at] for at in order], noisy[shown[order]], least=1)
+        counts = noisy[shown[order]]
+        found = self._counted(
+            "vocabulary", [names[at] for at in order], counts, lows=law.fewest(counts, chance=(1 - LEVEL) / 2)
+        )
         return Counts(**self._facts("vocabulary"), threshold=threshold, attributes=found)
 
-    def _counted(self, topic: str, names: list[str], noisy: Integers, *, least: int) -> tuple[Counted, ...]:
+    def _counted(
+        self, topic: str, names: list[str], noisy: Integers, *, lows: Integers | None = None
+    ) -> tuple[Counted, ...]:
+        """Return counts with intervals; ``lows`` where it tells something that a count is shown at all."""
         low, high = noise_between(self._plan.noise(topic).cells())
         most = self._n_users or np.iinfo(np.int64).max
-        lows, highs = np.clip(noisy - high, least, most), np.clip(noisy - low, least, most)
+        lows = np.clip(noisy - high if lows is None else lows, 0, most)
+        highs = np.clip(noisy - low, 0, most)  # which being shown makes no less true: it takes away low noise only
         rows = zip(names, noisy.tolist(), lows.tolist(), highs.tolist(), strict=True)
         return tuple(Counted(attribute=name, count=count, low=a, high=b) for name, count, a, b in rows)
 

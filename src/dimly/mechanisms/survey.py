@@ -47,7 +47,7 @@ NEEDS_ROSTER: Final = frozenset({"weights", "distances", "directions"})
 MEMBERS: Final = 150
 """Attributes of a person that count for directions, unless stated: the more, the more they tell, and the more noise."""
 _SELECTING: Final = Fraction(1, 10)
-_TESTING: Final = Fraction(14, 10)
+_TESTING: Final = Fraction(8, 10)
 _LEAST_TESTING: Final = Fraction(5, 10_000)  # below which its table would be too long
 _STEPS: Final = 8
 _DIGITS: Final = 6

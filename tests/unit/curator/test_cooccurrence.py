@@ -112,7 +112,7 @@ def test_how_many_attributes_follows_from_public_numbers_and_noisy_counts() -> N
     assert rare.weight == pytest.approx(50 * 44.5 / 100_000, rel=0.05)
     assert rare.members == 2  # and never more than people have: these would only carry noise
     short = Scope.of(plan, 20_000, np.full(20, 9_000))
-    assert (short.size, short.members) == (20, 14)
+    assert (short.size, short.members) == (20, 20)
     assert scopes[1].smaller().size < sizes[1]
     assert scopes[1].smaller().tested == (sizes[1], scopes[1].smaller().size)
 

@@ -18,7 +18,7 @@ PURE = [topic for topic in TOPICS if topic not in SPENDS_DELTA and topic != "pro
 
 
 @given(
-    st.floats(0.001, 8),
+    st.floats(0.01, 8),
     st.sets(st.sampled_from(PURE), min_size=1),
     st.dictionaries(st.sampled_from(PURE), st.floats(0.1, 10)),
 )
