@@ -241,7 +241,8 @@ def survey(
         For directions: how many attributes of a person count at most; 150 by default.
     **options
         As of :func:`publish`, but for those about people and folders: ``out`` is a JSON file, and ``append``,
-        ``update``, ``directions`` and ``pseudonyms`` do not apply.
+        ``update``, ``directions`` and ``volunteers`` do not apply, and ``pseudonyms`` only with ``by``: the key of the
+        release that the segments are of, if it has pseudonyms.
 
     Returns
     -------
@@ -275,7 +276,9 @@ def survey(
         done = (learn_from_table if plan.members else survey_table)(source, plan, chosen)
     else:
         labels = read_segments(by)
-        plan = SurveyPlan.of(budget, ["profiles"] if ask is None else ask, release=labels.release, **promise)
+        plan = SurveyPlan.of(
+            budget, ["profiles"] if ask is None else ask, release=labels.release, members=members, **promise
+        )
         done = profile_table(source, plan, chosen, labels=labels, labels_from=by)
     for text in done.warnings:
         warnings.warn(text, PrivacyWarning, stacklevel=2)

@@ -55,6 +55,7 @@ def test_names_for_people(tmp_path: Path, line: list[object]) -> None:
         (["--epsilon", 1, "-o", "s.json", "--ask", "weight"], "ask must be some of"),
         (["--epsilon", 1, "-o", "s.json", "--ask", "vocabulary"], "delta must be > 0 to ask for vocabulary"),
         (["--epsilon", 1, "-o", "s.json", "--share", "weights"], "share must be a question and its part"),
+        (["--epsilon", 1, "-o", "s.json", "--share", "weights=1,weights=2"], "each question once, got 'weights' twice"),
         (["--epsilon", 0.01, "-o", "s.json"], "epsilon must be larger to ask 200 people"),
         (["--epsilon", 1, "-o", "s.json", "--columns", "a", "--all-columns"], "got both. Use one."),
     ],
@@ -143,6 +144,7 @@ def test_profiles_of_the_segments_of_a_release(tmp_path: Path, line: list[object
     assert pq.read_table(tmp_path / "profiles.parquet").num_rows == 2 * len(LIST)
     again = answer(*asked, "-o", tmp_path / "again.parquet")
     assert again["shares"] == {"profiles": 1.0}
+    assert "members must be given for directions only" in refusal(*asked, "--members", 5, "-o", tmp_path / "x.parquet")
     assert "ask must be left out with --by" in refusal(*asked, "--ask", "weights", "-o", tmp_path / "x.parquet")
 
 

@@ -212,7 +212,9 @@ class Scope:
         sizes = np.arange(least, most + 1)
         weights = np.cumsum(np.clip(noisy[order[:most]], 0, n_users))[sizes - 1] / n_users
         members = _members_for(weights, sizes, plan)
-        fits = np.flatnonzero(_USUAL * n_users * members >= 2 * _noise_of_one(plan) * np.sqrt(2 * (members - 1) * sizes))
+        fits = np.flatnonzero(
+            _USUAL * n_users * members >= 2 * _noise_of_one(plan) * np.sqrt(2 * (members - 1) * sizes)
+        )
         return cls._sized(plan, n_users, noisy, size=int(sizes[fits[-1]]) if len(fits) else least, tested=())
 
     @classmethod
@@ -258,7 +260,7 @@ class Scope:
 
 def _members_for(weights: Any, sizes: Any, plan: SurveyPlan) -> Any:
     """Return how many attributes of a person count, by how many they have on average."""
-    return np.clip(np.ceil(_ROOM * weights), 2, np.minimum(sizes, plan.members))
+    return np.clip(np.ceil(_ROOM * weights), 2, np.minimum(sizes, plan.members or 2))
 
 
 def _noise_of_one(plan: SurveyPlan) -> float:

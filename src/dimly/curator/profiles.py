@@ -21,9 +21,11 @@ from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey import (
+    Asked,
     CountedTable,
     Settle,
     Surveyed,
+    check_countable,
     having,
     made_by,
     noise_between,
@@ -39,6 +41,10 @@ from dimly.release.segments import Labels
 MOST_COUNTS: Final = 1 << 26
 """Segments times attributes: half a gigabyte of counts."""
 _STEP: Final = 1 << 16
+_NOBODY: Final = (
+    "by must hold people who have attributes in the table, but it holds none. If the release has pseudonyms, give "
+    "their key (--pseudonyms KEY). Else check that user names the column of ids, and that segments are of this table."
+)
 
 
 def profile_table(
@@ -91,7 +97,7 @@ def profile_table(
     people = labels.users.filter(pa.array(known))
     if not len(people):
         raise ParameterError("by must put at least one person into a segment, got none.")
-    asked = open_survey(source, plan, replace(options, roster=people))
+    asked = _opened(source, plan, options, people)
     assert asked.vocabulary is not None  # noqa: S101 - as it was given
     if labels.count * len(asked.vocabulary) > MOST_COUNTS:
         raise ParameterError(
@@ -99,9 +105,10 @@ def profile_table(
             f"for {labels.count} segments. Give a list of the frequent ones."
         )
     names = tuple(asked.vocabulary)
+    sizes = np.bincount(labels.segments[known], minlength=labels.count)
 
     def answered(table: CountedTable, _: int | None, begin: Callable[[], Settle]) -> Profiles:
-        segments = _in_order(table, people, labels.segments[known])
+        segments = _in_order(table, people, labels.segments[known], all_there=options.pseudonyms is None)
         exact = count_segments(table, plan, segments, count=labels.count, width=len(names), options=options)
         noise = plan.noise("profiles")
         begin()
@@ -110,7 +117,7 @@ def profile_table(
         return Profiles(
             plan=plan,
             attributes=names,
-            sizes=np.bincount(segments, minlength=labels.count),
+            sizes=sizes,
             counts=noisy.reshape(exact.shape),
             spread=noise_between(noise.cells()),
             private=is_secret(words()),
@@ -118,6 +125,14 @@ def profile_table(
         )
 
     return made_by(asked, plan, options, answered)
+
+
+def _opened(source: Any, plan: SurveyPlan, options: Options, people: pa.Array) -> Asked:
+    if options.pseudonyms is None:
+        return open_survey(source, plan, replace(options, roster=people), nobody=_NOBODY)
+    # The labels do not hold the ids of the table. So all people are read, and others are passed over.
+    asked = open_survey(source, plan, options)
+    return replace(asked, roster="given", checked=lambda _: check_countable(plan, "profiles", len(people)))
 
 
 def count_segments(
@@ -132,20 +147,26 @@ def count_segments(
             progress.start(table.n_users)
         people = having(people_of_sorted(batch, resolution=plan.resolution))
         of = np.repeat(segments[batch.first : batch.stop], np.diff(people.indptr))
-        exact += np.bincount(of * width + people.indices, minlength=len(exact))
+        counted = of >= 0
+        exact += np.bincount(of[counted] * width + people.indices[counted], minlength=len(exact))
         progress.advance(len(people))
     return exact.reshape(count, width)
 
 
-def _in_order(table: CountedTable, users: pa.Array, segments: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the segment of each person of a table, in its order."""
+def _in_order(
+    table: CountedTable, users: pa.Array, segments: NDArray[np.int64], *, all_there: bool
+) -> NDArray[np.int64]:
+    """Return the segment of each person of a table, in its order; −1 for those without one."""
     ids = table.users(0, table.n_users)
     if pa.types.is_integer(ids.type) != pa.types.is_integer(users.type):
         ids, users = ids.cast(pa.string()), users.cast(pa.string())
     at = pc.index_in(ids, value_set=users.cast(ids.type))
-    if at.null_count:
+    if at.null_count == len(at):
+        raise DataError(_NOBODY)
+    if at.null_count and all_there:
         raise DataError("by must hold everybody who is counted, but some ids are written in another way.")
-    found: NDArray[np.int64] = segments[at.to_numpy()]
+    places = at.fill_null(len(segments)).to_numpy()
+    found: NDArray[np.int64] = np.append(segments, -1)[places]
     return found
 
 

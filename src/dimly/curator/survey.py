@@ -20,7 +20,7 @@ from dimly.curator.diagnosis import inspected
 from dimly.curator.engine import NamedTable, cut, people_of_sorted
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.options import Options, Progress
-from dimly.curator.people import People, people_of, user_ids
+from dimly.curator.people import People, Pseudonyms, people_of, user_ids
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.run import account_of, charged, interrupts_held, is_matrix
 from dimly.curator.sampling import NoiseSampler
@@ -260,14 +260,17 @@ class _SurveyFile:
             raise DimlyError(f"{self._path} cannot be written: {error.strerror or 'the disk fails'}.") from None
 
 
-def open_survey(source: Any, plan: SurveyPlan, options: Options) -> Asked:
-    """Return a private table that is to be read. What is public is read and checked now."""
+def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str | None = None) -> Asked:
+    """Return a private table that is to be read. What is public is read and checked now.
+
+    ``nobody`` is what to say if the table has nobody of the roster, where that was given under another name.
+    """
     _ = options.resources  # refused whatever the source
-    for name in ("append", "directions", "pseudonyms", "update"):
-        if getattr(options, name) is not None:
+    for name in ("append", "directions", "pseudonyms", "update", "volunteers", "except_volunteers"):
+        if getattr(options, name) not in (None, False) and (name != "pseudonyms" or plan.release is None):
             raise ParameterError(f"{name} must be left out of a survey, which publishes counts and no people.")
     if options.target is not None:
-        read = (source, options.roster, options.vocabulary, options.ledger, options.diagnose)
+        read = (source, options.roster, options.vocabulary, options.ledger, options.diagnose, options.pseudonyms)
         check_output(options.target, overwrite=options.overwrite, inputs=read)
     if is_matrix(source):
         return _open_matrix(source, plan, options)
@@ -276,8 +279,12 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options) -> Asked:
     vocabulary = None
     if options.vocabulary is not None:
         vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
-    opening = open_table(source, plan, options, vocabulary=vocabulary, order_key=_order_key(plan))
-    return Asked(inspected(opening, plan, options, vocabulary), vocabulary, options.roster_kind)
+    pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
+    opening = open_table(
+        source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, order_key=_order_key(plan)
+    )
+    looked_at = inspected(opening, plan, options, vocabulary, nobody=nobody)
+    return Asked(looked_at, vocabulary, options.roster_kind)
 
 
 def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> Asked:
@@ -340,13 +347,20 @@ def _checked_people(table: CountedTable, plan: SurveyPlan, asked: Asked) -> int 
                     f"{share.epsilon:g}, would hide them. It takes {needed:,} {what} at this share; use a larger "
                     "--epsilon or --share, or ask for less. Nothing was charged."
                 )
-        elif n_users < (needed := _least_counted(noise)):
-            raise ParameterError(
-                f"epsilon must be larger to ask {n_users:,} people for {share.topic}: the noise of its share, "
-                f"{share.epsilon:g}, would hide even what everybody has. It takes {needed:,} people at this share; use "
-                "a larger --epsilon or --share. Nothing was charged."
-            )
+        else:
+            check_countable(plan, share.topic, n_users)
     return n_users
+
+
+def check_countable(plan: SurveyPlan, topic: str, n_users: int) -> None:
+    """Refuse to count attributes of so few people that noise would hide even what all of them have."""
+    share, needed = plan.share_of(topic), _least_counted(plan.noise(topic))
+    if n_users < needed:
+        raise ParameterError(
+            f"epsilon must be larger to ask {n_users:,} people for {topic}: the noise of its share, "
+            f"{share.epsilon:g}, would hide even what everybody has. It takes {needed:,} people at this share; use "
+            "a larger --epsilon or --share. Nothing was charged."
+        )
 
 
 def _least_counted(noise: Any) -> int:

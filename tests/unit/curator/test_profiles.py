@@ -13,6 +13,7 @@ from tests.surveys import LIST, N_PEOPLE, ROSTER, Cells, cells, table
 from dimly.api import survey
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms
 from dimly.curator.profiles import profile_table
 from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms.survey import SurveyPlan
@@ -109,6 +110,37 @@ def test_without_a_ledger_labels_are_taken_on_trust_and_that_is_said(by: Path, t
         survey(table(cells()), Budget(2.0), by=by, **GIVEN)
 
 
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "key"
+    path.write_bytes(bytes(range(32)))
+    path.chmod(0o600)
+    return path
+
+
+def test_segments_of_a_release_with_pseudonyms(by: Path, key: Path, tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden.parquet"
+    names = Pseudonyms(key.read_bytes()).of(map(str, ROSTER))
+    order = np.argsort(names)
+    hidden.write_bytes(encode_segments([names[at] for at in order], SEGMENTS[order], user_type="text", release=RELEASE))
+    found, plain = profiles(cells(), hidden, pseudonyms=key), profiles(cells(), by)
+    assert (found.counts == plain.counts).all()
+    assert (found.sizes == plain.sizes).all()  # people without attributes are in a segment, too
+    with pytest.raises(DataError, match=r"by must hold people .* give their key \(--pseudonyms"):
+        profiles(cells(), hidden)
+    key.write_bytes(bytes(32))
+    with pytest.raises(DataError, match="by must hold people"):
+        profiles(cells(), hidden, pseudonyms=key)
+    with pytest.raises(ParameterError, match="epsilon must be larger to ask 180 people for profiles"):
+        survey(table(cells()), Budget(0.01), by=hidden, pseudonyms=key, **GIVEN)
+
+
+def test_what_does_not_apply_is_refused(by: Path) -> None:
+    for option in ({"members": 5}, {"volunteers": [1]}, {"except_volunteers": True}, {"directions": "d.parquet"}):
+        with pytest.raises(ParameterError, match=f"{next(iter(option))} must be"):
+            survey(table(cells()), Budget(2.0), by=by, **GIVEN, **option)
+
+
 def test_the_file_says_what_was_asked(by: Path, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger.db")
     ledger.add_dataset("visits", epsilon=4.0)
@@ -195,4 +227,4 @@ def test_ids_that_do_not_meet_are_refused() -> None:
             return pa.array(["1", "02"])
 
     with pytest.raises(DataError, match="written in another way"):
-        _in_order(Table(), pa.array([1, 2]), np.array([0, 1]))  # type: ignore[arg-type]
+        _in_order(Table(), pa.array([1, 2]), np.array([0, 1]), all_there=True)  # type: ignore[arg-type]

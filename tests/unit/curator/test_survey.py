@@ -263,6 +263,8 @@ def test_a_bare_epsilon_is_no_budget() -> None:
         (["vocabulary"], {"delta": 1e-6}, "ask must be counts where a public list"),
         (["counts"], {"append": "release", "ledger": "l.db", "dataset": "d"}, "append must be left out of a survey"),
         (["counts"], {"pseudonyms": "key"}, "pseudonyms must be left out of a survey"),
+        (["counts"], {"volunteers": ["a"]}, "volunteers must be left out of a survey"),
+        (["counts"], {"except_volunteers": True}, "except_volunteers must be left out of a survey"),
         (["counts"], {"user": None}, "user must name the column"),
         (["counts"], {"attribute": "place"}, "attribute must be a column of the table"),
         (["counts"], {"ledger": "l.db", "dataset": "d"}, "out must be a file to make where a ledger is given"),

@@ -114,6 +114,14 @@ def survey(
             metavar="FILE", help="The public list of attributes, to ask for counts.", rich_help_panel=shared.PUBLIC
         ),
     ] = None,
+    pseudonyms: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY",
+            help="With --by: the key file of the release, if it has pseudonyms.",
+            rich_help_panel=shared.PUBLIC,
+        ),
+    ] = None,
     members: Annotated[
         int | None,
         typer.Option(
@@ -204,13 +212,15 @@ def survey(
             nulls=nulls,
             values=values,
             diagnose=diagnose,
+            pseudonyms=pseudonyms,
             overwrite=overwrite,
             dry_run=dry_run,
             progress=progress,
         )
         promise = {"share": _shares(_flat(share)), "unit": unit, "resolution": resolution, "seed": seed}
+        promise["members"] = members
         done = (
-            _asked(source, budget, _flat(ask), options, promise | {"members": members})
+            _asked(source, budget, _flat(ask), options, promise)
             if by is None
             else _profiled(source, budget, _flat(ask), options, promise, by=by)
         )
@@ -265,6 +275,8 @@ def _shares(parts: list[str]) -> dict[str, float] | None:
     found: dict[str, float] = {}
     for text in parts:
         name, _, part = text.partition("=")
+        if name in found:
+            raise ParameterError(f"share must name each question once, got {name!r} twice.")
         try:
             found[name] = float(part)
         except ValueError:
