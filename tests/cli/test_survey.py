@@ -138,9 +138,15 @@ def test_profiles_of_the_segments_of_a_release(tmp_path: Path, line: list[object
     answer("segments", release, "--count", 2, "--out", segments)
     known = [word for word in line if word not in ("--roster", tmp_path / "people.csv")]
     asked = [*known, "--vocabulary", tmp_path / "places.txt", "--by", segments, "--epsilon", 1]
-    shown = run(*asked, "-o", tmp_path / "profiles.parquet")
+    figure = tmp_path / "profiles.svg"
+    assert "figure must end in" in refusal(*asked, "-o", tmp_path / "x.parquet", "--figure", tmp_path / "x.txt")
+    assert "figure must be given together with --by" in refusal(*line, "--epsilon", 1, "-o", "x", "--figure", figure)
+    shown = run(*asked, "-o", tmp_path / "profiles.parquet", "--figure", figure)
     assert shown.exit_code == 0, shown.stderr
     assert "more than others" in shown.stdout
+    drawn = figure.read_text()
+    assert "segment 1," in drawn
+    assert any(name in drawn for name in LIST)
     assert pq.read_table(tmp_path / "profiles.parquet").num_rows == 2 * len(LIST)
     again = answer(*asked, "-o", tmp_path / "again.parquet")
     assert again["shares"] == {"profiles": 1.0}

@@ -42,7 +42,7 @@ _FEWEST: Final = 3
 _ROOM: Final = 2.5
 """How many attributes of a person count, in multiples of the average."""
 _USUAL: Final = 0.01
-"""Second eigenvalues of counts of pairs, over nW, by which attributes are chosen. Measured: with it groups are found best."""
+"""Second eigenvalues of counts of pairs, over nW, by which attributes are chosen: so groups were found best."""
 _STRONGEST: Final = 0.1
 """The same over n times the average number of a person, of which real tables have 0.01 to 0.09."""
 _CLEAR_STRENGTH: Final = 1.6

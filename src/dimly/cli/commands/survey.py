@@ -92,6 +92,14 @@ def survey(
             rich_help_panel=shared.OUTPUT,
         ),
     ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --by: draw what each segment has more often than others, too: .png, .svg or .pdf.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None,
     attribute: shared.AttributeColumn = None,
     value: shared.ValueColumn = None,
     attribute_list: shared.ListColumn = None,
@@ -186,6 +194,9 @@ def survey(
 
     if output is None and not dry_run:
         raise ParameterError("output must be a file to make, got none. Add -o FILE, or --dry-run to check only.")
+    if figure is not None:
+        read = (data, roster, vocabulary, by, pseudonyms, output)
+        _check_figure(figure, read, overwrite=overwrite, profiles=by is not None and not dry_run)
     budget, source = Budget(epsilon, delta), one_or_all(data)
     with ProgressBar() as progress:
         options = Options(
@@ -225,6 +236,8 @@ def survey(
             else _profiled(source, budget, _flat(ask), options, promise, by=by)
         )
     Signals.let_pass()
+    if figure is not None and isinstance(done.survey, Profiles):
+        _draw(done.survey, figure, overwrite=overwrite)
     for text in done.warnings:
         warn(text)
     if as_json:
@@ -263,6 +276,26 @@ def _profiled(
     labels = read_segments(by)
     plan = SurveyPlan.of(budget, ["profiles"], release=labels.release, **promise)
     return profile_table(source, plan, options, labels=labels, labels_from=by)
+
+
+def _check_figure(path: Path, inputs: Any, *, overwrite: bool, profiles: bool) -> None:
+    """Refuse a figure that cannot be drawn, before anything is read or charged."""
+    from dimly.files import check_output
+    from dimly.lab.charts import FORMATS
+
+    if not profiles:
+        raise ParameterError("figure must be given together with --by, and not in a dry run: it shows profiles.")
+    if path.suffix.lower() not in FORMATS:
+        raise ParameterError(f"figure must end in {', '.join(FORMATS)}, got {path.name!r}.")
+    check_output(path, overwrite=overwrite, inputs=inputs)
+
+
+def _draw(found: "Profiles", path: Path, *, overwrite: bool) -> None:
+    from dimly.files import write_bytes
+    from dimly.lab.charts import encoded
+    from dimly.lab.profile_chart import ProfileChart
+
+    write_bytes(path, encoded(ProfileChart(found).draw(), path.suffix.lower()[1:]), overwrite=overwrite)
 
 
 def _flat(given: Any) -> list[str]:
