@@ -212,9 +212,8 @@ class Scope:
         sizes = np.arange(least, most + 1)
         weights = np.cumsum(np.clip(noisy[order[:most]], 0, n_users))[sizes - 1] / n_users
         members = _members_for(weights, sizes, plan)
-        fits = np.flatnonzero(
-            _USUAL * n_users * members >= 2 * _noise_of_one(plan) * np.sqrt(2 * (members - 1) * sizes)
-        )
+        strengths = _USUAL * n_users * np.minimum(members, _ROOM * weights)
+        fits = np.flatnonzero(strengths >= 2 * _noise_of_one(plan) * np.sqrt(2 * (members - 1) * sizes))
         return cls._sized(plan, n_users, noisy, size=int(sizes[fits[-1]]) if len(fits) else least, tested=())
 
     @classmethod

@@ -371,6 +371,8 @@ class Charge:
             If somebody forgave the charge meanwhile: nothing may be published then.
         """
         record = self._own("sampling")
+        if record.ended_at is not None:
+            raise RuntimeError("a charge that was settled is of a run without a release.")
         check_text("release_id", release_id)
         may_grow = int(appendable and record.n_users is not None)
         with self._changing("sampling") as connection:
@@ -398,6 +400,7 @@ class Charge:
         cost : Cost
             Not above what was reserved, in the same unit.
         """
+        self._own("sampling")
         with self._changing("sampling") as connection:
             record = record_of(connection, self.id)
             if record.cost is None or record.release_id is not None or not _is_within(cost, record.cost):
