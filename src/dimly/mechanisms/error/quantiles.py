@@ -25,7 +25,8 @@ _AROUND: Final = 10.0
 _WIDER: Final = 1.15
 """Intervals reach as far to both sides as errors do on the worse one, and by so much more. Errors are skewed where the
 curve bends, and to which side the noisy curve does not tell; nor does the smooth one tell how the true one is stepped.
-Measured on real tables: as far as errors reach on each side, intervals cover 0.86 to 0.995; so, 0.94 to 0.995."""
+Chosen
+on real tables, where single quantiles were held in 0.86 to 0.995 of 200 surveys before; docs/survey.md has the rest."""
 
 
 class Quantile(NamedTuple):
