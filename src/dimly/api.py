@@ -250,7 +250,8 @@ def survey(
         directions three tenths of ε. :func:`dimly.plan` takes the rest, with the same budget and ``total``.
     **options
         As of :func:`publish`, but for those about people and folders: ``out`` is a JSON file, and ``append``,
-        ``update``, ``directions`` and ``pseudonyms`` do not apply.
+        ``update``, ``directions`` and ``volunteers`` do not apply, and ``pseudonyms`` only with ``by``: the key of the
+        release that the segments are of, if it has pseudonyms.
 
     Returns
     -------

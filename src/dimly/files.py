@@ -4,13 +4,14 @@ import atexit
 import contextlib
 import errno
 import fcntl
+import glob
 import os
 import re
 import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -220,21 +221,60 @@ def inside_release(folder: object, name: str = "out") -> ParameterError:
     )
 
 
-def check_output(path: Path, *, overwrite: bool) -> None:
-    """Refuse a file that cannot be written: before hours of work, not after them.
+_DRAFTS = ".dimly-draft-"
+
+
+def check_output(path: Path, *, overwrite: bool, inputs: Iterable[object] = ()) -> None:
+    """Refuse a file that cannot be written, or must not be: before hours of work, not after them.
+
+    Parameters
+    ----------
+    path : Path
+    overwrite : bool
+        Whether an existing file is replaced; never a database, which may be a ledger.
+    inputs : iterable
+        What is read: paths, patterns, folders and lists of them, which are never replaced. All else is passed over.
 
     Raises
     ------
     ParameterError
-        If the file exists, or its folder does not, or belongs to a release.
+        If the file exists, its folder does not or belongs to a release, or it is one of the inputs.
     """
     if not path.parent.is_dir():
         raise ParameterError(f"output must be in a folder that exists, got {str(path)!r}. Make the folder first.")
     check_outside_releases(path.parent, "output")
     if path.is_dir():
         raise ParameterError(f"output must be a file, got {str(path)!r}, which is a folder. Name a file in it.")
-    if not overwrite and path.exists():
+    if not path.exists():
+        return
+    if not overwrite:
         raise _taken(path)
+    if _is_database(path):
+        raise _is_kept(path)
+    if any(_is_input(path, one) for one in inputs):
+        raise ParameterError(f"output must be another file than those that are read, got {str(path)!r}. Name another.")
+
+
+def _is_database(path: Path) -> bool:
+    """Return whether a file begins as SQLite's or DuckDB's do; what cannot be read counts as none."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(16) if path.is_file() else b""
+    except OSError:
+        return False
+    return start == b"SQLite format 3\0" or start[8:12] == b"DUCK"
+
+
+def _is_input(path: Path, given: object) -> bool:
+    """Return whether an existing file is an input, one of several, or in a folder that is one."""
+    if isinstance(given, list | tuple):
+        return any(_is_input(path, one) for one in given)
+    if not isinstance(given, str | os.PathLike):
+        return False
+    found = [given] if os.path.exists(given) else glob.glob(os.fspath(given), recursive=True)
+    kept = [os.stat(one) for one in found if os.path.exists(one)]
+    resolved = path.resolve()
+    return any(os.path.samestat(os.stat(one), other) for one in (resolved, *resolved.parents) for other in kept)
 
 
 def write_text(path: Path, text: str, *, overwrite: bool) -> None:
@@ -258,24 +298,25 @@ def write_bytes(path: Path, content: bytes | memoryview, *, overwrite: bool) -> 
 def drafted(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield where to write a file, of the same ending; it gets its name when all is well, and else nothing stays.
 
+    A run that is killed leaves a draft that nobody else can read, and the next one in the same folder removes it.
+
     Raises
     ------
     ParameterError
         If the file exists, or its folder does not.
     """
     check_output(path, overwrite=overwrite)
-    draft = path.with_name(f".dimly-{secrets.token_hex(8)}{path.suffix}")
-    with _put_in_place(draft, path, overwrite=overwrite, taken=_taken):
+    with _put_in_place(path, overwrite=overwrite, taken=_taken) as draft:
         yield draft
 
 
 @contextlib.contextmanager
-def _put_in_place(
-    draft: Path, path: Path, *, overwrite: bool, taken: Callable[[Path], ParameterError]
-) -> Iterator[None]:
-    """Give a draft its name once it is written; remove it if it is not."""
-    try:
-        yield
+def _put_in_place(path: Path, *, overwrite: bool, taken: Callable[[Path], ParameterError]) -> Iterator[Path]:
+    """Yield a draft, and give it its name once it is written; remove it if it is not."""
+    sweep(path.parent, _DRAFTS)
+    with locked_folder(path.parent, _DRAFTS) as folder:
+        draft = folder.path / f"draft{path.suffix}"
+        yield draft
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         if overwrite:
@@ -287,9 +328,6 @@ def _put_in_place(
             raise taken(path) from None
         except OSError:  # no hard links on this file system
             draft.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
 
 
 def _taken(path: Path) -> ParameterError:
@@ -336,9 +374,17 @@ def new_file(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
         raise ParameterError(f"path must be a file, got {str(path)!r}, which is a folder. Name a file in it.")
     if not overwrite and path.exists():
         raise _name_taken(path)
-    draft = path.with_name(f".dimly-{secrets.token_hex(8)}")
-    with _put_in_place(draft, path, overwrite=overwrite, taken=_name_taken):
+    if overwrite and _is_database(path):
+        raise _is_kept(path)
+    with _put_in_place(path, overwrite=overwrite, taken=_name_taken) as draft:
         yield draft
+
+
+def _is_kept(path: Path) -> ParameterError:
+    return ParameterError(
+        f"output must not replace a database, which may be a ledger, got {str(path)!r}. Name another file, or remove "
+        "this one first."
+    )
 
 
 def _name_taken(path: Path) -> ParameterError:

@@ -55,6 +55,7 @@ def test_names_for_people(tmp_path: Path, line: list[object]) -> None:
         (["--epsilon", 1, "-o", "s.json", "--ask", "weight"], "ask must be some of"),
         (["--epsilon", 1, "-o", "s.json", "--ask", "vocabulary"], "delta must be > 0 to ask for vocabulary"),
         (["--epsilon", 1, "-o", "s.json", "--share", "weights"], "share must be a question and its part"),
+        (["--epsilon", 1, "-o", "s.json", "--share", "weights=1,weights=2"], "each question once, got 'weights' twice"),
         (["--epsilon", 0.01, "-o", "s.json"], "epsilon must be larger to ask 200 people"),
         (["--epsilon", 1, "-o", "s.json", "--columns", "a", "--all-columns"], "got both. Use one."),
     ],
@@ -65,6 +66,45 @@ def test_refusals(
     monkeypatch.chdir(tmp_path)
     assert message in refusal(*line, *options)
     assert not (tmp_path / "s.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("ledger.db", "output must not replace a database"),
+        ("visits.parquet", "output must be another file than those that are read"),
+        ("people.csv", "output must be another file than those that are read"),
+        ("places.txt", "output must be another file than those that are read"),
+        ("link.csv", "output must be another file than those that are read"),
+    ],
+)
+def test_what_is_read_is_never_replaced(tmp_path: Path, line: list[object], target: str, message: str) -> None:
+    (tmp_path / "link.csv").symlink_to(tmp_path / "people.csv")
+    before = (tmp_path / target).read_bytes()
+    asked = ["--vocabulary", tmp_path / "places.txt", "--epsilon", 3, "-o", tmp_path / target, "--overwrite"]
+    assert message in refusal(*line, *asked)
+    assert (tmp_path / target).read_bytes() == before
+    assert Ledger(tmp_path / "ledger.db").status("visits").charges == ()
+
+
+def test_other_commands_keep_what_they_read_and_ledgers(tmp_path: Path, line: list[object]) -> None:
+    plan, release, ledger = tmp_path / "plan.json", tmp_path / "release", tmp_path / "ledger.db"
+    chosen = ["plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 16, "--overwrite"]
+    answer(*chosen, "-o", plan)
+    answer("publish", *line[1:], "--plan", plan, "--out", release)
+    manifest, table_file, people = release / "manifest.json", tmp_path / "visits.parquet", tmp_path / "people.csv"
+    kept = {path: path.read_bytes() for path in (manifest, table_file, people, ledger)}
+    for target in (manifest, ledger):
+        refusal("segments", release, "--count", 2, "--out", target, "--overwrite")
+        refusal("export", release, "--to", "numpy", "--out", target, "--overwrite")
+        refusal("report", release, "--count", 2, "-o", target, "--overwrite")
+    refusal(*chosen, "-o", ledger)
+    refusal("plan", "--epsilon", 1, "--sample", table_file, "--user", "who", "-o", table_file, "--overwrite")
+    for target in (table_file, ledger):
+        learn = ["directions", "learn", table_file, "--user", "who", "--attribute", "what"]
+        refusal(*learn, "-o", target, "--overwrite")
+    refusal("directions", "make", people, "-o", people, "--overwrite")
+    assert kept == {path: path.read_bytes() for path in kept}
 
 
 def test_a_plan_and_a_release_by_a_survey(tmp_path: Path, line: list[object]) -> None:
@@ -98,12 +138,19 @@ def test_profiles_of_the_segments_of_a_release(tmp_path: Path, line: list[object
     answer("segments", release, "--count", 2, "--out", segments)
     known = [word for word in line if word not in ("--roster", tmp_path / "people.csv")]
     asked = [*known, "--vocabulary", tmp_path / "places.txt", "--by", segments, "--epsilon", 1]
-    shown = run(*asked, "-o", tmp_path / "profiles.parquet")
+    figure = tmp_path / "profiles.svg"
+    assert "figure must end in" in refusal(*asked, "-o", tmp_path / "x.parquet", "--figure", tmp_path / "x.txt")
+    assert "figure must be given together with --by" in refusal(*line, "--epsilon", 1, "-o", "x", "--figure", figure)
+    shown = run(*asked, "-o", tmp_path / "profiles.parquet", "--figure", figure)
     assert shown.exit_code == 0, shown.stderr
     assert "more than others" in shown.stdout
+    drawn = figure.read_text()
+    assert "segment 1," in drawn
+    assert any(name in drawn for name in LIST)
     assert pq.read_table(tmp_path / "profiles.parquet").num_rows == 2 * len(LIST)
     again = answer(*asked, "-o", tmp_path / "again.parquet")
     assert again["shares"] == {"profiles": 1.0}
+    assert "members must be given for directions only" in refusal(*asked, "--members", 5, "-o", tmp_path / "x.parquet")
     assert "ask must be left out with --by" in refusal(*asked, "--ask", "weights", "-o", tmp_path / "x.parquet")
 
 

@@ -136,7 +136,7 @@ def test_pairs_of_attributes_for_directions(engine: Engine, tmp_path: Path) -> N
     names, plan = LIST[5:25][::-1], plan_of("directions", members=5)
     options = Options(**LONG, roster=ROSTER, vocabulary=LIST)
     with open_survey(source_for(engine, table(FOUND), tmp_path), plan, options).opening as opened:
-        counts = count_pairs(opened, plan, names, Vocabulary.listed(LIST))
+        counts = count_pairs(opened, plan, names, Vocabulary.listed(LIST), members=5)
     place = {name: at for at, name in enumerate(names)}
     expected = np.zeros((20, 20), int)
     for who in ROSTER:

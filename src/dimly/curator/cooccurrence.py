@@ -1,17 +1,21 @@
 """Directions learned from the private table itself: which attributes go together, counted with noise.
 
-Where no volunteers published their data, a share of the budget and many people can take their place. Counts of pairs of
-attributes are perturbed once. What they say about directions is computed from the noisy counts alone.
+Where no volunteers published their data, a share of the budget and many people can take their place. Three steps, each
+with noise of its own: how many people have each attribute, how strong the second eigenvalue of the counts of pairs is,
+and these counts themselves. The first two are cheap, and the run stops after either if the third would tell nothing:
+then only what was drawn is charged. What is said about directions is computed from the noisy counts alone.
 """
 
 import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
 from dimly.curator import kernels
@@ -19,18 +23,42 @@ from dimly.curator.engine import cut, people_of_sorted
 from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey_run import CountedTable, CountingTable, Surveyed, count_table, having, made_by, open_survey
+from dimly.curator.survey_run import (
+    CountedTable,
+    CountingTable,
+    Settle,
+    Surveyed,
+    count_table,
+    having,
+    made_by,
+    open_survey,
+)
 from dimly.errors import DimlyError, ParameterError
+from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.projection.directions import Directions, bounded, rotated, rounded
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.privacy import Budget
 from dimly.release.directions import encode_directions
 
 MOST_ATTRIBUTES: Final = 4096
 """Attributes whose pairs are counted: 64 MB of counts."""
 LEAST_ATTRIBUTES: Final = 50
 MOST_DIRECTIONS: Final = 12
+_FEWEST: Final = 3
+_ROOM: Final = 2.5
+"""How many attributes of a person count, in multiples of the average."""
+_USUAL: Final = 0.01
+"""Second eigenvalues of counts of pairs, over nW, by which attributes are chosen: so groups were found best."""
+_STRONGEST: Final = 0.1
+"""The same over n times the average number of a person, of which real tables have 0.01 to 0.09."""
+_CLEAR_STRENGTH: Final = 1.6
+"""Eigenvalues in multiples of σ√m from which noise is likely to leave them clear, below: x + 1/x > 2 · 1.1 (Benaych-
+Georges and Nadakuditi 2011, theorem 2.1)."""
+_LUCK: Final = 1.4  # 7 % of Laplace noise is larger, in standard deviations
+_AFFORDABLE: Final = 5.0
+_SMALLER: Final = 8
 _CLEAR: Final = 1.1
 """Eigenvalues in multiples of the largest that noise alone has."""
 _STRONG: Final = 0.45
@@ -81,7 +109,8 @@ def learn_from_table(
     ParameterError
         If there is no roster or no list, or too few people for the noise: then nothing is charged.
     DimlyError
-        If nothing stands out from the noise once it was added. The charge stays.
+        If nothing stands out from the noise. Of the charge stays what was spent on finding that out: in most cases the
+        first two steps, by noisy counts of attributes and by a noisy eigenvalue.
     """
     asked = open_survey(source, plan, options)
     if asked.roster == "found":
@@ -95,67 +124,214 @@ def learn_from_table(
             "a public list, or with a survey that found the frequent ones."
         )
     vocabulary = asked.vocabulary
-    asked = replace(asked, checked=lambda n: size_for(plan, n, len(vocabulary)))
+    asked = replace(asked, checked=lambda n: check_people(plan, n, len(vocabulary)))
 
-    def answered(table: CountedTable, n_users: int | None, begin: Callable[[], None]) -> LearnedFile:
+    def answered(table: CountedTable, n_users: int | None, begin: Callable[[], Settle]) -> LearnedFile:
         n = n_users or 0
-        size = size_for(plan, n, len(vocabulary))
-        selecting = size < len(vocabulary)
-        exact = (
-            count_table(table, plan, vocabulary=vocabulary, progress=options.watcher).attributes if selecting else None
-        )
-        noise = plan.pairs_noise(selecting=selecting)
-        begin()
-        chosen = np.arange(len(vocabulary))
-        if exact is not None:
-            chosen = _most_frequent(exact, size, plan, words())
-        names = _in_public_order([vocabulary[at] for at in chosen.tolist()], plan)
-        pairs = count_pairs(table, plan, names, vocabulary)
-        above = np.triu_indices(len(names), 1)
+        exact = count_table(table, plan, vocabulary=vocabulary, progress=options.watcher).attributes
+        stop = partial(_stopped, plan, begin())
+        scope = Scope.of(plan, n, _counted(exact, plan, words()))
+        if not scope.promising:
+            raise stop(_too_rare(scope), plan.selecting)
+        while True:
+            names = _in_public_order([vocabulary[at] for at in scope.chosen.tolist()], plan)
+            pairs = count_pairs(table, plan, names, vocabulary, members=scope.members)
+            found = _strength(pairs, scope, words())
+            if found >= scope.needed:
+                break
+            if scope.size < 2 * LEAST_ATTRIBUTES:
+                raise stop(_too_weak(scope, found), plan.selecting, *map(plan.testing, scope.tested))
+            scope = scope.smaller()
+        noise = scope.noise
+        above = np.triu_indices(scope.size, 1)
         noisy = np.empty(len(above[0]), np.int64)
         NoiseSampler(noise).add(pairs[above], words(), noisy)
         learned = directions_from(noisy, names, n_users=n, variance=noise.variance)
-        return _described(learned, plan, n, private=is_secret(words()))
+        return _described(learned, plan, scope, private=is_secret(words()))
 
     return made_by(asked, plan, options, answered)
 
 
-def size_for(plan: SurveyPlan, n_users: int, n_attributes: int) -> int:
-    """Return of how many attributes the pairs are counted: as many as the noise leaves something of.
+def check_people(plan: SurveyPlan, n_users: int, n_attributes: int) -> None:
+    """Refuse so few people that noise would hide groups as distinct as any that are known, whatever the table holds.
 
-    Noise of standard deviation σ in each pair of m attributes has a spectral norm of 2σ√m, and groups of people with W
-    attributes each have eigenvalues of the order of nW/100 (measured; docs/survey.md). So m ≤ (nW/200σ)².
+    By public numbers alone, for the case that people have half of the most frequent attributes.
 
     Raises
     ------
     ParameterError
-        If that is too few to tell anything.
+        If there are too few people or attributes.
     """
-    sigma = math.sqrt(plan.pairs_noise(selecting=True).variance)
-    members = plan.members or 0
-    most = math.floor((n_users * members / (200 * sigma)) ** 2)
-    if most < min(n_attributes, LEAST_ATTRIBUTES):
-        needed = math.ceil(200 * sigma * math.sqrt(min(n_attributes, LEAST_ATTRIBUTES)) / members)
+    if n_attributes < _FEWEST:
+        raise ParameterError(f"vocabulary must hold at least {_FEWEST} attributes to learn directions from.")
+    assert plan.members is not None  # noqa: S101 - as directions say
+    size = min(n_attributes, LEAST_ATTRIBUTES)
+    members = min(plan.members, max(2, size // 2))
+    hidden = _CLEAR_STRENGTH * _noise_of_one(plan) * math.sqrt(2 * (members - 1) * size)
+    needed = math.ceil(hidden / (_STRONGEST * members))
+    if n_users < needed:
         raise ParameterError(
             f"epsilon must be larger to learn directions from {n_users:,} people: noise would hide them. At this "
-            f"epsilon it takes {needed:,} people. Nothing was charged. Use public volunteers instead (dimly directions "
-            "learn)."
+            f"epsilon it takes at least {needed:,} people. Nothing was charged. Use public volunteers instead (dimly "
+            "directions learn)."
         )
-    return min(most, n_attributes, MOST_ATTRIBUTES)
+    for most in (size, min(n_attributes, MOST_ATTRIBUTES)):  # tables that cannot be made are refused now
+        plan.strength_noise(size=most, members=plan.members, n_users=n_users)
 
 
-def count_pairs(table: CountedTable, plan: SurveyPlan, names: Sequence[str], vocabulary: Vocabulary) -> Integers:
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Of which attributes pairs are counted, and how many of a person; by public numbers and noisy counts alone.
+
+    Attributes
+    ----------
+    plan : SurveyPlan
+    n_users : int
+    chosen : ndarray of int
+        The attributes that seem most frequent, in the list's order.
+    weight : float
+        How many of them a person has on average, by the noisy counts.
+    members : int
+        How many of a person count at most.
+    tested : tuple of int
+        The sizes of this and of earlier, larger ones: the test of each has its cost.
+    counts : ndarray of int
+        The noisy counts of all attributes.
+    """
+
+    plan: SurveyPlan
+    n_users: int
+    chosen: Integers
+    weight: float
+    members: int
+    tested: tuple[int, ...]
+    counts: Integers
+
+    @classmethod
+    def of(cls, plan: SurveyPlan, n_users: int, noisy: Integers) -> Self:
+        """Return as many attributes as the noise is likely to leave something of.
+
+        Noise of standard deviation σ in each pair of m attributes has a spectral norm of 2σ√m. Groups of people of
+        whom W attributes count have eigenvalues of the order of nW/100 (docs/survey.md tells what was measured). σ
+        grows with √W, so that W is no more than 2.5 times what people have on average.
+        """
+        order = np.argsort(-noisy, kind="stable")
+        least, most = (min(len(noisy), size) for size in (LEAST_ATTRIBUTES, MOST_ATTRIBUTES))
+        sizes = np.arange(least, most + 1)
+        weights = np.cumsum(np.clip(noisy[order[:most]], 0, n_users))[sizes - 1] / n_users
+        members = _members_for(weights, sizes, plan)
+        strengths = _USUAL * n_users * np.minimum(members, _ROOM * weights)
+        fits = np.flatnonzero(strengths >= 2 * _noise_of_one(plan) * np.sqrt(2 * (members - 1) * sizes))
+        return cls._sized(plan, n_users, noisy, size=int(sizes[fits[-1]]) if len(fits) else least, tested=())
+
+    @classmethod
+    def _sized(cls, plan: SurveyPlan, n_users: int, noisy: Integers, *, size: int, tested: tuple[int, ...]) -> Self:
+        order = np.argsort(-noisy, kind="stable")[:size]
+        weight = float(np.clip(noisy[order], 0, n_users).sum() / n_users)
+        members = int(_members_for(weight, size, plan))
+        return cls(plan, n_users, np.sort(order), weight, members, (*tested, size), noisy)
+
+    def smaller(self) -> Self:
+        """Return the same with fewer attributes, whose pairs have less noise together."""
+        size = max(min(self.size, LEAST_ATTRIBUTES), self.size // _SMALLER)
+        return self._sized(self.plan, self.n_users, self.counts, size=size, tested=self.tested)
+
+    @property
+    def size(self) -> int:
+        """How many attributes."""
+        return len(self.chosen)
+
+    @property
+    def noise(self) -> RoundedGaussian:
+        """The noise of each pair."""
+        return self.plan.pairs_noise(members=self.members, tested=self.tested)
+
+    @property
+    def hidden(self) -> float:
+        """The largest eigenvalue of counts that noise hides: what it has alone, and what people differ in by chance."""
+        counted = min(self.weight, self.members)
+        by_chance = self.n_users * (counted / self.size) ** 2
+        return _CLEAR_STRENGTH * math.sqrt(self.size * (self.noise.variance + by_chance))
+
+    @property
+    def promising(self) -> bool:
+        """Whether groups as distinct as any that are known would stand out."""
+        return _STRONGEST * self.n_users * min(self.weight, self.members) > self.hidden
+
+    @property
+    def needed(self) -> float:
+        """The perturbed eigenvalue from which pairs are worth their share: rarely there by luck of its own noise."""
+        table, step = self.plan.strength_noise(size=self.size, members=self.members, n_users=self.n_users)
+        return self.hidden + _LUCK * step * math.sqrt(table.variance)
+
+
+def _members_for(weights: Any, sizes: Any, plan: SurveyPlan) -> Any:
+    """Return how many attributes of a person count, by how many they have on average."""
+    return np.clip(np.ceil(_ROOM * weights), 2, np.minimum(sizes, plan.members or 2))
+
+
+def _noise_of_one(plan: SurveyPlan) -> float:
+    """Return the noise of a pair, in multiples of √(2(W − 1))."""
+    assert plan.members is not None  # noqa: S101 - as directions say
+    return math.sqrt(plan.pairs_noise().variance / (2 * (plan.members - 1)))
+
+
+def _counted(exact: Integers, plan: SurveyPlan, words: WordSource) -> Integers:
+    """Return how many people have each attribute, with the noise of the first step."""
+    noisy = np.empty(len(exact), np.int64)
+    NoiseSampler(DiscreteLaplace.of(plan.selecting, l1_sensitivity=plan.moved)).add(exact, words, noisy)
+    return noisy
+
+
+def _strength(pairs: Integers, scope: Scope, words: WordSource) -> float:
+    """Return the second eigenvalue of the exact counts of pairs, with the noise of the second step."""
+    table, step = scope.plan.strength_noise(size=scope.size, members=scope.members, n_users=scope.n_users)
+    matrix = (pairs + pairs.T).astype(np.float64)
+    second = scope.size - 2
+    (value,) = eigh(matrix, eigvals_only=True, subset_by_index=[second, second], overwrite_a=True, check_finite=False)
+    noisy = np.empty(1, np.int64)
+    NoiseSampler(table).add(np.array([round(value / step)]), words, noisy)
+    return float(noisy[0] * step)
+
+
+def _stopped(plan: SurveyPlan, settle: Settle, why: str, *steps: Budget) -> DimlyError:
+    """Lower the charge to the steps that were taken, and return what to say."""
+    cost = plan.spent(*steps)
+    settle(cost)
+    return DimlyError(
+        f"no direction stands out from the noise, so that none is written: {why} Only epsilon = {cost.epsilon:g} of "
+        f"{plan.epsilon:g} was spent on finding this out. Learn from more people, with a larger epsilon, or from "
+        "public volunteers (dimly directions learn)."
+    )
+
+
+def _too_rare(scope: Scope) -> str:
+    return (
+        f"people have about {scope.weight:.2g} of the {scope.size} most frequent attributes on average, and noise "
+        "would hide even groups as distinct as any that are known."
+    )
+
+
+def _too_weak(scope: Scope, found: float) -> str:
+    strongest = f"the strongest has {max(found, 0):,.0f} (a noisy eigenvalue), and it takes {scope.needed:,.0f}."
+    enough = scope.plan.epsilon * scope.needed / found if found > 0 else math.inf
+    return f"{strongest} An epsilon of about {enough:.2g} might be enough." if enough < _AFFORDABLE else strongest
+
+
+def count_pairs(
+    table: CountedTable, plan: SurveyPlan, names: Sequence[str], vocabulary: Vocabulary, *, members: int
+) -> Integers:
     """Return above the diagonal how many people have each two of these attributes among their first W."""
     column = np.full(len(vocabulary), -1, np.int32)
     place = {name: at for at, name in enumerate(names)}
     for at, name in enumerate(vocabulary):
         column[at] = place.get(name, -1)
     if isinstance(table, CountingTable):
-        return table.count_pairs(column, size=len(names), members=plan.members or 0)
+        return table.count_pairs(column, size=len(names), members=members)
     counts = np.zeros((len(names), len(names)), np.int64)
     for batch in cut(table.rows(), n_users=table.n_users, step=_STEP):
         people = having(people_of_sorted(batch, resolution=plan.resolution))
-        kernels.count_pairs(people.indptr, people.indices, column, plan.members, counts)
+        kernels.count_pairs(people.indptr, people.indices, column, members, counts)
     return counts
 
 
@@ -200,25 +376,17 @@ def _leading(matrix: Floats, count: int) -> tuple[Floats, Floats]:
     return found
 
 
-def _described(learned: LearnedFile, plan: SurveyPlan, n_users: int, *, private: bool) -> LearnedFile:
+def _described(learned: LearnedFile, plan: SurveyPlan, scope: Scope, *, private: bool) -> LearnedFile:
     """Return the same with an origin that says what it cost."""
     old = learned.directions
     warning = "" if private else "NOT PRIVATE, for tests only: "
     origin = (
-        f"{warning}learned from the private table of {n_users} people under epsilon = {plan.epsilon!r}, delta = "
-        f"{plan.delta!r} (unit {plan.unit}): co-occurrence of {len(old.matrix)} attributes, at most {plan.members} "
+        f"{warning}learned from the private table of {scope.n_users} people under epsilon = {plan.epsilon!r}, delta = "
+        f"{plan.delta!r} (unit {plan.unit}): co-occurrence of {len(old.matrix)} attributes, at most {scope.members} "
         f"of a person, with rounded Gaussian noise; {old.count} eigenvectors above the noise; survey {plan.digest}"
     )
     named = Directions(old.kind, origin, old.scale, old.matrix, old.vocabulary)
     return LearnedFile(named, learned.eigenvalues, learned.noise)
-
-
-def _most_frequent(exact: Integers, size: int, plan: SurveyPlan, words: WordSource) -> Integers:
-    """Return the attributes that seem most frequent by noisy counts, in the list's order."""
-    noise = DiscreteLaplace.of(plan.selecting, l1_sensitivity=plan.moved)
-    noisy = np.empty(len(exact), np.int64)
-    NoiseSampler(noise).add(exact, words, noisy)
-    return np.sort(np.argsort(-noisy, kind="stable")[:size])
 
 
 def _in_public_order(names: list[str], plan: SurveyPlan) -> list[str]:

@@ -115,22 +115,27 @@ def _taken(file: Path) -> ParameterError:
 
 
 def inspected(
-    opening: AbstractContextManager[TableT], plan: object, options: Options, vocabulary: Vocabulary | None
+    opening: AbstractContextManager[TableT],
+    plan: object,
+    options: Options,
+    vocabulary: Vocabulary | None,
+    *,
+    nobody: str | None = None,
 ) -> AbstractContextManager[TableT]:
     """Return ``opening`` with a look at what is left out: before any noise is drawn, whatever the engine.
 
     The diagnosis is written even if publishing then stops: that is when it is wanted most. A few people who are added
     to a release, or changed in one, may have nothing in the lists by right, and that both fit was seen when the release
-    was made: so nothing stops then.
+    was made: so nothing stops then. ``nobody`` is what to say of a roster that holds nobody of the table.
     """
     file = None if options.diagnose is None else check_new_file(options.diagnose)
     wrong = "" if vocabulary is None else _nothing_listed(plan, vocabulary)
-    return _inspected(opening, options, wrong, file)
+    return _inspected(opening, options, wrong, _NOBODY_LISTED if nobody is None else nobody, file)
 
 
 @contextlib.contextmanager
 def _inspected(
-    opening: AbstractContextManager[TableT], options: Options, wrong_list: str, file: Path | None
+    opening: AbstractContextManager[TableT], options: Options, wrong_list: str, wrong_roster: str, file: Path | None
 ) -> Iterator[TableT]:
     with opening as table:
         if file is not None:
@@ -140,7 +145,7 @@ def _inspected(
         if options.grows is None and wrong_list and not table.fits_list():
             raise DataError(wrong_list)
         if options.grows is None and options.roster is not None and not table.fits_roster():
-            raise DataError(_NOBODY_LISTED)
+            raise DataError(wrong_roster)
         yield table
 
 

@@ -14,15 +14,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimly.curator.engine import cut, people_of_sorted
+from dimly.curator.ledger.charge import ChargeRecord
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey_run import (
+    Asked,
     CountedTable,
     CountingTable,
+    Settle,
     Surveyed,
+    check_countable,
     having,
     made_by,
     noise_between,
@@ -30,6 +34,7 @@ from dimly.curator.survey_run import (
 )
 from dimly.curator.tables.public_lists import check_apart
 from dimly.errors import BudgetError, DataError, ParameterError
+from dimly.files import check_output
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.release.profiles import Profiles
 from dimly.release.segments import Labels
@@ -37,6 +42,10 @@ from dimly.release.segments import Labels
 MOST_COUNTS: Final = 1 << 26
 """Segments times attributes: half a gigabyte of counts."""
 _STEP: Final = 1 << 16
+_NOBODY: Final = (
+    "by must hold people who have attributes in the table, but it holds none. If the release has pseudonyms, give "
+    "their key (--pseudonyms KEY). Else check that user names the column of ids, and that segments are of this table."
+)
 
 
 def profile_table(
@@ -81,13 +90,13 @@ def profile_table(
     if plan.release != labels.release:
         raise ParameterError("plan must be made for the release that the segments are of.")
     if labels_from is not None:
-        check_apart(source, labels_from, "roster", files=getattr(source, "files", None))
+        _check_labels_apart(source, labels_from, options)
     _check_release(options, labels)
     known = labels.segments >= 0
     people = labels.users.filter(pa.array(known))
     if not len(people):
         raise ParameterError("by must put at least one person into a segment, got none.")
-    asked = open_survey(source, plan, replace(options, roster=people))
+    asked = _opened(source, plan, options, people)
     assert asked.vocabulary is not None  # noqa: S101 - as it was given
     if labels.count * len(asked.vocabulary) > MOST_COUNTS:
         raise ParameterError(
@@ -95,14 +104,15 @@ def profile_table(
             f"for {labels.count} segments. Give a list of the frequent ones."
         )
     names = tuple(asked.vocabulary)
+    sizes = np.bincount(labels.segments[known], minlength=labels.count)
 
-    def answered(table: CountedTable, _: int | None, begin: Callable[[], None]) -> Profiles:
+    def answered(table: CountedTable, _: int | None, begin: Callable[[], Settle]) -> Profiles:
         segments = labels.segments[known]
         if isinstance(table, CountingTable):
             options.watcher.phase("counting")
             exact = table.count_segments(people, segments, shape=(labels.count, len(names)))
         else:
-            segments = _in_order(table, people, segments)
+            segments = _in_order(table, people, segments, all_there=options.pseudonyms is None)
             exact = count_segments(table, plan, segments, count=labels.count, width=len(names), options=options)
         noise = plan.noise("profiles")
         begin()
@@ -111,7 +121,7 @@ def profile_table(
         return Profiles(
             plan=plan,
             attributes=names,
-            sizes=np.bincount(segments, minlength=labels.count),
+            sizes=sizes,
             counts=noisy.reshape(exact.shape),
             spread=noise_between(noise.cells()),
             private=is_secret(words()),
@@ -119,6 +129,21 @@ def profile_table(
         )
 
     return made_by(asked, plan, options, answered)
+
+
+def _check_labels_apart(source: Any, labels_from: Any, options: Options) -> None:
+    """Refuse labels that are the table itself, or that would be replaced."""
+    check_apart(source, labels_from, "roster", files=getattr(source, "files", None))
+    if options.target is not None:
+        check_output(options.target, overwrite=options.overwrite, inputs=[labels_from])
+
+
+def _opened(source: Any, plan: SurveyPlan, options: Options, people: pa.Array) -> Asked:
+    if options.pseudonyms is None:
+        return open_survey(source, plan, replace(options, roster=people), nobody=_NOBODY)
+    # The labels do not hold the ids of the table. So all people are read, and others are passed over.
+    asked = open_survey(source, plan, options)
+    return replace(asked, roster="given", checked=lambda _: check_countable(plan, "profiles", len(people)))
 
 
 def count_segments(
@@ -133,20 +158,26 @@ def count_segments(
             progress.start(table.n_users)
         people = having(people_of_sorted(batch, resolution=plan.resolution))
         of = np.repeat(segments[batch.first : batch.stop], np.diff(people.indptr))
-        exact += np.bincount(of * width + people.indices, minlength=len(exact))
+        counted = of >= 0
+        exact += np.bincount(of[counted] * width + people.indices[counted], minlength=len(exact))
         progress.advance(len(people))
     return exact.reshape(count, width)
 
 
-def _in_order(table: CountedTable, users: pa.Array, segments: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the segment of each person of a table, in its order."""
+def _in_order(
+    table: CountedTable, users: pa.Array, segments: NDArray[np.int64], *, all_there: bool
+) -> NDArray[np.int64]:
+    """Return the segment of each person of a table, in its order; −1 for those without one."""
     ids = table.users(0, table.n_users)
     if pa.types.is_integer(ids.type) != pa.types.is_integer(users.type):
         ids, users = ids.cast(pa.string()), users.cast(pa.string())
     at = pc.index_in(ids, value_set=users.cast(ids.type))
-    if at.null_count:
+    if at.null_count == len(at):
+        raise DataError(_NOBODY)
+    if at.null_count and all_there:
         raise DataError("by must hold everybody who is counted, but some ids are written in another way.")
-    found: NDArray[np.int64] = segments[at.to_numpy()]
+    places = at.fill_null(len(segments)).to_numpy()
+    found: NDArray[np.int64] = np.append(segments, -1)[places]
     return found
 
 
@@ -156,8 +187,17 @@ def _check_release(options: Options, labels: Labels) -> None:
     if charging is None:
         return
     charges = Ledger(charging.ledger).status(charging.dataset).charges
-    if labels.release not in {one.release_id for one in charges if one.counts}:
+    made = [one for one in charges if one.counts and one.release_id == labels.release and _is_of(one, labels)]
+    if not made:
         raise BudgetError(
             f"by must be segments of a release that the ledger charged to dataset {charging.dataset!r}, got those of "
             "another. Labels that come from the private table itself would tell about it without any noise."
         )
+
+
+def _is_of(charge: ChargeRecord, labels: Labels) -> bool:
+    """Return whether a charge is of a release, which claims its people as a survey does not, and of as many people."""
+    if charge.n_users is None:
+        return False
+    grown = charge.appends_to is not None or charge.updates is not None
+    return len(labels.users) >= charge.n_users if grown else len(labels.users) == charge.n_users

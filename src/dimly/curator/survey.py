@@ -22,6 +22,7 @@ from dimly.curator.survey_run import (
     CountedTable,
     ExactCounts,
     Integers,
+    Settle,
     Surveyed,
     count_table,
     made_by,
@@ -29,9 +30,10 @@ from dimly.curator.survey_run import (
     open_survey,
 )
 from dimly.errors import ParameterError
-from dimly.mechanisms.error.quantiles import boundaries, noise_needed, quantiles
+from dimly.mechanisms.error.quantiles import LEVEL, boundaries, noise_needed, quantiles
+from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.mechanisms.protect import budget_for_each
-from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan, share_of_total
+from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total
 from dimly.privacy import Budget, Unit
 from dimly.release.segments import read_segments
 from dimly.release.survey import SHARES, Counted, Counts, Curve, Interval, Noise, Survey
@@ -86,6 +88,7 @@ def default_questions(source: Any, budget: Budget, options: Options) -> tuple[st
     ParameterError
         If there is none.
     """
+    check_budget(budget)
     matrix = is_matrix(source)
     found = []
     if matrix or options.vocabulary is not None:
@@ -112,7 +115,7 @@ def survey_table(
     asked = open_survey(source, plan, options)
     _check_questions(plan, asked)
 
-    def answered(table: CountedTable, n_users: int | None, begin: Callable[[], None]) -> Survey:
+    def answered(table: CountedTable, n_users: int | None, begin: Callable[[], Settle]) -> Survey:
         exact = count_table(table, plan, vocabulary=asked.vocabulary, progress=options.watcher)
         begin()
         return Survey.of(
@@ -194,24 +197,34 @@ class _Answers:
     def _counts(self) -> Counts:
         noisy, _ = self._perturbed("counts", self._exact.attributes)
         names = self._table.texts().between(0, len(noisy))
-        return Counts(**self._facts("counts"), attributes=self._counted("counts", names, noisy, least=0))
+        return Counts(**self._facts("counts"), attributes=self._counted("counts", names, noisy))
 
     def _vocabulary(self) -> Counts:
         noisy, _ = self._perturbed("vocabulary", self._exact.attributes)
-        threshold: int = self._plan.noise("vocabulary").center  # type: ignore[union-attr]  # whose law has one
+        law = self._plan.noise("vocabulary")
+        assert isinstance(law, RandomThreshold)  # noqa: S101 - for the type checker
+        threshold = law.center
         shown = np.flatnonzero(noisy >= threshold)  # which the count of a name that nobody has never is
         names = self._table.texts().at(shown)
         # By what is public alone: the numbers of attributes follow their exact counts.
         order = sorted(range(len(shown)), key=lambda at: (-int(noisy[shown[at]]), names[at]))
-        found = self._counted("vocabulary", [names[at] for at in order], noisy[shown[order]], least=1)
+        counts = noisy[shown[order]]
+        found = self._counted(
+            "vocabulary", [names[at] for at in order], counts, lows=law.fewest(counts, chance=(1 - LEVEL) / 2)
+        )
         return Counts(**self._facts("vocabulary"), threshold=threshold, attributes=found)
 
-    def _counted(self, topic: str, names: list[str], noisy: Integers, *, least: int) -> tuple[Counted, ...]:
+    def _counted(
+        self, topic: str, names: list[str], noisy: Integers, *, lows: Integers | None = None
+    ) -> tuple[Counted, ...]:
+        """Return counts with intervals; ``lows`` where it tells something that a count is shown at all."""
         low, high = noise_between(self._plan.noise(topic).cells())
         most = self._n_users or np.iinfo(np.int64).max
-        lows, highs = np.clip(noisy - high, least, most), np.clip(noisy - low, least, most)
+        lows = np.clip(noisy - high if lows is None else lows, 0, most)
+        highs = np.clip(noisy - low, 0, most)  # which being shown makes no less true: it takes away low noise only
         rows = zip(names, noisy.tolist(), lows.tolist(), highs.tolist(), strict=True)
-        return tuple(Counted(attribute=name, count=count, low=a, high=b) for name, count, a, b in rows)
+        # Not validated, which would take longer than all counting of a long list: they are texts and integers by now.
+        return tuple(Counted.model_construct(attribute=name, count=count, low=a, high=b) for name, count, a, b in rows)
 
     def _curve(self, topic: str, exact: Integers, total: int) -> Curve:
         noisy, sampler = self._perturbed(topic, exact)

@@ -23,7 +23,7 @@ from dimly.curator.diagnosis import inspected
 from dimly.curator.engine import NamedTable, cut, people_of_sorted
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.options import Options, Progress
-from dimly.curator.people import People, people_of, user_ids
+from dimly.curator.people import People, Pseudonyms, people_of, user_ids
 from dimly.curator.perturb import Texts
 from dimly.curator.run import account_of, charged, interrupts_held, is_matrix
 from dimly.curator.tables.files import Stamp
@@ -59,6 +59,8 @@ class Document(Protocol):
         """Return the file."""
 
 
+Settle = Callable[[Cost], None]
+"""Lowers the charge of a run to a cost, because the rest is not going to be drawn."""
 DocumentT = TypeVar("DocumentT", bound=Document)
 Document_co = TypeVar("Document_co", bound=Document, covariant=True)
 
@@ -157,11 +159,12 @@ def made_by(
     asked: Asked,
     plan: SurveyPlan,
     options: Options,
-    answered: Callable[[CountedTable, int | None, Callable[[], None]], DocumentT],
+    answered: Callable[[CountedTable, int | None, Callable[[], Settle]], DocumentT],
 ) -> Surveyed[DocumentT]:
     """Charge a survey, have it answered, and write its file: all of it or nothing.
 
-    ``answered`` counts, calls its last argument before it draws any noise, and returns what is to be written.
+    ``answered`` counts, calls its last argument before it draws any noise, and returns what is to be written. If it
+    stops after a part of the noise, it can lower the charge to what that part cost, by what the call returned.
     """
     target, charging = options.target, options.charging
     if target is not None:
@@ -173,8 +176,9 @@ def made_by(
     file = _SurveyFile(target, overwrite=options.overwrite)
     with charged(charging, plan, None, file) as charge:
 
-        def begin() -> None:
+        def begin() -> Settle:
             _begin_sampling(charge, target, overwrite=options.overwrite)
+            return (lambda _: None) if charge is None else charge.settle
 
         with asked.opening as table:
             n_users = _checked_people(table, plan, asked)
@@ -245,12 +249,19 @@ class _SurveyFile:
             raise DimlyError(f"{self._path} cannot be written: {error.strerror or 'the disk fails'}.") from None
 
 
-def open_survey(source: Any, plan: SurveyPlan, options: Options) -> Asked:
-    """Return a private table that is to be read. What is public is read and checked now."""
+def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str | None = None) -> Asked:
+    """Return a private table that is to be read. What is public is read and checked now.
+
+    ``nobody`` is what to say if the table has nobody of the roster, where that was given under another name.
+    """
     _ = options.resources  # refused whatever the source
-    for name in ("append", "directions", "pseudonyms", "update"):
-        if getattr(options, name) is not None:
+    for name in ("append", "directions", "pseudonyms", "update", "volunteers", "except_volunteers"):
+        if getattr(options, name) not in (None, False) and (name != "pseudonyms" or plan.release is None):
             raise ParameterError(f"{name} must be left out of a survey, which publishes counts and no people.")
+    if options.target is not None:
+        files = tuple(one.path for one in source.files) if isinstance(source, CountingSource) else source
+        read = (files, options.roster, options.vocabulary, options.ledger, options.diagnose, options.pseudonyms)
+        check_output(options.target, overwrite=options.overwrite, inputs=read)
     if isinstance(source, CountingSource):
         return source.open_survey(plan, options)
     if is_matrix(source):
@@ -260,8 +271,10 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options) -> Asked:
     vocabulary = None
     if options.vocabulary is not None:
         vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
-    opening = open_table(source, plan, options, vocabulary=vocabulary, order_key=order_key(plan))
-    return Asked(inspected(opening, plan, options, vocabulary), vocabulary, options.roster_kind)
+    pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
+    opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, order_key=order_key(plan))
+    looked_at = inspected(opening, plan, options, vocabulary, nobody=nobody)
+    return Asked(looked_at, vocabulary, options.roster_kind)
 
 
 def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> Asked:
@@ -304,13 +317,20 @@ def _checked_people(table: CountedTable, plan: SurveyPlan, asked: Asked) -> int 
                     f"{share.epsilon:g}, would hide them. It takes {needed:,} {what} at this share; use a larger "
                     "--epsilon or --share, or ask for less. Nothing was charged."
                 )
-        elif n_users < (needed := _least_counted(noise)):
-            raise ParameterError(
-                f"epsilon must be larger to ask {n_users:,} people for {share.topic}: the noise of its share, "
-                f"{share.epsilon:g}, would hide even what everybody has. It takes {needed:,} people at this share; use "
-                "a larger --epsilon or --share. Nothing was charged."
-            )
+        else:
+            check_countable(plan, share.topic, n_users)
     return n_users
+
+
+def check_countable(plan: SurveyPlan, topic: str, n_users: int) -> None:
+    """Refuse to count attributes of so few people that noise would hide even what all of them have."""
+    share, needed = plan.share_of(topic), _least_counted(plan.noise(topic))
+    if n_users < needed:
+        raise ParameterError(
+            f"epsilon must be larger to ask {n_users:,} people for {topic}: the noise of its share, "
+            f"{share.epsilon:g}, would hide even what everybody has. It takes {needed:,} people at this share; use "
+            "a larger --epsilon or --share. Nothing was charged."
+        )
 
 
 def _least_counted(noise: Any) -> int:
@@ -377,6 +397,8 @@ def _warnings(plan: SurveyPlan, n_users: int | None, options: Options) -> tuple[
     found = []
     if options.ledger is None and not options.in_memory:
         found.append("No ledger: nothing keeps count of what surveys and releases of these people cost together.")
+        if plan.release is not None:
+            found.append("No ledger: that the segments were found in a release is taken on your word.")
     if n_users is None and plan.delta > 0:
         found.append("delta should be well below 1/n: without a roster it is not compared with n.")
     elif n_users is not None and plan.delta * n_users > 0.1:

@@ -158,7 +158,7 @@ class Chart:
             figure.legend(loc="outside right upper", fontsize=8, frameon=False, handlelength=4)
         else:
             axis.legend(fontsize=8, frameon=False)
-        return _signed(figure, self.note)
+        return signed(figure, self.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class Winners:
         for name in names:
             i, j = _middle(best == name)
             axis.text(self.columns[j], self.rows[i], label_of(name), ha="center", va="center", fontsize=9, bbox=box)
-        return _signed(figure, self.note)
+        return signed(figure, self.note)
 
 
 class Panel(NamedTuple):
@@ -250,7 +250,7 @@ class Shares:
             axis.set_yticks(range(len(panel.shares)))
             axis.tick_params(labelsize=8, length=0)
         figure.suptitle(self.title, fontsize=10, x=0.01, ha="left")
-        return _signed(figure, self.note)
+        return signed(figure, self.note)
 
 
 Drawn = Chart | Winners | Shares
@@ -271,11 +271,15 @@ def save(drawn: Drawn, path: Path) -> None:
 
 def rendered(drawn: Drawn, kind: str, *, size: tuple[float, float] | None = None) -> bytes:
     """Return a figure as the bytes of a file."""
+    return encoded(drawn.draw() if size is None else drawn.draw(size=size), kind)
+
+
+def encoded(figure: "Figure", kind: str) -> bytes:
+    """Return what was drawn as the bytes of a file."""
     import io  # noqa: PLC0415
 
     import matplotlib as mpl  # noqa: PLC0415  (slow to import)
 
-    figure = drawn.draw() if size is None else drawn.draw(size=size)
     sink = io.BytesIO()
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context({"svg.hashsalt": "dimly", "svg.fonttype": "none"}):
@@ -329,6 +333,19 @@ def _blank(size: tuple[float, float]) -> tuple["Figure", Any]:
     return figure, figure.subplots()
 
 
+def blank_panels(count: int, *, across: int, height: float) -> tuple["Figure", list[Any]]:
+    """Return a figure of as many panels, so many of them side by side."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  (slow to import)
+
+    across = min(across, count)
+    down = -(-count // across)
+    figure = Figure(figsize=(3.4 * across, height * down), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).reshape(-1).tolist()
+    for axis in panels[count:]:
+        axis.set_visible(False)
+    return figure, panels[:count]
+
+
 def _finish(axis: Any, title: str, x: Axis, y: Axis) -> None:
     axis.set_title(title, fontsize=10, loc="left")
     for name, what in (("x", x), ("y", y)):
@@ -345,7 +362,8 @@ def _finish(axis: Any, title: str, x: Axis, y: Axis) -> None:
     axis.set_axisbelow(True)
 
 
-def _signed(figure: "Figure", note: str) -> "Figure":
+def signed(figure: "Figure", note: str) -> "Figure":
+    """Return a figure with a note below it."""
     if note:
         width = round(19 * float(figure.get_figwidth()))  # characters of this size
         figure.supxlabel(textwrap.fill(note, width), fontsize=7, color=_GRAY, x=0.01, ha="left")

@@ -21,6 +21,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from numbers import Real
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, Field, model_validator
@@ -47,6 +48,9 @@ MEMBERS: Final = 150
 """Attributes of a person that count for directions, unless stated: the more, the more they tell, and the more noise."""
 _SELECTING: Final = Fraction(1, 10)
 _COUNTING, _LEARNING = Fraction(1, 10), Fraction(3, 10)
+_TESTING: Final = Fraction(8, 10)
+_LEAST_TESTING: Final = Fraction(5, 10_000)  # below which its table would be too long
+_STEPS: Final = 8
 
 
 class Share(BaseModel):
@@ -146,8 +150,7 @@ class SurveyPlan(BaseModel):
         ParameterError
             If a question does not exist, comes twice, or cannot be answered within its share.
         """
-        if not isinstance(budget, Budget):
-            raise ParameterError(f"budget must be a Budget, got {type(budget).__name__}. Write Budget(epsilon, delta).")
+        check_budget(budget)
         check_choice("unit", unit, UNITS)
         topics = _topics(ask)
         if (topics == ["profiles"]) != (release is not None) or ("profiles" in topics and len(topics) > 1):
@@ -161,7 +164,7 @@ class SurveyPlan(BaseModel):
             raise ParameterError("members must be given for directions only. Leave it out.")
         if topics == ["directions"]:
             members = as_integer("members", MEMBERS if members is None else members, 2, MAX_MEMBERS)
-        parts = _parts(topics, share or {})
+        parts = _parts(topics, {} if share is None else share)
         spending = [topic for topic in topics if topic in SPENDS_DELTA]
         if spending == ["directions"] and budget.is_pure:
             raise ParameterError(
@@ -248,25 +251,60 @@ class SurveyPlan(BaseModel):
 
     @property
     def selecting(self) -> Budget:
-        """Of directions: what it costs to find the frequent attributes of a list that is too long."""
+        """Of directions, the first step: what it costs to count each attribute, and so find the frequent ones."""
         return Budget(stated_below(stated(self.epsilon) * _SELECTING))
 
-    def pairs_noise(self, *, selecting: bool) -> RoundedGaussian:
+    def testing(self, size: int) -> Budget:
+        """Of directions, the second step: what it costs to see whether pairs of ``size`` attributes tell anything.
+
+        The noise of all pairs grows with √size, and that of the test may, too.
+        """
+        whole = stated(self.epsilon)
+        wanted = max(whole * _TESTING / max(1, math.isqrt(size)), _LEAST_TESTING)
+        return Budget(stated_below(min(whole * _SELECTING, wanted)))
+
+    def spent(self, *steps: Budget) -> Cost:
+        """Return what some pure steps cost together: what is charged if no other follows."""
+        total = sum((stated(one.epsilon) for one in steps), Fraction(0))
+        number = float(total)
+        while stated(number) < total:
+            number = math.nextafter(number, math.inf)
+        return Cost(number, unit=self.unit)
+
+    def strength_noise(self, *, size: int, members: int, n_users: int) -> tuple[DiscreteLaplace, int]:
+        """Return the proven table by which the second eigenvalue of the counts of pairs is perturbed, and its step.
+
+        The eigenvalue is rounded to multiples of the step, so that the table stays short.
+
+        An exchange of one attribute a for b beside the same S, |S| ≤ W − 1, adds uvᵀ + vuᵀ to the matrix, u = e_b − e_a
+        and v = 1_S, whose spectral norm is |u||v| ≤ √(2(W − 1)). No eigenvalue moves by more (Weyl). LAPACK is
+        off by a small multiple of size · 2⁻⁵³ · norm, for which 2⁻⁴⁸ is ample, in each of the two tables, and the norm
+        is at most nW. Rounding adds one step.
+        """
+        farthest = math.isqrt(2 * (members - 1)) + 1 + math.ceil(2 * size * n_users * members * 2.0**-48)
+        step = -(-farthest // _STEPS)
+        return DiscreteLaplace.of(self.testing(size), l1_sensitivity=-(-farthest // step) + 1), step
+
+    def pairs_noise(self, *, members: int | None = None, tested: Iterable[int] = ()) -> RoundedGaussian:
         """Return the proven table by which counts of pairs of attributes are perturbed.
 
-        Of each person the first W attributes in a public order count, W = ``members``. One attribute more or less, or
-        one in the place of another, exchanges at most one of these for one other. Each of the two is in W − 1 pairs
-        with those that stay: 2(W − 1) counts move by 1, and their ℓ₂ norm is √(2(W − 1)).
+        Of each person the first W attributes in a public order count. One attribute more or less, or one in the place
+        of another, exchanges at most one of these for one other. Each of the two is in W − 1 pairs with those that
+        stay: 2(W − 1) counts move by 1, and their ℓ₂ norm is √(2(W − 1)).
 
         Parameters
         ----------
-        selecting : bool
-            Whether a part of the budget goes to finding the frequent attributes first.
+        members : int, optional
+            W; as many as the plan allows by default.
+        tested : iterable of int
+            Of how many attributes pairs were tested before: what that cost is taken off, as the first step is.
         """
-        assert self.members is not None  # noqa: S101 - as directions say
+        members = self.members if members is None else members
+        assert members is not None  # noqa: S101 - as directions say
         share = self.share_of("directions")
-        left = stated(share.epsilon) - (stated(self.selecting.epsilon) if selecting else 0)
-        budget, moved = Budget(stated_below(left), share.delta), 2 * (self.members - 1)
+        before = [self.selecting, *map(self.testing, tested)]
+        left = stated(share.epsilon) - sum((stated(one.epsilon) for one in before), Fraction(0))
+        budget, moved = Budget(stated_below(left), share.delta), 2 * (members - 1)
         longest = math.nextafter(math.sqrt(moved), math.inf)
         table = RoundedGaussian.of(calibrated_sigma(budget, l2_sensitivity=longest, touched=moved, rule="exact"))
         table.check(budget, l2_sensitivity=longest, touched=moved)
@@ -275,7 +313,7 @@ class SurveyPlan(BaseModel):
     def noise(self, topic: str) -> DiscreteLaplace | RandomThreshold | RoundedGaussian:
         """Return the proven table that an answer is perturbed by."""
         if topic == "directions":
-            return self.pairs_noise(selecting=True)
+            return self.pairs_noise()
         budget = self.share_of(topic).budget
         if topic != "vocabulary":
             return DiscreteLaplace.of(budget, l1_sensitivity=self.moved)
@@ -284,6 +322,12 @@ class SurveyPlan(BaseModel):
         # Two names each move by one person, and the two claims add up.
         halves = (stated_below(stated(part) / self.moved) for part in (budget.epsilon, budget.delta))
         return RandomThreshold.of(Budget(*halves))
+
+
+def check_budget(budget: object) -> None:
+    """Refuse what is no budget, such as a bare ε."""
+    if not isinstance(budget, Budget):
+        raise ParameterError(f"budget must be a Budget, got {type(budget).__name__}. Write Budget(epsilon, delta).")
 
 
 def share_of_total(total: Budget, ask: Iterable[str]) -> Budget:
@@ -302,8 +346,7 @@ def share_of_total(total: Budget, ask: Iterable[str]) -> Budget:
     >>> share_of_total(Budget(0.5, 1e-6), ["weights", "distances"])
     Budget(epsilon=0.05, delta=1e-07)
     """
-    if not isinstance(total, Budget):
-        raise ParameterError(f"budget must be a Budget, got {type(total).__name__}. Write Budget(epsilon, delta).")
+    check_budget(total)
     topics = _topics(ask)
     if "profiles" in topics:
         raise ParameterError(
@@ -327,10 +370,14 @@ def _topics(ask: Iterable[str]) -> list[Topic]:
 
 def _parts(topics: list[Topic], share: Mapping[str, float]) -> dict[Topic, Fraction]:
     """Return the part of each question in the whole, exactly."""
+    if not isinstance(share, Mapping):
+        raise ParameterError(
+            f"share must say a number for each question, such as {{'{topics[0]}': 2}}, got {type(share).__name__}."
+        )
     for name, part in share.items():
         if name not in topics:
             raise ParameterError(f"share must be of questions that are asked ({', '.join(topics)}), got {name!r}.")
-        if isinstance(part, bool) or not 0 < part < float("inf"):
+        if isinstance(part, bool) or not isinstance(part, Real) or not 0 < part < float("inf"):
             raise ParameterError(f"share of {name} must be a number > 0, got {part!r}.")
     parts = {topic: stated(share.get(topic, 1)) for topic in topics}
     total = sum(parts.values())

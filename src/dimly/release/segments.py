@@ -6,6 +6,7 @@ in a survey: labels that were made from the private table would tell about it wi
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from dimly.release.parts import as_user_column
 
 _KEY: Final = b"dimly.segments"
 MOST_SEGMENTS: Final = 10_000
-_ID_DIGITS: Final = 64
+_ID: Final = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +79,7 @@ def read_segments(path: str | os.PathLike[str]) -> Labels:
         release = str(facts["release"]) if facts["format"] == 1 else ""
     except (ValueError, TypeError, KeyError):
         release = ""
-    if len(release) != _ID_DIGITS:
+    if not _ID.fullmatch(release):
         raise ParameterError(
             f"by must hold segments of a release, made by dimly segments, got {os.fspath(path)!r}, which does not say "
             "of which release. Labels from anywhere else may tell about the private table. Make it again by dimly "

@@ -1,5 +1,6 @@
 """Directions from the private table: the exact counts of pairs, what one attribute moves in them, and who may ask."""
 
+from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -8,18 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.streams import NO_NOISE
 from tests.surveys import LIST, N_PEOPLE, ROSTER, Cells, cells, table
 
 from dimly.api import survey
-from dimly.curator import cooccurrence
 from dimly.curator.cooccurrence import (
     LEAST_ATTRIBUTES,
     MOST_ATTRIBUTES,
+    Scope,
     _in_public_order,
+    _strength,
+    check_people,
     count_pairs,
     directions_from,
     learn_from_table,
-    size_for,
 )
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
@@ -31,7 +34,7 @@ from dimly.mechanisms.survey import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.measured import less_spent
 from dimly.planner.question import Brief
-from dimly.privacy import Budget
+from dimly.privacy import Budget, Cost
 from dimly.privacy.budget import stated
 from dimly.release.directions import read_directions
 
@@ -45,7 +48,7 @@ def plan_of(members: int = 5, unit: Any = "attribute", epsilon: float = 1.0) -> 
 def pairs(found: Cells, plan: SurveyPlan, names: list[str]) -> np.ndarray:
     listed = Vocabulary.listed(LIST)
     with open_table(table(found), plan, Options(**GIVEN), vocabulary=listed) as opened:
-        return count_pairs(opened, plan, names, listed)
+        return count_pairs(opened, plan, names, listed, members=5)
 
 
 def test_pairs_are_counted_exactly_among_the_first_of_each_person() -> None:
@@ -87,24 +90,62 @@ def test_the_last_that_counts_may_be_displaced() -> None:
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_noise_keeps_the_budget_and_a_fifth_less_is_refused(epsilon: float) -> None:
     plan = plan_of(100, epsilon=epsilon)
-    noise = plan.pairs_noise(selecting=True)
-    left = stated(epsilon) - stated(plan.selecting.epsilon)
+    noise = plan.pairs_noise(tested=[500, 60])
+    left = stated(epsilon) - sum(stated(one.epsilon) for one in (plan.selecting, plan.testing(500), plan.testing(60)))
     claim = Budget(float(left), 1e-6)
     noise.check(claim, l2_sensitivity=np.sqrt(198), touched=198)
     with pytest.raises(ParameterError, match="must keep delta"):
         type(noise).of(0.8 * noise.sigma).check(claim, l2_sensitivity=np.sqrt(198), touched=198)
-    assert plan.pairs_noise(selecting=False).sigma < noise.sigma
-    assert plan.noise("directions") == noise
+    assert plan.pairs_noise().sigma < noise.sigma
+    assert plan.pairs_noise(members=50).sigma < plan.pairs_noise().sigma
+    assert plan.noise("directions") == plan.pairs_noise()
+    assert plan.testing(60).epsilon <= plan.selecting.epsilon
+    assert plan.spent(plan.selecting, plan.testing(60)).epsilon < 0.21 * epsilon
 
 
-def test_how_many_attributes_follows_from_public_numbers() -> None:
+def test_how_many_attributes_follows_from_public_numbers_and_noisy_counts() -> None:
     plan = plan_of(100, epsilon=0.25)
-    sizes = [size_for(plan, n, 100_000) for n in (10_000, 20_000, 40_000, 10**6)]
-    assert sizes == sorted(sizes)
-    assert LEAST_ATTRIBUTES <= sizes[0] < sizes[2] <= MOST_ATTRIBUTES == sizes[3]
-    assert size_for(plan, 20_000, 60) == 60
+    counts = np.linspace(900, 100, 10_000).astype(np.int64)
+    scopes = [Scope.of(plan, factor * 1_000, factor * counts) for factor in (10, 40, 1_000)]
+    sizes = [scope.size for scope in scopes]
+    assert LEAST_ATTRIBUTES <= sizes[0] <= sizes[1] <= MOST_ATTRIBUTES == sizes[2]
+    rare = Scope.of(plan, 100_000, counts // 20)
+    assert (rare.size, rare.promising) == (LEAST_ATTRIBUTES, False)
+    assert rare.weight == pytest.approx(50 * 44.5 / 100_000, rel=0.05)
+    assert rare.members == 2  # and never more than people have: these would only carry noise
+    short = Scope.of(plan, 20_000, np.full(20, 9_000))
+    assert (short.size, short.members) == (20, 20)
+    assert scopes[1].smaller().size < sizes[1]
+    assert scopes[1].smaller().tested == (sizes[1], scopes[1].smaller().size)
+
+
+def test_too_few_people_are_refused_beforehand_whatever_the_limit_for_each() -> None:
     with pytest.raises(ParameterError, match=r"to learn directions from 500 people: noise would hide them\. .* takes"):
-        size_for(plan, 500, 100_000)
+        check_people(plan_of(100, epsilon=0.25), 500, 100_000)
+    for members in (22, 150, 10_000):  # mushrooms: 22 each of 117; a higher limit is no better and no worse
+        check_people(plan_of(members, epsilon=0.1), 8_124, 117)
+    with pytest.raises(ParameterError, match="at least 3 attributes"):
+        check_people(plan_of(10), 10**6, 2)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 999), st.integers(2, 40))
+def test_one_attribute_moves_the_tested_strength_by_no_more_than_its_noise_is_for(seed: int, members: int) -> None:
+    rng = np.random.default_rng(seed)
+    size = members + 6
+    plan = plan_of(members)
+    counts = np.triu(rng.integers(0, 30, (size, size)), 1)
+    kept = rng.permutation(size)[: members + 1]
+    other = counts.copy()
+    for name in kept[2:]:
+        low, high = sorted((kept[0], name))
+        counts[low, high] += 1
+        low, high = sorted((kept[1], name))
+        other[low, high] += 1
+    scope = Scope(plan, 1_000, np.arange(size), 5.0, members, (size,), np.ones(size, np.int64))
+    noise, step = plan.strength_noise(size=size, members=members, n_users=1_000)
+    one, two = (_strength(table, scope, NO_NOISE) / step for table in (counts, other))
+    assert abs(one - two) * Fraction(noise.rate) <= stated(plan.testing(size).epsilon)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +175,7 @@ def test_directions_tell_planted_groups_apart(people: Any, tmp_path: Path) -> No
     assert adjusted_rand_score(people.groups, segments) > 0.5  # 0.6 by other noise; by chance 0
 
 
-def test_where_nothing_goes_together_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_goes_together_nothing_is_written(tmp_path: Path) -> None:
     independent = np.random.default_rng(0).random((3_000, 80)) < 0.2
     ledger = Ledger.create(tmp_path / "ledger.db")
     ledger.add_dataset("visits", epsilon=3.0, delta=1e-4)
@@ -143,10 +184,22 @@ def test_where_nothing_goes_together_nothing_is_written(tmp_path: Path, monkeypa
         survey(independent, Budget(1.0, 1e-6), ask=["directions"], members=30, **charging)
     assert "stays in the ledger" in caught.value.__notes__[0]
     assert not (tmp_path / "d.parquet").exists()
-    monkeypatch.setattr(cooccurrence, "LEAST_ATTRIBUTES", 10**9)
+    (charge,) = ledger.status("visits").charges
+    assert charge.cost is not None
+    assert charge.cost.delta == 0.0
+    assert 0.1 < charge.cost.epsilon < 0.21  # and not 1: the pairs were never drawn
+    assert f"Only epsilon = {charge.cost.epsilon:g} of 1 was spent" in str(caught.value)
     with pytest.raises(ParameterError, match="Nothing was charged"):
         survey(independent, Budget(0.01, 1e-6), ask=["directions"], members=30, **charging)
-    assert [one.state for one in ledger.status("visits").charges] == ["sampling", "returned"]
+    rare = np.zeros((3_000, 80), bool)
+    with pytest.raises(DimlyError, match=r"people have about .* Only epsilon = 0\.1 of 1 was spent"):
+        survey(rare, Budget(1.0, 1e-6), ask=["directions"], members=30, **charging)
+    assert [one.label for one in ledger.status("visits").charges] == [
+        "sampling (run ended)",
+        "returned",
+        "sampling (run ended)",
+    ]
+    assert ledger.status("visits").charges[-1].cost == Cost(0.1)
 
 
 def test_what_follows_from_noisy_counts_is_the_same_each_time() -> None:

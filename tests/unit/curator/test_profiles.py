@@ -14,8 +14,9 @@ from tests.surveys import LIST, N_PEOPLE, ROSTER, Cells, cells, table
 from dimly.api import survey
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms
 from dimly.curator.profiles import profile_table
-from dimly.errors import BudgetError, DataError, ParameterError, ReleaseError
+from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.privacy import Budget, Cost
 from dimly.release.profiles import Profiles
@@ -79,6 +80,68 @@ def test_ids_of_another_type_are_met_as_text(by: Path, tmp_path: Path) -> None:
     assert (profiles(cells(), path).counts == profiles(cells(), by).counts).all()
 
 
+def charge_release(ledger: Ledger, people: list[int] | None) -> None:
+    charge = ledger.reserve("visits", Cost(1.0), plan_digest="x")
+    if people is not None:
+        charge.claim_users([people])
+    charge.start_sampling()
+    charge.seal(release_id=RELEASE)
+    charge.make_visible()
+
+
+@pytest.mark.parametrize("people", [None, ROSTER[1:]], ids=["a survey", "a release of others"])
+def test_labels_that_claim_the_id_of_something_else_are_refused(
+    by: Path, tmp_path: Path, people: list[int] | None
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    ledger.add_dataset("visits", epsilon=4.0)
+    charge_release(ledger, people)
+    charging: dict[str, Any] = {"ledger": ledger.path, "dataset": "visits", "out": tmp_path / "profiles.parquet"}
+    with pytest.raises(BudgetError, match="segments of a release that the ledger charged"):
+        survey(table(cells()), Budget(2.0), by=by, **GIVEN, **charging)
+    assert len(ledger.status("visits").charges) == 1
+
+
+def test_without_a_ledger_labels_are_taken_on_trust_and_that_is_said(by: Path, tmp_path: Path) -> None:
+    out = tmp_path / "profiles.parquet"
+    with pytest.warns(PrivacyWarning, match="on your word"), pytest.warns(PrivacyWarning, match="keeps count"):
+        survey(table(cells()), Budget(2.0), by=by, out=out, **GIVEN)
+    by.write_bytes(encode_segments(ROSTER, SEGMENTS, user_type="int64", release="z" * 64))
+    with pytest.raises(ParameterError, match="does not say of which release"):
+        survey(table(cells()), Budget(2.0), by=by, **GIVEN)
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "key"
+    path.write_bytes(bytes(range(32)))
+    path.chmod(0o600)
+    return path
+
+
+def test_segments_of_a_release_with_pseudonyms(by: Path, key: Path, tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden.parquet"
+    names = Pseudonyms(key.read_bytes()).of(map(str, ROSTER))
+    order = np.argsort(names)
+    hidden.write_bytes(encode_segments([names[at] for at in order], SEGMENTS[order], user_type="text", release=RELEASE))
+    found, plain = profiles(cells(), hidden, pseudonyms=key), profiles(cells(), by)
+    assert (found.counts == plain.counts).all()
+    assert (found.sizes == plain.sizes).all()  # people without attributes are in a segment, too
+    with pytest.raises(DataError, match=r"by must hold people .* give their key \(--pseudonyms"):
+        profiles(cells(), hidden)
+    key.write_bytes(bytes(32))
+    with pytest.raises(DataError, match="by must hold people"):
+        profiles(cells(), hidden, pseudonyms=key)
+    with pytest.raises(ParameterError, match="epsilon must be larger to ask 180 people for profiles"):
+        survey(table(cells()), Budget(0.01), by=hidden, pseudonyms=key, **GIVEN)
+
+
+def test_what_does_not_apply_is_refused(by: Path) -> None:
+    for option in ({"members": 5}, {"volunteers": [1]}, {"except_volunteers": True}, {"directions": "d.parquet"}):
+        with pytest.raises(ParameterError, match=f"{next(iter(option))} must be"):
+            survey(table(cells()), Budget(2.0), by=by, **GIVEN, **option)
+
+
 def test_the_file_says_what_was_asked(by: Path, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger.db")
     ledger.add_dataset("visits", epsilon=4.0)
@@ -86,10 +149,7 @@ def test_the_file_says_what_was_asked(by: Path, tmp_path: Path) -> None:
     out = tmp_path / "profiles.parquet"
     with pytest.raises(BudgetError, match="segments of a release that the ledger charged"):
         survey(table(cells()), Budget(2.0), by=by, out=out, **GIVEN, **charging)
-    charge = ledger.reserve("visits", Cost(1.0), plan_digest="x")
-    charge.start_sampling()
-    charge.seal(release_id=RELEASE)
-    charge.make_visible()
+    charge_release(ledger, ROSTER)
     found = survey(table(cells()), Budget(2.0), by=by, out=out, **GIVEN, **charging)
     assert isinstance(found, Profiles)
     assert found.private
@@ -168,4 +228,4 @@ def test_ids_that_do_not_meet_are_refused() -> None:
             return pa.array(["1", "02"])
 
     with pytest.raises(DataError, match="written in another way"):
-        _in_order(Table(), pa.array([1, 2]), np.array([0, 1]))  # type: ignore[arg-type]
+        _in_order(Table(), pa.array([1, 2]), np.array([0, 1]), all_there=True)  # type: ignore[arg-type]

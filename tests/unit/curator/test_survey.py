@@ -13,7 +13,8 @@ import pytest
 from tests.streams import NO_NOISE
 from tests.surveys import LIST, N_PEOPLE, ROSTER, cells, table
 
-from dimly.curator import survey as module
+from dimly.api import survey
+from dimly.curator import survey as surveys
 from dimly.curator import survey_run
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
@@ -186,7 +187,7 @@ def test_a_charge_comes_back_only_if_no_noise_was_drawn(
     def fail(*_: object, **__: object) -> None:
         raise end("x")
 
-    monkeypatch.setattr(module, "quantiles" if late else "count_table", fail)
+    monkeypatch.setattr(surveys, "quantiles" if late else "count_table", fail)
     with pytest.raises(end) as caught:
         ask(out=tmp_path / "survey.json", ledger=ledger.path, dataset="visits")
     assert states(ledger) == (["sampling"] if late else ["returned"])
@@ -250,6 +251,11 @@ def test_warnings(tmp_path: Path) -> None:
     assert "without a roster it is not compared" in unknown
 
 
+def test_a_bare_epsilon_is_no_budget() -> None:
+    with pytest.raises(ParameterError, match=r"budget must be a Budget, got float\. Write Budget"):
+        survey(table(cells()), 0.2, **GIVEN)  # type: ignore[call-overload]
+
+
 @pytest.mark.parametrize(
     ("questions", "changes", "message"),
     [
@@ -259,6 +265,8 @@ def test_warnings(tmp_path: Path) -> None:
         (["vocabulary"], {"delta": 1e-6}, "ask must be counts where a public list"),
         (["counts"], {"append": "release", "ledger": "l.db", "dataset": "d"}, "append must be left out of a survey"),
         (["counts"], {"pseudonyms": "key"}, "pseudonyms must be left out of a survey"),
+        (["counts"], {"volunteers": ["a"]}, "volunteers must be left out of a survey"),
+        (["counts"], {"except_volunteers": True}, "except_volunteers must be left out of a survey"),
         (["counts"], {"user": None}, "user must name the column"),
         (["counts"], {"attribute": "place"}, "attribute must be a column of the table"),
         (["counts"], {"ledger": "l.db", "dataset": "d"}, "out must be a file to make where a ledger is given"),

@@ -73,7 +73,7 @@ def test_sizes_are_those_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(tryout, "learn", learn)
     only = ["directions+laplace"]
-    found = try_out(Budget(0.5), people(), purpose="segments", n_groups=2, n_users=200, mechanisms=only)
+    found = try_out(Brief(Budget(0.5), purpose="segments", n_groups=2, n_users=200, mechanisms=only), people())
     own = next(one for one in found.ladder if one.epsilon == 0.5)
     assert found.plan.k == 2
     for one in (own, found.chosen):

@@ -19,7 +19,7 @@ PURE = [topic for topic in TOPICS if topic not in SPENDS_DELTA and topic != "pro
 
 
 @given(
-    st.floats(0.001, 8),
+    st.floats(0.01, 8),
     st.sets(st.sampled_from(PURE), min_size=1),
     st.dictionaries(st.sampled_from(PURE), st.floats(0.1, 10)),
 )
@@ -78,6 +78,8 @@ def test_the_digest_is_of_all_that_is_asked() -> None:
         ({"share": {"counts": 1}}, "share must be of questions that are asked"),
         ({"share": {"weights": 0}}, "share of weights must be a number > 0"),
         ({"share": {"weights": True}}, "share of weights must be a number > 0"),
+        ({"share": {"weights": "2"}}, "share of weights must be a number > 0, got '2'"),
+        ({"share": ["weights"]}, "share must say a number for each question, such as {'weights': 2}, got list"),
         ({"unit": "person"}, "unit must be one of"),
         ({"resolution": 0}, "resolution must be"),
         ({"seed": b"1"}, "seed must be"),

@@ -117,7 +117,7 @@ def learn(
     from dimly.mechanisms.projection.directions import Buckets
     from dimly.release.directions import write_directions
 
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, inputs=[volunteers])
     reading = options_of(shape, user=user, table=table, delimiter=delimiter, encoding=encoding)
     with ProgressBar() as bar:
         bar.phase("reading")
@@ -200,7 +200,7 @@ def make(
     from dimly.lab.public_tables import make_directions
     from dimly.release.directions import write_directions
 
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, inputs=[source])
     given = {"delimiter": delimiter, "encoding": encoding}
     made = make_directions(
         source,

@@ -74,7 +74,7 @@ def export(
         given["--index"] = None if index == "auto" else index
     _check(to, given)
     if out is not None:
-        check_output(out, overwrite=overwrite)
+        check_output(out, overwrite=overwrite, inputs=[release])
     asked = open_to_ask(release).release
     with ProgressBar() as bar:
         if denoise:

@@ -8,7 +8,7 @@ mechanism is named with all that belongs to it (plan_named), or theory chooses f
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -31,6 +31,7 @@ from dimly.cli.options import (
     size_in_bytes,
 )
 from dimly.errors import ParameterError
+from dimly.files import check_output
 
 if TYPE_CHECKING:
     from dimly.curator.options import Options
@@ -271,6 +272,7 @@ def plan(
     from dimly.planner import Brief
     from dimly.privacy import Budget
 
+    _check_kept([output, directions_out], (sample, vocabulary, survey, directions), overwrite=overwrite)
     fixed = Fixed(directions=_read_directions(directions), k=k, rule=rule, blocks=blocks, blend=blend, dtype=dtype)
     mechanism = mechanism or (None if fixed.directions is None else "directions+laplace")
     brief = Brief(
@@ -420,3 +422,10 @@ def _read_survey(path: Path | None) -> "Survey | None":
     from dimly.release.survey import read_survey
 
     return read_survey(path)
+
+
+def _check_kept(outputs: list[Path | None], inputs: Any, *, overwrite: bool) -> None:
+    """Refuse to replace what the plan is made from."""
+    for path in outputs:
+        if path is not None and overwrite:
+            check_output(path, overwrite=True, inputs=inputs)

@@ -40,7 +40,7 @@ def report(
 
     $ dimly report release -o report.html
     """
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, inputs=[release])
     from dimly.lab.report.officer import checks
     from dimly.lab.report.page import page_of
     from dimly.lab.report.report import report_of

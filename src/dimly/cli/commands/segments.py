@@ -56,7 +56,7 @@ def segments(
 
     $ dimly segments release --count 8 --out segments.parquet
     """
-    check_output(out, overwrite=overwrite)
+    check_output(out, overwrite=overwrite, inputs=[release])
     asked = open_to_ask(release)
     with ProgressBar() as bar:
         bar.phase("finding what goes together")

@@ -113,6 +113,14 @@ def survey(
             rich_help_panel=shared.OUTPUT,
         ),
     ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --by: draw what each segment has more often than others, too: .png, .svg or .pdf.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None,
     shape: shared.ShapeOptions,
     resolution: Annotated[
         int, typer.Option(help="1 for bits; R for values from 0 to 1 in steps of 1/R.", rich_help_panel=shared.SHAPE)
@@ -129,6 +137,14 @@ def survey(
         Path | None,
         typer.Option(
             metavar="FILE", help="The public list of attributes, to ask for counts.", rich_help_panel=shared.PUBLIC
+        ),
+    ] = None,
+    pseudonyms: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY",
+            help="With --by: the key file of the release, if it has pseudonyms.",
+            rich_help_panel=shared.PUBLIC,
         ),
     ] = None,
     members: Annotated[
@@ -181,6 +197,9 @@ def survey(
     if output is None and not dry_run:
         raise ParameterError("output must be a file to make, got none. Add -o FILE, or --dry-run to check only.")
     check_master(engine, master)
+    if figure is not None:
+        read = (data, roster, vocabulary, by, pseudonyms, output)
+        _check_figure(figure, read, overwrite=overwrite, profiles=by is not None and not dry_run)
     budget = Budget(epsilon, delta)
     with ProgressBar() as progress:
         options = options_of(
@@ -194,6 +213,7 @@ def survey(
             table=table,
             query=query,
             diagnose=diagnose,
+            pseudonyms=pseudonyms,
             overwrite=overwrite,
             dry_run=dry_run,
             progress=progress,
@@ -219,6 +239,8 @@ def survey(
                 total=total,
             )
     Signals.let_pass()
+    if figure is not None and isinstance(done.survey, Profiles):
+        _draw(done.survey, figure, overwrite=overwrite)
     for text in done.warnings:
         warn(text)
     if as_json:
@@ -246,6 +268,26 @@ def _opened(data: list[str], options: "Options", engine: str, master: str | None
         yield SurveyedFrame(source), rest
 
 
+def _check_figure(path: Path, inputs: Any, *, overwrite: bool, profiles: bool) -> None:
+    """Refuse a figure that cannot be drawn, before anything is read or charged."""
+    from dimly.files import check_output
+    from dimly.lab.charts import FORMATS
+
+    if not profiles:
+        raise ParameterError("figure must be given together with --by, and not in a dry run: it shows profiles.")
+    if path.suffix.lower() not in FORMATS:
+        raise ParameterError(f"figure must end in {', '.join(FORMATS)}, got {path.name!r}.")
+    check_output(path, overwrite=overwrite, inputs=inputs)
+
+
+def _draw(found: "Profiles", path: Path, *, overwrite: bool) -> None:
+    from dimly.files import write_bytes
+    from dimly.lab.charts import encoded
+    from dimly.lab.profile_chart import ProfileChart
+
+    write_bytes(path, encoded(ProfileChart(found).draw(), path.suffix.lower()[1:]), overwrite=overwrite)
+
+
 def _flat(given: Any) -> list[str]:
     """Return the names of all options of one kind; each was parsed into a list already."""
     return [name for names in given or () for name in names]
@@ -256,6 +298,8 @@ def _shares(parts: list[str]) -> dict[str, float] | None:
     found: dict[str, float] = {}
     for text in parts:
         name, _, part = text.partition("=")
+        if name in found:
+            raise ParameterError(f"share must name each question once, got {name!r} twice.")
         try:
             found[name] = float(part)
         except ValueError:

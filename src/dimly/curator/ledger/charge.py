@@ -263,6 +263,13 @@ def _cost_fields(cost: Cost) -> dict[str, Any]:
     return fields
 
 
+def _is_within(cost: Cost, other: Cost) -> bool:
+    """Return whether a plain claim is no more than another."""
+    return (cost.unit, cost.noise_multiplier) == (other.unit, None) and (
+        cost.epsilon <= other.epsilon and cost.delta <= other.delta
+    )
+
+
 def check_text(name: str, value: object, *, longest: int = 200) -> str:
     """Return a name, digest or reason that is one readable line.
 
@@ -373,6 +380,8 @@ class Charge:
             If somebody forgave the charge meanwhile: nothing may be published then.
         """
         record = self._own("sampling")
+        if record.ended_at is not None:
+            raise RuntimeError("a charge that was settled is of a run without a release.")
         check_text("release_id", release_id)
         may_grow = int(appendable and record.n_users is not None)
         with self._changing("sampling") as connection:
@@ -389,6 +398,23 @@ class Charge:
         with self._changing("sampling", "visible", "forgiven") as connection:
             if record_of(connection, self.id).state != "visible":
                 make_visible(connection, self.id)
+
+    def settle(self, cost: Cost) -> None:
+        """Lower the charge of a run that stops after a part of its noise to what that part cost.
+
+        The run must draw nothing more. Which part it was may depend on the noise that was drawn: filters allow for it.
+
+        Parameters
+        ----------
+        cost : Cost
+            Not above what was reserved, in the same unit.
+        """
+        self._own("sampling")
+        with self._changing("sampling") as connection:
+            record = record_of(connection, self.id)
+            if record.cost is None or record.release_id is not None or not _is_within(cost, record.cost):
+                raise RuntimeError("a charge can only be lowered, and only before its release is complete.")
+            update(connection, self.id, cost=cost_json(cost), ended_at=now())
 
     def abandon(self) -> bool:
         """End the charge without a release, and return whether it counts no more.

@@ -14,6 +14,9 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dimly.errors import ParameterError
 from dimly.mechanisms.noise.tables import MAX_WEIGHTS, TOTAL, Cells
 from dimly.privacy import Budget
@@ -124,6 +127,29 @@ class RandomThreshold:
     def shown(self, count: int) -> Fraction:
         """Return the exact probability that a name which so many people have is shown."""
         return Fraction(sum(self.weights[: max(0, count)]), TOTAL)
+
+    def fewest(self, shown: NDArray[np.int64], *, chance: float) -> NDArray[np.int64]:
+        """Return the smallest counts which, if they are shown at all, are shown as this high with some probability.
+
+        A name that few people have is shown by luck alone, and then always as ``center`` or more. So what a shown count
+        tells is weighed against being shown: P(N ≤ n − j) ≥ ``chance`` · P(N ≤ n), for a count shown as center + j. The
+        ratio of the two rises with n, because the weights are log-concave.
+
+        Parameters
+        ----------
+        shown : ndarray of int
+            What is shown; at least ``center``.
+        chance : float
+            In (0, 1): a bound below the true count is wrong this often at most, among names that are shown.
+        """
+        below = np.concatenate([[0.0], np.array([float(Fraction(w, TOTAL)) for w in accumulate(self.weights)])])
+        excess = shown - self.center
+        low, high = excess + 1, excess + self.size
+        while (low < high).any():
+            middle = (low + high) // 2
+            likely = below[middle - excess] >= chance * below[np.minimum(middle, self.size)]
+            low, high = np.where(likely, low, middle + 1), np.where(likely, middle, high)
+        return low
 
     def cells(self) -> Cells:
         """Return cumulative weights of the noise center − N, from its smallest value on."""

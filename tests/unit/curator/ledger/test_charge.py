@@ -323,3 +323,19 @@ def test_the_name_of_a_program_may_hold_anything(tmp_path: Path, monkeypatch: py
     (tmp_path / "7" / "stat").write_text(f"7 (a) R (b) {fields}\n", encoding="utf-8")
     monkeypatch.setattr(ledger_charge, "_PROC", tmp_path)
     assert ledger_charge._stat(7) == ("S", 4711)
+
+
+def test_a_run_that_stops_early_is_charged_what_it_drew(ledger: Ledger, charge: Charge) -> None:
+    with pytest.raises(RuntimeError, match="must be sampling"):
+        charge.settle(Cost(0.1))
+    charge.start_sampling()
+    for more in (Cost(0.3), Cost(0.1, 1e-6), Cost(0.1, unit="column")):
+        with pytest.raises(RuntimeError, match="only be lowered"):
+            charge.settle(more)
+    assert charge.record.cost == Cost(0.25)
+    charge.settle(Cost(0.1))
+    assert not charge.abandon()
+    assert (charge.record.cost, charge.record.label) == (Cost(0.1), "sampling (run ended)")
+    assert ledger.status("visits").spent.epsilon == 0.1
+    with pytest.raises(RuntimeError, match="settled"):
+        seal(charge)

@@ -57,3 +57,12 @@ def test_values_that_are_no_integers_are_told_between_boundaries() -> None:
     zeros = np.zeros(noise_needed(at), np.int64)
     assert quantiles(exact, at, total=10, shares=(0.5,), noise=zeros, whole=False)[0].value == 1.5
     assert quantiles(exact, at, total=10, shares=(0.5,), noise=zeros)[0].value == 2.0
+
+
+def test_intervals_reach_as_far_on_both_sides_where_errors_are_skewed() -> None:
+    at = boundaries(300)
+    bent = np.rint(2_000 * (1 - np.exp(-at / 40))).astype(np.int64)  # flatter and flatter
+    noise = np.random.default_rng(0).laplace(0, 150, noise_needed(at)).astype(np.int64)
+    (one,) = quantiles(bent, at, total=2_000, shares=(0.9,), noise=noise, whole=False)
+    assert one.high - one.value == pytest.approx(one.value - one.low)
+    assert one.high - one.value > 10

@@ -1,0 +1,26 @@
+"""The figure of profiles: a panel for each segment, names that fit."""
+
+import numpy as np
+import pytest
+
+from dimly.lab.charts import encoded
+from dimly.lab.profile_chart import MOST_PANELS, ProfileChart
+from dimly.mechanisms.survey import SurveyPlan
+from dimly.privacy import Budget
+from dimly.release.profiles import Profiles
+
+NAMES = ("tea", "jam", "$ and $", "a name that is far too long to stand beside a panel")
+
+
+def profiles(segments: int) -> Profiles:
+    counts = np.random.default_rng(0).integers(-3, 90, (segments, len(NAMES)))
+    plan = SurveyPlan.of(Budget(1.0), ["profiles"], release="ab" * 32)
+    return Profiles(plan=plan, attributes=NAMES, sizes=np.full(segments, 90), counts=counts, spread=(-4, 4))
+
+
+@pytest.mark.parametrize("segments", [1, 4, MOST_PANELS + 1])
+def test_a_panel_for_each_segment(segments: int) -> None:
+    text = encoded(ProfileChart(profiles(segments)).draw(), "svg").decode()
+    for segment in range(segments):
+        assert (f"segment {segment}, 90 people" in text) == (segment < MOST_PANELS)
+    assert "stand besi" not in text
