@@ -20,8 +20,15 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def with_code(text: str) -> Markup:
-    """Return a sentence in which what stands in backquotes is code."""
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text)))  # noqa: S704 - escaped before
+    """Return a sentence in which what stands in backquotes is code.
+
+    Examples
+    --------
+    >>> print(with_code("`dimly verify <RELEASE>` succeeds."))
+    <code>dimly verify &lt;RELEASE&gt;</code> succeeds.
+    """
+    escaped = str(escape(text))  # plain text from here on: Markup would escape the tags, too
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
 def thousands(count: int) -> str:
