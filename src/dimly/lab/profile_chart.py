@@ -39,12 +39,14 @@ class ProfileChart:
         rows, look = self.profiles.strongest(segment, self.most), SEGMENTS[segment % len(SEGMENTS)]
         people = max(1, int(self.profiles.sizes[segment]))
         for at, row in enumerate(rows):
-            axis.plot([row["low"] / people, row["high"] / people], [at, at], color=look.color, linewidth=2, alpha=0.5)
-            axis.plot([row["share"]], [at], color=look.color, marker=look.marker, markersize=5)
+            low, high = row["low"] / people, row["high"] / people
+            shown = min(max(row["share"], low), high)  # noise can put a share above 100 %, where nobody is
+            axis.plot([low, high], [at, at], color=look.color, linewidth=2, alpha=0.5)
+            axis.plot([shown], [at], color=look.color, marker=look.marker, markersize=5)
             axis.plot([row["share"] - row["apart"]], [at], color=_GRAY, marker="|", markersize=9)
         axis.set_yticks(range(len(rows)), [_short(row["attribute"]) for row in rows])
         axis.invert_yaxis()
-        axis.set_xlim(left=0)
+        axis.set_xlim(0, 1.04)
         axis.xaxis.set_major_formatter("{x:.0%}")
         axis.tick_params(labelsize=7, length=0)
         axis.grid(visible=True, axis="x", color="#dddddd", linewidth=0.6)
