@@ -11,10 +11,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.audit.bounds import Guesses, epsilon_from_guesses, epsilon_from_separation, separation_from_errors
+from dimly.audit.bounds import (
+    Guesses,
+    epsilon_from_errors,
+    epsilon_from_guesses,
+    epsilon_from_separation,
+    separation_from_errors,
+)
 from dimly.audit.freshness import SURPRISE, judged, wanted
-from dimly.audit.mechanism import FALSE_ALARM, Audit, Check, best_threshold, erred, guessed, repeats_check
+from dimly.audit.mechanism import FALSE_ALARM, Audit, Check, repeats_check
 from dimly.audit.planting import Planted, planted
+from dimly.audit.rules import best_rule, best_test, erred
 from dimly.audit.trials import (
     PersonTrials,
     ScoredCoins,
@@ -22,7 +29,7 @@ from dimly.audit.trials import (
     coin_source,
     collision_bits,
     numbers_of,
-    scores_of,
+    scored,
 )
 from dimly.audit.worst_case import MOST_CANARIES, Canaries, canaries_of, invented
 from dimly.curator.options import Options, Silence
@@ -176,19 +183,22 @@ def _judged(
     """Guess by rules that were fixed before: by draws of the same plan that have nothing to do with the table."""
     values = _without_filler(plan, published)
     n, share, delta = len(crowd.coins), false_alarm / 2, plan.cost.delta
-    seen = ScoredCoins(crowd.coins.reshape(-1), scores_of(plan, canaries, values[:n], unpacked=True).reshape(-1))
+    seen = scored(plan, canaries, crowd.coins, values[:n])
     pilot = PersonTrials(plan, canaries, Keystream)
     draws = pilot.seen(max(1, _PILOT // len(canaries)), careless=False)
     scale = len(seen.coins) / len(draws.coins)
     if delta == 0:
-        guesses = guessed(seen, best_threshold(draws, false_alarm=share, scale=scale))
+        guesses = best_rule(draws, false_alarm=share, scale=scale).guesses(seen)
         bound = epsilon_from_guesses(guesses, false_alarm=share)
     else:
-        fraction = _best_fraction(draws, delta=delta, false_alarm=share / 2, scale=scale)
+        third = share / 3  # of each of the three bounds
+        fraction = _best_fraction(draws, delta=delta, false_alarm=third, scale=scale)
+        test = best_test(draws, delta=delta, false_alarm=third, scale=scale)
         guesses = guessed_most_certain(seen, fraction)
         bound = max(
-            epsilon_from_guesses(guesses, delta=delta, false_alarm=share / 2),
-            epsilon_from_separation(separation_from_errors(erred(seen), false_alarm=share / 2), delta=delta),
+            epsilon_from_guesses(guesses, delta=delta, false_alarm=third),
+            epsilon_from_separation(separation_from_errors(erred(seen), false_alarm=third), delta=delta),
+            epsilon_from_errors(test.errors(seen), delta=delta, false_alarm=third),
         )
     said = f"{guesses.right:,} of {guesses.made:,} guesses about {n:,} invented people were right"
     checks = [Check("invented people", said, bound, guesses.trials)]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.plans import plan_of
 from tests.streams import Recorded
+from tests.unit.audit.test_mechanism import Clipped
 from tests.unit.audit.visits import FORMATS, write
 
 from dimly.audit import pipeline
@@ -91,6 +92,12 @@ def test_a_fifth_too_little_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=1)
     monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
     assert audited(tmp_path, coins=1 << 16).contradicts
+
+
+@pytest.mark.parametrize(("plan", "most"), [(plan_of("counting+laplace"), 1), (plan_of("hashing+gaussian"), 6)])
+def test_noise_that_ends_too_early(plan: Plan, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda table: Clipped(table, most))
+    assert audit_table(write("t.parquet", tmp_path), plan, LONG, coins=COINS).epsilon_lower_bound > 2.0
 
 
 def test_rows_that_count_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
