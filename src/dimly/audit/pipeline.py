@@ -31,7 +31,7 @@ from dimly.audit.trials import (
     numbers_of,
     scored,
 )
-from dimly.audit.worst_case import MOST_CANARIES, Canaries, canaries_of, invented
+from dimly.audit.worst_case import MOST_CANARIES, Canaries, canaries_of
 from dimly.curator.options import Options, Silence
 from dimly.curator.randomness import Keystream
 from dimly.curator.run import publish_table
@@ -46,7 +46,6 @@ from dimly.release.reader import open_folder
 _COINS: Final = 1 << 18
 _MOST_PEOPLE: Final = 1 << 17
 _PILOT: Final = 1 << 18
-_FILLER: Final = invented(-1)
 _SHARES: Final = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # of the coins, that are guessed where δ > 0
 _UNREAD: Final = ("roster", "pseudonyms", "ledger", "dataset", "recipient", "append", "update", "diagnose")
 
@@ -80,9 +79,9 @@ def audit_table(
 ) -> Audit:
     """Publish a table once with invented people in it, and guess from their rows what coins gave them.
 
-    Each invented person has attributes that coins were tossed for, written into the table twice. The table is published
-    by the real source, engine and files into a folder that nobody else can read. The rows of invented people are taken
-    out of it, and the folder is removed: no row of anybody else is looked at or kept.
+    Each invented person has attributes that coins were tossed for, written into the table twice. All of the table is
+    read by the real source, engine and files, and published into a folder that nobody else can read. Invented people
+    alone are on the roster: no noise is drawn for anybody else, so that nothing is to be charged.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def audit_table(
     plan : Plan
         Any but noisy distances, which are of all people at once.
     options : Options
-        How the table is read. No roster: the people are those found.
+        How the table is read. No roster: it is that of the invented people.
     publishing : callable, optional
         How to publish, on another engine.
     coins : int
@@ -131,7 +130,8 @@ def audit_table(
     with tempfile.TemporaryDirectory(prefix="dimly-audit-", dir=options.temp) as name:
         folder = Path(name)
         files = planted(source, _written(canaries, rows, ids, source_of_coins), options, folder)
-        chosen = replace(options, out=folder / "release", progress=options.progress or Silence())
+        # A noisy row of a real person would be a release to whoever can read the folder, and would have to be charged.
+        chosen = replace(options, out=folder / "release", roster=ids.tolist(), progress=options.progress or Silence())
         if publishing is None:
             publish_table(files if len(files) > 1 else files[0], plan, chosen, words=words)
         else:
@@ -152,36 +152,27 @@ def _width(plan: Plan) -> int:
 
 
 def _written(canaries: Canaries, rows: NDArray[np.bool_], ids: IntArray, chance: np.random.Generator) -> Planted:
-    """Return the table's rows: everybody has the filler, and so is found; attributes stand twice."""
+    """Return the table's rows, in which attributes stand twice."""
     chosen = np.where(rows, canaries.present, canaries.absent)
     person, canary = np.nonzero(chosen >= 0)
-    names = np.array([*canaries.attributes, _FILLER], object)
-    users = np.concatenate([ids, ids[person], ids[person]])
-    attributes = np.concatenate([np.full(len(ids), _FILLER, object), *[names[chosen[person, canary]]] * 2])
+    users = np.tile(ids[person], 2)
+    attributes = np.tile(np.array(canaries.attributes, object)[chosen[person, canary]], 2)
     order = chance.permutation(len(users))
     return Planted(users[order].tolist(), attributes[order].tolist())
 
 
 def _rows_of(folder: Path, ids: IntArray) -> NDArray[Any]:
-    """Return the published rows of these people, and of nobody else."""
+    """Return the published rows of these people, in this order."""
     sketches = open_folder(folder)
     known = np.array([str(one) for one in ids.tolist()], np.dtypes.StringDType()) if sketches.textual else ids
     return sketches.take(sketches.locate(known))
-
-
-def _without_filler(plan: Plan, published: NDArray[Any]) -> NDArray[Any]:
-    """Take off what everybody has: known to the attacker, and nothing where it is on no list."""
-    values = numbers_of(plan, published)
-    if plan.by_position or plan.vocabulary is not None:
-        return values
-    return values - plan.exact([_FILLER], np.array([plan.resolution]))
 
 
 def _judged(
     plan: Plan, canaries: Canaries, crowd: _PlantedPeople, published: NDArray[Any], false_alarm: float
 ) -> Audit:
     """Guess by rules that were fixed before: by draws of the same plan that have nothing to do with the table."""
-    values = _without_filler(plan, published)
+    values = numbers_of(plan, published)
     n, share, delta = len(crowd.coins), false_alarm / 2, plan.cost.delta
     seen = scored(plan, canaries, crowd.coins, values[:n])
     pilot = PersonTrials(plan, canaries, Keystream)

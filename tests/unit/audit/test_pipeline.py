@@ -25,7 +25,7 @@ from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms import Directions, Plan
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.privacy import Budget
-from dimly.release.reader import StoredSketches
+from dimly.release.reader import open_folder
 
 LONG = Options(user="person", attribute="page", threads=1)
 COINS = 1 << 14
@@ -61,22 +61,33 @@ def test_every_kind_of_plan(plan: Plan, more: dict[str, Any], least: float, tmp_
     assert least < found.epsilon_lower_bound <= plan.cost.epsilon
 
 
-def test_nothing_stays_and_nobody_else_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_noise_is_drawn_for_anybody_real(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    perturbed: list[int] = []
+    published: list[Any] = []
+    perturb_people = perturb.Perturber.perturb
+
+    def counted(self: perturb.Perturber, people: People, *words: Any, **more: Any) -> Any:
+        perturbed.append(len(people))
+        return perturb_people(self, people, *words, **more)
+
+    def publishing(files: list[str], plan: Plan, options: Options) -> None:
+        with monkeypatch.context() as watched:
+            watched.setattr(perturb.Perturber, "perturb", counted)
+            publish_table(files if len(files) > 1 else files[0], plan, options)
+        published.extend(open_folder(Path(str(options.out))).users.tolist())
+
+    audit_table(write(name, tmp_path), plan_of("counting+laplace"), LONG, coins=COINS, publishing=publishing)
+    assert all(int(one) > 2**61 for one in published)
+    assert sum(perturbed) == len(published) > 0
+
+
+def test_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temp = tmp_path / "temp"
     temp.mkdir()
-    taken: list[Any] = []
-    take = StoredSketches.take
-
-    def noted(self: StoredSketches, positions: Any) -> Any:
-        taken.extend(self.named(positions).tolist())
-        return take(self, positions)
-
-    monkeypatch.setattr(StoredSketches, "take", noted)
     source = write("t.csv", tmp_path)
     audit_table(source, plan_of("counting+laplace"), Options(user="person", attribute="page", temp=temp), coins=COINS)
     assert list(temp.iterdir()) == []
-    assert taken
-    assert all(int(one) > 2**61 for one in taken)
     monkeypatch.setattr(pipeline, "_rows_of", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         audit_table(source, plan_of("counting+laplace"), Options(user="person", attribute="page", temp=temp))
