@@ -1,7 +1,6 @@
 """One publication with invented people in it: an audit of the whole way from a table's files to a release's bytes."""
 
 import math
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +19,7 @@ from dimly.audit.bounds import (
 )
 from dimly.audit.freshness import SURPRISE, judged, wanted
 from dimly.audit.mechanism import FALSE_ALARM, Audit, Check, repeats_check
-from dimly.audit.planting import Planted, planted
+from dimly.audit.planting import Planted, first_free_id, free_names, planted
 from dimly.audit.rules import best_rule, best_test, erred
 from dimly.audit.trials import (
     PersonTrials,
@@ -115,7 +114,8 @@ def audit_table(
         raise ParameterError("attribute must name the column of attributes: only long tables are audited so far.")
     plan = plan_along(plan, options)
     vocabulary = vocabulary_for(plan, options) if plan.vocabulary is not None else None
-    canaries = canaries_of(plan, vocabulary=vocabulary, together=_together(plan))
+    names = free_names(source, options)
+    canaries = canaries_of(plan, vocabulary=vocabulary, together=_together(plan), names=names)
     source_of_coins = coin_source()
     n = max(64, min(_MOST_PEOPLE, math.ceil(coins / len(canaries))))
     pairs = wanted(plan.budget.epsilon, 1) if _width(plan) * collision_bits(plan) >= SURPRISE else 0
@@ -123,8 +123,8 @@ def audit_table(
         source_of_coins.integers(0, 2, (n, len(canaries))).astype(bool),
         source_of_coins.integers(0, 2, min(pairs, 1 << 14)).astype(bool),
     )
-    base = 1 << 62 | int.from_bytes(os.urandom(7)) << 4
     rows = crowd.rows
+    base = first_free_id(source, options, people=len(rows))
     # Everybody in an order of chance, so that known and hidden people are mixed.
     ids = base + source_of_coins.permutation(len(rows))
     with tempfile.TemporaryDirectory(prefix="dimly-audit-", dir=options.temp) as name:

@@ -21,6 +21,7 @@ _LEAST_GUESSED: Final = 50  # coins that a rule has to guess to be believed
 _LEAST_COUNTED: Final = 16  # coins beyond the last bin at either end
 _MOST_BINS: Final = 256
 _MOST_THRESHOLDS: Final = 256
+_CLEARLY: Final = 1.05
 _UNIT: Final = 1000.0  # of scores from frequencies, which are integers like all others
 
 
@@ -125,8 +126,8 @@ def best_rule(pilot: ScoredCoins, *, false_alarm: float, scale: float) -> Rule:
     by_count, other = best_threshold(
         ScoredCoins(second.coins, counted.scores(second)), false_alarm=false_alarm, scale=2 * scale
     )
-    # The plan's ratio is judged by all of the pilot: no half of it was needed to count.
-    if other <= bound:
+    # Frequencies have to prove clearly more: they are counted, and a little worse than the ratio that they estimate.
+    if other <= max(0.0, _CLEARLY * bound):
         return Rule(best_threshold(pilot, false_alarm=false_alarm, scale=scale)[0])
     return Rule(by_count, counted)
 
