@@ -73,8 +73,9 @@ class Audit:
         end = "THIS CONTRADICTS THE CLAIM" if self.contradicts else "nothing contradicts it"
         return f"claimed {self.claimed_epsilon:g}, at least {floored(self.epsilon_lower_bound)} seen, {end}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures, ready for JSON."""
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What was claimed and what was seen, in five numbers."""
         return {
             "claimed_epsilon": self.claimed_epsilon,
             "claimed_delta": self.claimed_delta,
@@ -82,6 +83,10 @@ class Audit:
             "confidence": self.confidence,
             "trials": self.trials,
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return figures, verdict and checks, ready for JSON: an exact check can fail whatever the bound is."""
+        return self.figures | {"contradicts": self.contradicts, "checks": [check._asdict() for check in self.checks]}
 
 
 def floored(bound: float) -> str:
