@@ -391,15 +391,21 @@ def late_value(seed: int) -> float:
 
 
 def valued_pair(seed: int, folder: Path) -> bool:
-    """As :func:`pair`, for a column of values, which change between the first and the last reading."""
+    """As :func:`pair`, for a column of values, which change between the first and the last reading.
+
+    In half of the pairs the second table says the same attribute of that person twice, of which the larger one counts.
+    """
     chance = chance_of("values", seed)
     resolution = 4
     later = chance.choice(LATER)
     values = [chance.choice([0.0, 0.25, 1.0]) for _ in range(2)]
+    again = [chance.choice([0.25, 1.0])] * chance.choice([0, 1])
     outcomes = []
     for i, value in enumerate(values):
-        much = np.array([1.0] * PERSON + [value] + [1.0] * (len(PEOPLE) - PERSON - 1))
-        frame = pa.table({"person": PEOPLE, "page": ["tea"] * len(PEOPLE), "much": pa.array(much)})
+        more = again if i else []
+        much = np.array([1.0] * PERSON + [value] + [1.0] * (len(PEOPLE) - PERSON - 1) + more)
+        people = PEOPLE + [PEOPLE[PERSON]] * len(more)
+        frame = pa.table({"person": people, "page": ["tea"] * len(people), "much": pa.array(much)})
         inner = folder / str(i)
         shutil.rmtree(inner, ignore_errors=True)
         inner.mkdir(parents=True)
