@@ -102,11 +102,12 @@ def extremes_of(canaries: Canaries, values: IntArray) -> tuple[IntArray, IntArra
     return farthest, np.where(moves != 0, (offset - moves) * sign, none).min(axis=2)
 
 
-def numbers_of(plan: Plan, published: NDArray[Any]) -> IntArray:
-    """Return published rows as numbers, a bit as 0 or 1."""
+def numbers_of(plan: Plan, published: NDArray[Any], *, first: int | None = None) -> IntArray:
+    """Return published rows as numbers, a bit as 0 or 1; the ``first`` of each row alone, where a row may be long."""
     if isinstance(plan, ResponsePlan):
-        published = np.unpackbits(published, axis=1, bitorder="little", count=plan.n_attributes)
-    return published.astype(np.int64)
+        count = plan.n_attributes if first is None else min(first, plan.n_attributes)
+        published = np.unpackbits(published[:, : -(-count // 8)], axis=1, bitorder="little", count=count)
+    return published[:, :first].astype(np.int64)
 
 
 def scored(plan: Plan, canaries: Canaries, coins: NDArray[np.bool_], values: IntArray) -> ScoredCoins:
@@ -141,7 +142,8 @@ class PersonTrials:
         coins = coin_source().integers(0, 2, (draws, len(self.canaries)), dtype=np.int8).astype(bool)
         people = self.canaries.held_carelessly(coins) if careless else self.canaries.held(coins)
         published = self.perturber.perturb(people, self.words())
-        return scored(self.plan, self.canaries, coins, numbers_of(self.plan, published))
+        looked_at = int(self.canaries.columns.max()) + 1
+        return scored(self.plan, self.canaries, coins, numbers_of(self.plan, published, first=looked_at))
 
 
 class DistanceTrials:

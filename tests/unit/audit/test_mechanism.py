@@ -4,6 +4,7 @@ Correct mechanisms are contradicted once in a million audits. Each broken one be
 0.99, which ``test_power`` takes from the binomial law for the smallest number of draws that is used here.
 """
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -216,3 +217,15 @@ def test_figures_and_words() -> None:
         "trials": 30,
     }
     assert floored(0.3) == "0.30"
+
+
+def test_long_rows_of_bits_fit_into_memory() -> None:
+    """Of ten million bits only the beginning is unpacked, where the canaries are."""
+    plan = Plan.of("randomized-response", Budget(1.0), n_attributes=10**7)
+    tracemalloc.start()
+    try:
+        found = audit_plan(plan, processes=False, threads=1, words=lambda: Recorded(0))
+        assert tracemalloc.get_traced_memory()[1] < 500e6
+    finally:
+        tracemalloc.stop()
+    assert found.checks[-1].words == "noise was found twice"
