@@ -37,7 +37,7 @@ NUMERICAL := tests/golden tests/privacy/test_noise_tables.py tests/unit/privacy/
 test-generic: .venv/dev ## the numerical tests again, as on a processor without newer instructions
 	$(BIN)/python -m tests.processors -n auto $(NUMERICAL)
 
-torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files (20, 10 and 21 in make test)
+torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files (20, 10 and 22 in make test)
 	DIMLY_KILLS=200 $(BIN)/python -m pytest -n auto tests/crash/test_kill.py tests/crash/test_signals.py
 	DIMLY_PAIRS=$(PAIRS) $(BIN)/python -m pytest -n auto tests/privacy/test_neighboring_files.py
 

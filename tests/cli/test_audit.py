@@ -15,6 +15,7 @@ from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.privacy import Budget
 
 KEYS = ["claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "confidence", "trials"]
+CHECKED = [*KEYS, "contradicts", "checks"]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,7 @@ def plan(tmp_path: Path) -> Path:
 
 def test_a_plan(plan: Path) -> None:
     found = answer("audit", plan)
-    assert list(found) == KEYS
+    assert list(found) == CHECKED
     assert found["claimed_epsilon"] == 1.0
     assert 0.8 < found["epsilon_lower_bound"] <= 1.0
     shown = run("audit", plan)
@@ -46,7 +47,7 @@ def test_a_plan(plan: Path) -> None:
 def test_a_table(plan: Path, tmp_path: Path) -> None:
     table = write("t.csv", tmp_path)
     found = answer("audit", plan, "--data", table, "--user", "person", "--attribute", "page")
-    assert list(found) == KEYS
+    assert list(found) == CHECKED
     assert 0.8 < found["epsilon_lower_bound"] <= 1.0
 
 
@@ -56,7 +57,21 @@ def test_a_false_claim_exits_with_one(plan: Path, tmp_path: Path, monkeypatch: p
     result = run("audit", plan)
     assert result.exit_code == 1
     assert "THIS CONTRADICTS THE CLAIM" in result.stdout
-    assert run("audit", plan, "--json").exit_code == 1
+    shown = run("audit", plan, "--json")
+    assert shown.exit_code == 1
+    assert json.loads(shown.stdout)["contradicts"]
+
+
+def test_an_exact_check_that_fails_is_in_json(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mechanism, "processes_draw_alike", lambda: True)
+    shown = run("audit", plan, "--json")
+    assert shown.exit_code == 1
+    found = json.loads(shown.stdout)
+    assert found["epsilon_lower_bound"] <= 1.0
+    assert found["contradicts"]
+    assert [check["words"] for check in found["checks"] if check["failed"]] == [
+        "new processes draw the same random numbers"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +79,14 @@ def test_a_false_claim_exits_with_one(plan: Path, tmp_path: Path, monkeypatch: p
     [
         (["--user", "person"], "data must be given where user is"),
         (["--engine", "spark"], "data must be given with --engine spark"),
+        (["--delimiter", ";"], "data must be given where delimiter is"),
+        (["--quote", "'"], "data must be given where quote is"),
+        (["--escape", "\\"], "data must be given where escape is"),
+        (["--encoding", "latin-1"], "data must be given where encoding is"),
+        (["--nulls", "drop"], "data must be given where nulls is"),
+        (["--values", "clamp"], "data must be given where values is"),
+        (["--memory", "1GiB"], "data must be given where memory is"),
+        (["--temp", "."], "data must be given where temp is"),
         (["--data", "t.csv", "--user", "person"], "user and attribute must name columns"),
         (["--data", "t.csv", "--user", "a", "--attribute", "b", "--thorough"], "thorough must be left out"),
         (["--master", "yarn"], "master must come with --engine spark"),

@@ -94,6 +94,19 @@ def odd_bytes(chance: random.Random) -> bytes:
     return re.sub(rb'[,\t;|\r\n"]', b"", text) + broken.replace(b'"', b"").replace(b"\t", b"")
 
 
+def quoted_bytes(chance: random.Random) -> bytes:
+    """Return a cell in quotes as people write it by hand: quotes in it are doubled, escaped or alone, and may not end.
+
+    Which of these dialects a file has is what a reader might guess from it.
+    """
+    pieces = [chance.choice(_IN_QUOTES) for _ in range(chance.randint(1, 5))]
+    pieces.insert(chance.randint(0, len(pieces)), MARK)
+    return b'"' + "".join(pieces).encode() + b'"'
+
+
+_IN_QUOTES: Final = ['\\"', '\\"', '""', '"', "\\\\", "\\", "\\n", "5", " ", "pipe", ",", ";", "'", "é", "tea"]
+
+
 # Sources.
 
 
@@ -210,6 +223,7 @@ SOURCES: Final[dict[str, tuple[Written, Cell]]] = {
     ),
     "CSV, packed": (_csv_file(suffix="csv.gz", packed=True), odd_text),
     "CSV, raw": (_raw_csv, odd_bytes),
+    "CSV, quoted by hand": (_raw_csv, quoted_bytes),
     "JSON lines": (_json_lines, lambda r: _jsonable(odd_cell(r))),
     "JSON list": (_json_list, lambda r: _jsonable(odd_cell(r))),
     "Parquet": (_parquet, odd_text),
@@ -377,15 +391,21 @@ def late_value(seed: int) -> float:
 
 
 def valued_pair(seed: int, folder: Path) -> bool:
-    """As :func:`pair`, for a column of values, which change between the first and the last reading."""
+    """As :func:`pair`, for a column of values, which change between the first and the last reading.
+
+    In half of the pairs the second table says the same attribute of that person twice, of which the larger one counts.
+    """
     chance = chance_of("values", seed)
     resolution = 4
     later = chance.choice(LATER)
     values = [chance.choice([0.0, 0.25, 1.0]) for _ in range(2)]
+    again = [chance.choice([0.25, 1.0])] * chance.choice([0, 1])
     outcomes = []
     for i, value in enumerate(values):
-        much = np.array([1.0] * PERSON + [value] + [1.0] * (len(PEOPLE) - PERSON - 1))
-        frame = pa.table({"person": PEOPLE, "page": ["tea"] * len(PEOPLE), "much": pa.array(much)})
+        more = again if i else []
+        much = np.array([1.0] * PERSON + [value] + [1.0] * (len(PEOPLE) - PERSON - 1) + more)
+        people = PEOPLE + [PEOPLE[PERSON]] * len(more)
+        frame = pa.table({"person": people, "page": ["tea"] * len(people), "much": pa.array(much)})
         inner = folder / str(i)
         shutil.rmtree(inner, ignore_errors=True)
         inner.mkdir(parents=True)

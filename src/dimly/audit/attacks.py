@@ -217,8 +217,7 @@ def link(epsilon: float, *, people: int, seed: int = 0) -> list[Linkage]:
     for known in KNOWN:
         profiles = rows[sets[chosen][:, :known]].sum(axis=1)
         # Up to a part that is the same for everybody, the log of the likelihood that all of these are there.
-        capped = np.minimum(sketches[:, None, :], profiles[None, :, :]) if not noise else None
-        scores = _scores(sketches, profiles) if capped is None else (capped * (profiles > 0)).sum(axis=2).T
+        scores = _scores(sketches, profiles) if noise else _overlaps(sketches, profiles)
         best = scores.max(axis=1, keepdims=True)
         hits = (scores == best)[np.arange(len(chosen)), chosen] / (scores == best).sum(axis=1)
         found.append(Linkage(epsilon, known, float(hits.mean())))
@@ -232,4 +231,13 @@ def _scores(sketches: NDArray[np.int64], profiles: NDArray[np.int64]) -> NDArray
         places = np.flatnonzero(profile)
         offset = sketches[:, places]
         scores[i] = (np.abs(offset) - np.abs(offset - profile[places])).sum(axis=1)
+    return scores
+
+
+def _overlaps(sketches: NDArray[np.int64], profiles: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how much of what these attributes add each exact row has, a person at a time."""
+    scores = np.empty((len(profiles), len(sketches)), np.int64)
+    for i, profile in enumerate(profiles):
+        places = np.flatnonzero(profile)
+        scores[i] = np.minimum(sketches[:, places], profile[places]).sum(axis=1)
     return scores

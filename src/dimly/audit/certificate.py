@@ -37,7 +37,7 @@ class Certificate:
     @classmethod
     def of(cls, audit: Audit, *, release: str, plan_digest: str) -> "Certificate":
         """Return the certificate of an audit, for a release by the same plan."""
-        return cls(release, plan_digest, **audit.to_dict())
+        return cls(release, plan_digest, **audit.figures)
 
     @classmethod
     def read(cls, path: Path) -> "Certificate":

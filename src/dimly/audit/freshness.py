@@ -22,6 +22,7 @@ SURPRISE: Final = 96.0
 _FEWEST: Final = 1 << 10
 _MOST: Final = 1 << 17
 _NUMBERS: Final = 1 << 25  # at most, in all
+_LONG: Final = 1 << 16  # numbers of a row: canaries are among the first
 _WORDS: Final = 64
 _DRAW: Final = (
     "import numpy as np\n"
@@ -53,7 +54,10 @@ def wanted(epsilon: float, numbers: int) -> int:
 def _of_people(trials: PersonTrials) -> Errors | None:
     plan, canaries = trials.plan, trials.canaries
     width = plan.n_attributes if plan.by_position and plan.n_attributes else plan.published_shape(1)[1]
-    bits = width * collision_bits(plan)
+    each = collision_bits(plan)
+    if each > 0:  # the beginning of a long row says enough
+        width = min(width, max(_LONG, math.ceil(SURPRISE / each)))
+    bits = width * each
     if bits * _NUMBERS < SURPRISE * 3 * 16 * trials.numbers:
         return None
     rows = max(1, math.ceil(SURPRISE / bits))
@@ -62,8 +66,9 @@ def _of_people(trials: PersonTrials) -> Errors | None:
     coins = np.zeros((count, 2, rows, len(canaries)), bool)  # a known piece and a hidden one, in turn
     coins[:, 1, 0, 0] = secret
     nothing = np.zeros((2 * count * rows, len(canaries)), bool)
-    before = numbers_of(plan, trials.perturber.perturb(canaries.held(nothing), trials.words()))
-    batch = numbers_of(plan, trials.perturber.perturb(canaries.held(coins.reshape(-1, len(canaries))), trials.words()))
+    people = canaries.held(coins.reshape(-1, len(canaries)))
+    before = numbers_of(plan, trials.perturber.perturb(canaries.held(nothing), trials.words()), first=width)
+    batch = numbers_of(plan, trials.perturber.perturb(people, trials.words()), first=width)
     absent = np.zeros(width, np.int64)
     np.add.at(absent, canaries.columns, canaries.start)
     present = absent.copy()

@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from dimly.audit.bounds import (
     Errors,
     Guesses,
@@ -18,7 +16,8 @@ from dimly.audit.bounds import (
 )
 from dimly.audit.exact_tables import check_tables
 from dimly.audit.freshness import errors_by_repeats, processes_draw_alike
-from dimly.audit.trials import CoinTrials, ScoredCoins, Words, trials_of
+from dimly.audit.rules import best_rule, best_test, erred
+from dimly.audit.trials import CoinTrials, Words, trials_of
 from dimly.curator.options import Progress, Resources, Silence
 from dimly.curator.randomness import Keystream
 from dimly.errors import ParameterError
@@ -28,8 +27,8 @@ FALSE_ALARM: Final = 1e-6
 """How often an audit of a correct mechanism may say that its claim is false."""
 _NUMBERS: Final = 1 << 25
 _THOROUGH: Final = 1 << 34
-_PILOT: Final = 1 << 18  # coins by which the attacker decides when to keep silent
-_LEAST_GUESSED: Final = 50  # coins of the pilot that a rule has to guess
+_PILOT: Final = 1 << 21  # coins by which the attacker decides what to guess
+_NO_ERRORS: Final = Errors(0, 0, 0, 0)
 
 
 class Check(NamedTuple):
@@ -74,8 +73,9 @@ class Audit:
         end = "THIS CONTRADICTS THE CLAIM" if self.contradicts else "nothing contradicts it"
         return f"claimed {self.claimed_epsilon:g}, at least {floored(self.epsilon_lower_bound)} seen, {end}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures, ready for JSON."""
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What was claimed and what was seen, in five numbers."""
         return {
             "claimed_epsilon": self.claimed_epsilon,
             "claimed_delta": self.claimed_delta,
@@ -83,6 +83,10 @@ class Audit:
             "confidence": self.confidence,
             "trials": self.trials,
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return figures, verdict and checks, ready for JSON: an exact check can fail whatever the bound is."""
+        return self.figures | {"contradicts": self.contradicts, "checks": [check._asdict() for check in self.checks]}
 
 
 def floored(bound: float) -> str:
@@ -217,67 +221,39 @@ def _guessed(
     watcher: Progress,
 ) -> Check:
     """Guess the coins of so many draws, by a rule that draws of their own have decided."""
-    gaussian = plan.cost.delta > 0
+    delta = plan.cost.delta
+    gaussian = delta > 0
     pilot = min(draws // 4, trials.draws_at_once, -(-_PILOT // trials.coins_in_a_draw))
-    threshold = 0
-    if not gaussian:
-        threshold = best_threshold(trials.seen(pilot, careless=careless), false_alarm=false_alarm, scale=draws / pilot)
+    known, scale = trials.seen(pilot, careless=careless), draws / pilot
+    rule = (
+        best_test(known, delta=delta, false_alarm=false_alarm / 2, scale=scale)
+        if gaussian
+        else best_rule(known, false_alarm=false_alarm, scale=scale)
+    )
     steps = [min(trials.draws_at_once, draws - start) for start in range(0, draws, trials.draws_at_once)]
 
-    def work(step: int) -> tuple[Guesses, Errors]:
+    def work(step: int) -> tuple[Guesses, Errors, Errors]:
         seen = trials.seen(step, careless=careless)
-        return guessed(seen, threshold), erred(seen)
+        if gaussian:
+            return Guesses(len(seen.coins), 0, 0), erred(seen), rule.errors(seen)
+        return rule.guesses(seen), _NO_ERRORS, _NO_ERRORS
 
-    guesses, errors = Guesses(0, 0, 0), Errors(0, 0, 0, 0)
+    guesses, errors, of_counts = Guesses(0, 0, 0), _NO_ERRORS, _NO_ERRORS
     with ThreadPoolExecutor(workers) as pool:
-        for step, (some, wrong) in zip(steps, pool.map(work, steps), strict=True):
-            guesses, errors = guesses + some, errors + wrong
+        for step, (some, wrong, wrongly) in zip(steps, pool.map(work, steps), strict=True):
+            guesses, errors, of_counts = guesses + some, errors + wrong, of_counts + wrongly
             watcher.advance(step)
     if gaussian:
-        separation = separation_from_errors(errors, false_alarm=false_alarm)
-        bound = epsilon_from_separation(separation, delta=plan.cost.delta)
+        separation = separation_from_errors(errors, false_alarm=false_alarm / 2)
+        bound = epsilon_from_separation(separation, delta=delta)
         said = f"one unit shows by at least {separation:.4g} standard deviations of the noise"
+        counted = epsilon_from_errors(of_counts, delta=delta, false_alarm=false_alarm / 2)
+        if counted > bound:
+            hits = of_counts.present - of_counts.misses
+            bound, said = counted, f"{hits:,} of {hits + of_counts.false_alarms:,} guesses of one side were right"
     else:
         bound = epsilon_from_guesses(guesses, false_alarm=false_alarm)
         said = f"{guesses.right:,} of {guesses.made:,} guesses were right"
+    if rule.frequencies is not None and not gaussian:
+        said += ", by how often each number was seen"
     return Check(name, said, bound, guesses.trials)
-
-
-def guessed(seen: ScoredCoins, threshold: int) -> Guesses:
-    """Guess coins whose score is at least ``threshold`` on either side, and count."""
-    made = np.abs(seen.scores) >= max(threshold, 1)
-    right = (seen.scores[made] > 0) == seen.coins[made]
-    return Guesses(len(seen.coins), int(made.sum()), int(right.sum()))
-
-
-def erred(seen: ScoredCoins) -> Errors:
-    """Call every coin by the sign of its score, and count what was wrong; half of those in the middle."""
-    says = seen.scores > 0
-    present = int(seen.coins.sum())
-    return Errors(len(seen.coins) - present, int((says & ~seen.coins).sum()), present, int((~says & seen.coins).sum()))
-
-
-def best_threshold(pilot: ScoredCoins, *, false_alarm: float, scale: float) -> int:
-    """Return from which score on to guess, so that the bound of ``scale`` times as many draws will be the largest.
-
-    Scores near 0 say little and are wrong often; the largest are rare. What they will prove is judged by their share of
-    right guesses in the pilot, less one standard error, so that no rare score is believed for its luck.
-    """
-    size = np.abs(pilot.scores)
-    right = (pilot.scores > 0) == pilot.coins
-    candidates = np.unique(size[size > 0])
-    if len(candidates) > 256:
-        candidates = np.unique(np.quantile(candidates, np.linspace(0, 1, 256)).astype(np.int64))
-    best, found = 1, -1.0
-    for threshold in candidates.tolist():
-        chosen = size >= threshold
-        made, hits = int(chosen.sum()), int(right[chosen].sum())
-        if made < _LEAST_GUESSED:
-            break
-        share = hits / made
-        careful = share - math.sqrt(max(share * (1 - share), 1.0 / made) / made)
-        guesses = Guesses(*(int(scale * count) for count in (len(size), made, careful * made)))
-        bound = epsilon_from_guesses(guesses, false_alarm=false_alarm)
-        if bound > found:
-            best, found = threshold, bound
-    return best

@@ -1,8 +1,6 @@
 """One publication with invented people in it: an audit of the whole way from a table's files to a release's bytes."""
 
 import math
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +9,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.audit.bounds import Guesses, epsilon_from_guesses, epsilon_from_separation, separation_from_errors
+from dimly.audit.bounds import (
+    Guesses,
+    epsilon_from_errors,
+    epsilon_from_guesses,
+    epsilon_from_separation,
+    separation_from_errors,
+)
 from dimly.audit.freshness import SURPRISE, judged, wanted
-from dimly.audit.mechanism import FALSE_ALARM, Audit, Check, best_threshold, erred, guessed, repeats_check
-from dimly.audit.planting import Planted, planted
+from dimly.audit.mechanism import FALSE_ALARM, Audit, Check, repeats_check
+from dimly.audit.planting import Planted, first_free_id, free_names, planted
+from dimly.audit.rules import best_rule, best_test, erred
 from dimly.audit.trials import (
     PersonTrials,
     ScoredCoins,
@@ -22,12 +27,13 @@ from dimly.audit.trials import (
     coin_source,
     collision_bits,
     numbers_of,
-    scores_of,
+    scored,
 )
 from dimly.audit.worst_case import MOST_CANARIES, Canaries, canaries_of
 from dimly.curator.options import Options, Silence
 from dimly.curator.randomness import Keystream
 from dimly.curator.run import publish_table
+from dimly.curator.tables.database import private_folder
 from dimly.curator.tables.public_lists import plan_along, vocabulary_for
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan import Plan
@@ -36,8 +42,11 @@ from dimly.mechanisms.projection.rows import IntArray
 from dimly.privacy import VALUES_MOVED
 from dimly.release.reader import open_folder
 
-_COINS: Final = 1 << 18
-_MOST_PEOPLE: Final = 1 << 17
+_COINS: Final = 1 << 20
+_MOST_PEOPLE: Final = 1 << 20
+_NUMBERS: Final = 1 << 28  # of all invented people, at most
+_LONG: Final = 1 << 14
+_PREFIX: Final = "dimly-audit-"
 _PILOT: Final = 1 << 18
 _SHARES: Final = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # of the coins, that are guessed where δ > 0
 _UNREAD: Final = ("roster", "pseudonyms", "ledger", "dataset", "recipient", "append", "update", "diagnose")
@@ -108,20 +117,25 @@ def audit_table(
         raise ParameterError("attribute must name the column of attributes: only long tables are audited so far.")
     plan = plan_along(plan, options)
     vocabulary = vocabulary_for(plan, options) if plan.vocabulary is not None else None
-    canaries = canaries_of(plan, vocabulary=vocabulary, together=_together(plan))
+    names = free_names(source, options)
+    canaries = canaries_of(plan, vocabulary=vocabulary, together=_together(plan), names=names)
     source_of_coins = coin_source()
-    n = max(64, min(_MOST_PEOPLE, math.ceil(coins / len(canaries))))
-    pairs = wanted(plan.budget.epsilon, 1) if _width(plan) * collision_bits(plan) >= SURPRISE else 0
+    room = _NUMBERS // _width(plan)
+    n = max(64, min(_MOST_PEOPLE, room, math.ceil(coins / len(canaries))))
+    pairs = max(16, min(room // 4, wanted(plan.budget.epsilon, 1)))
+    if _looked_at(plan) * collision_bits(plan) < SURPRISE:
+        pairs = 0
     crowd = _PlantedPeople(
         source_of_coins.integers(0, 2, (n, len(canaries))).astype(bool),
         source_of_coins.integers(0, 2, min(pairs, 1 << 14)).astype(bool),
     )
-    base = 1 << 62 | int.from_bytes(os.urandom(7)) << 4
     rows = crowd.rows
+    base = first_free_id(source, options, people=len(rows))
     # Everybody in an order of chance, so that known and hidden people are mixed.
     ids = base + source_of_coins.permutation(len(rows))
-    with tempfile.TemporaryDirectory(prefix="dimly-audit-", dir=options.temp) as name:
-        folder = Path(name)
+    with private_folder(options.temp, _PREFIX) as held:
+        folder = held.path / "table"  # publishing waits for the lock of the folder that it writes to
+        folder.mkdir(0o700)
         files = planted(source, _written(canaries, rows, ids, source_of_coins), options, folder)
         # A noisy row of a real person would be a release to whoever can read the folder, and would have to be charged.
         chosen = replace(options, out=folder / "release", roster=ids.tolist(), progress=options.progress or Silence())
@@ -142,6 +156,11 @@ def _together(plan: Plan) -> int:
 
 def _width(plan: Plan) -> int:
     return plan.n_attributes if isinstance(plan, ResponsePlan) else int(plan.published_shape(1)[1])
+
+
+def _looked_at(plan: Plan) -> int:
+    """Return how many numbers of a row are looked at: of bits the beginning, where canaries are."""
+    return min(_width(plan), _LONG) if isinstance(plan, ResponsePlan) else _width(plan)
 
 
 def _written(canaries: Canaries, rows: NDArray[np.bool_], ids: IntArray, chance: np.random.Generator) -> Planted:
@@ -165,21 +184,24 @@ def _judged(
     plan: Plan, canaries: Canaries, crowd: _PlantedPeople, published: NDArray[Any], false_alarm: float
 ) -> Audit:
     """Guess by rules that were fixed before: by draws of the same plan that have nothing to do with the table."""
-    values = numbers_of(plan, published)
+    values = numbers_of(plan, published, first=_looked_at(plan))
     n, share, delta = len(crowd.coins), false_alarm / 2, plan.cost.delta
-    seen = ScoredCoins(crowd.coins.reshape(-1), scores_of(plan, canaries, values[:n], unpacked=True).reshape(-1))
+    seen = scored(plan, canaries, crowd.coins, values[:n])
     pilot = PersonTrials(plan, canaries, Keystream)
     draws = pilot.seen(max(1, _PILOT // len(canaries)), careless=False)
     scale = len(seen.coins) / len(draws.coins)
     if delta == 0:
-        guesses = guessed(seen, best_threshold(draws, false_alarm=share, scale=scale))
+        guesses = best_rule(draws, false_alarm=share, scale=scale).guesses(seen)
         bound = epsilon_from_guesses(guesses, false_alarm=share)
     else:
-        fraction = _best_fraction(draws, delta=delta, false_alarm=share / 2, scale=scale)
+        third = share / 3  # of each of the three bounds
+        fraction = _best_fraction(draws, delta=delta, false_alarm=third, scale=scale)
+        test = best_test(draws, delta=delta, false_alarm=third, scale=scale)
         guesses = guessed_most_certain(seen, fraction)
         bound = max(
-            epsilon_from_guesses(guesses, delta=delta, false_alarm=share / 2),
-            epsilon_from_separation(separation_from_errors(erred(seen), false_alarm=share / 2), delta=delta),
+            epsilon_from_guesses(guesses, delta=delta, false_alarm=third),
+            epsilon_from_separation(separation_from_errors(erred(seen), false_alarm=third), delta=delta),
+            epsilon_from_errors(test.errors(seen), delta=delta, false_alarm=third),
         )
     said = f"{guesses.right:,} of {guesses.made:,} guesses about {n:,} invented people were right"
     checks = [Check("invented people", said, bound, guesses.trials)]
@@ -192,7 +214,7 @@ def _repeats(
     plan: Plan, canaries: Canaries, hidden: NDArray[np.bool_], values: NDArray[Any], false_alarm: float
 ) -> Check:
     """Look for the noise of people who are known on the rows of people who are not."""
-    absent = np.zeros(_width(plan), np.int64)
+    absent = np.zeros(_looked_at(plan), np.int64)
     np.add.at(absent, canaries.columns, canaries.start)
     present = absent.copy()
     np.add.at(present, canaries.columns[0], canaries.moves[0])

@@ -30,6 +30,8 @@ class ScoredCoins(NamedTuple):
 
     coins: NDArray[np.bool_]
     scores: IntArray
+    extremes: tuple[IntArray, ...] = ()
+    """The number that lies farthest to the side of "present", and the one farthest to the side of "absent"."""
 
 
 def coin_source() -> np.random.Generator:
@@ -89,11 +91,29 @@ def scores_of(plan: Plan, canaries: Canaries, published: NDArray[Any], *, unpack
     return found
 
 
-def numbers_of(plan: Plan, published: NDArray[Any]) -> IntArray:
-    """Return published rows as numbers, a bit as 0 or 1."""
+def extremes_of(canaries: Canaries, values: IntArray) -> tuple[IntArray, IntArray]:
+    """Return of every canary of published numbers the one farthest to either side, shape (people, canaries) each.
+
+    What noise never adds cannot be seen there without the coin. Of a canary that moves one number it is that number.
+    """
+    offset, moves = values[:, canaries.columns] - canaries.start, canaries.moves
+    sign, none = np.sign(moves), np.iinfo(np.int64).max
+    farthest = np.where(moves != 0, offset * sign, -none).max(axis=2)
+    return farthest, np.where(moves != 0, (offset - moves) * sign, none).min(axis=2)
+
+
+def numbers_of(plan: Plan, published: NDArray[Any], *, first: int | None = None) -> IntArray:
+    """Return published rows as numbers, a bit as 0 or 1; the ``first`` of each row alone, where a row may be long."""
     if isinstance(plan, ResponsePlan):
-        published = np.unpackbits(published, axis=1, bitorder="little", count=plan.n_attributes)
-    return published.astype(np.int64)
+        count = plan.n_attributes if first is None else min(first, plan.n_attributes)
+        published = np.unpackbits(published[:, : -(-count // 8)], axis=1, bitorder="little", count=count)
+    return published[:, :first].astype(np.int64)
+
+
+def scored(plan: Plan, canaries: Canaries, coins: NDArray[np.bool_], values: IntArray) -> ScoredCoins:
+    """Return the coins of people, a row each, with all that an attacker looks at in their published numbers."""
+    extremes = tuple(one.reshape(-1) for one in extremes_of(canaries, values))
+    return ScoredCoins(coins.reshape(-1), scores_of(plan, canaries, values, unpacked=True).reshape(-1), extremes)
 
 
 class PersonTrials:
@@ -122,7 +142,8 @@ class PersonTrials:
         coins = coin_source().integers(0, 2, (draws, len(self.canaries)), dtype=np.int8).astype(bool)
         people = self.canaries.held_carelessly(coins) if careless else self.canaries.held(coins)
         published = self.perturber.perturb(people, self.words())
-        return ScoredCoins(coins.reshape(-1), scores_of(self.plan, self.canaries, published).reshape(-1))
+        looked_at = int(self.canaries.columns.max()) + 1
+        return scored(self.plan, self.canaries, coins, numbers_of(self.plan, published, first=looked_at))
 
 
 class DistanceTrials:
@@ -165,11 +186,13 @@ class DistanceTrials:
         coins = coin_source().integers(0, 2, draws).astype(bool)
         own = self.plan.n_users - 1
         move = VALUES_MOVED[self.plan.unit] * self.plan.resolution**2
-        scores = np.empty(draws, np.int64)
+        scores, highest, lowest = np.empty((3, draws), np.int64)
         for i, coin in enumerate(coins.tolist()):
             published = self.perturber.perturb(self.people(coin, careless=careless), self.words())
-            scores[i] = 2 * move * int(published[:own].astype(np.int64).sum()) - own * move**2
-        return ScoredCoins(coins, scores)
+            distances = published[:own].astype(np.int64)
+            scores[i] = 2 * move * int(distances.sum()) - own * move**2
+            highest[i], lowest[i] = distances.max(), distances.min() - move
+        return ScoredCoins(coins, scores, (highest, lowest))
 
 
 def collision_bits(plan: Plan) -> float:

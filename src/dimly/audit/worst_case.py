@@ -5,7 +5,7 @@ column that has one category or another. Canaries that move different numbers ca
 given all others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -88,7 +88,13 @@ class Canaries:
         return People(2 * people.indptr, indices, values)
 
 
-def canaries_of(plan: Plan, *, vocabulary: Iterable[object] | None = None, together: int = MOST_CANARIES) -> Canaries:
+def canaries_of(
+    plan: Plan,
+    *,
+    vocabulary: Iterable[object] | None = None,
+    together: int = MOST_CANARIES,
+    names: Sequence[str] | None = None,
+) -> Canaries:
     """Return canaries that move what is published as far as the plan says, as many as fit into one person.
 
     Parameters
@@ -99,6 +105,8 @@ def canaries_of(plan: Plan, *, vocabulary: Iterable[object] | None = None, toget
         The list that the plan was made with, if it names one.
     together : int
         How many canaries one person holds at most.
+    names : sequence of str, optional
+        Attributes to choose from where the plan takes any.
 
     Raises
     ------
@@ -109,7 +117,7 @@ def canaries_of(plan: Plan, *, vocabulary: Iterable[object] | None = None, toget
         raise ParameterError("noisy distances are of all pairs: no canary has a row of its own.")
     if isinstance(plan, ResponsePlan):
         return _bits(plan, vocabulary, together)
-    texts = _attributes(plan, vocabulary)
+    texts = _attributes(plan, vocabulary, names)
     rows = plan.rows(texts).to_dense() * plan.resolution
     by_l2 = isinstance(plan.noise, GaussianNoise)
     if plan.unit == "column":
@@ -131,7 +139,7 @@ def _norms(rows: IntArray, *, by_l2: bool) -> IntArray:
     return found
 
 
-def _attributes(plan: Plan, vocabulary: Iterable[object] | None) -> list[str]:
+def _attributes(plan: Plan, vocabulary: Iterable[object] | None, names: Sequence[str] | None) -> list[str]:
     """Return the attributes to look at: of the plan's list or directions, or any."""
     if isinstance(plan, DirectionsPlan) and plan.matrix.vocabulary is not None:
         known = plan.matrix.vocabulary
@@ -145,8 +153,12 @@ def _attributes(plan: Plan, vocabulary: Iterable[object] | None) -> list[str]:
         named = plan.vocabulary_of(vocabulary)
         return _longest(plan, list(named) if len(named) <= _LOOKED_AT else _some(named))
     if isinstance(plan, DirectionsPlan):
-        return _longest(plan, [invented(i) for i in range(_LOOKED_AT)])
-    return [invented(i) for i in range(max(64, min(8 * (plan.k or 1), _LARGEST_LOOK // (plan.k or 1))))]
+        return _longest(plan, _invented(_LOOKED_AT, names))
+    return _invented(max(64, min(8 * (plan.k or 1), _LARGEST_LOOK // (plan.k or 1))), names)
+
+
+def _invented(count: int, names: Sequence[str] | None) -> list[str]:
+    return [invented(i) for i in range(count)] if names is None else list(names[:count])
 
 
 def _some(named: Vocabulary) -> list[str]:

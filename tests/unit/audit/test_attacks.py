@@ -4,6 +4,7 @@ False-alarm rate 1e-6 for each comparison with a bound, of 65,536 coins.
 """
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -63,3 +64,14 @@ def test_all_together_and_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["linkage"][0]["epsilon"] is None
     with pytest.raises(ParameterError, match="people"):
         run_attacks(people=0)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_people_are_looked_for_one_at_a_time(epsilon: float) -> None:
+    """All pairs at once took gigabytes."""
+    tracemalloc.start()
+    try:
+        link(epsilon, people=1000)
+        assert tracemalloc.get_traced_memory()[1] < 200e6
+    finally:
+        tracemalloc.stop()

@@ -4,6 +4,7 @@ Correct mechanisms are contradicted once in a million audits. Each broken one be
 0.99, which ``test_power`` takes from the binomial law for the smallest number of draws that is used here.
 """
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,7 @@ from tests.streams import Recorded
 
 from dimly.audit import mechanism as audited
 from dimly.audit.bounds import Guesses, epsilon_from_guesses
-from dimly.audit.mechanism import Audit, Check, audit_plan, best_threshold, floored
-from dimly.audit.trials import ScoredCoins
+from dimly.audit.mechanism import Audit, Check, audit_plan, floored
 from dimly.curator import perturb
 from dimly.curator.people import People
 from dimly.curator.sampling import NoiseSampler, flip_lanes
@@ -28,6 +28,7 @@ from dimly.privacy import Budget
 
 NUMBERS = 1 << 19
 TIGHT = 1 << 21
+ALONG = 1 << 23  # along directions a coin takes several numbers, and most of them say little
 DIRECTIONS = Directions.of_values(
     [f"a{i}" for i in range(60)], np.random.default_rng(1).laplace(size=(60, 6)) / 10, origin="made up"
 )
@@ -47,7 +48,8 @@ def test_at_least_four_fifths_of_the_claim_is_seen(name: str, epsilon: float) ->
         more = {"n_attributes": 64}
     elif name.startswith("directions"):
         more = {"directions": DIRECTIONS}
-    numbers = TIGHT if name.startswith("directions") else NUMBERS
+    # Along directions at epsilon 1: 0.905, with a standard deviation of 0.013 in repeated audits.
+    numbers = ALONG if name.startswith("directions") else NUMBERS
     assert 0.8 * epsilon <= bound(Plan.of(name, Budget(epsilon), **more), numbers=numbers) <= epsilon
 
 
@@ -94,7 +96,39 @@ def test_a_fifth_too_little_noise_along_directions(monkeypatch: pytest.MonkeyPat
     plan = Plan.of("directions+laplace", Budget(1.0), directions=DIRECTIONS)
     less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=plan.sensitivity.l1)
     monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
-    assert bound(plan, numbers=TIGHT) > 1.0
+    assert bound(plan, numbers=ALONG) > 1.0  # 1.16, with a standard deviation of 0.017 in repeated audits
+
+
+class Clipped:
+    """Noise that ends where the plan's does not: what lies beyond is certain."""
+
+    def __init__(self, table: Any, most: int) -> None:
+        self._sound, self._most = NoiseSampler(table), most
+
+    def add(self, sketch: Any, words: Any, out: Any) -> None:
+        noise = np.empty(sketch.shape, out.dtype)
+        self._sound.add(np.zeros_like(sketch), words, noise)
+        out[...] = sketch + np.clip(noise, -self._most, self._most)
+
+
+ENDING = [
+    (plan_of("counting+laplace"), 1),
+    (plan_of("counting+laplace"), 3),
+    (plan_of("hashing+laplace", unit="column"), 4),
+    (plan_of("hashing+gaussian"), 6),
+    (Plan.of("sparse+laplace", Budget(1.0), k=32, blocks=4), 8),
+    (Plan.of("sign+laplace", Budget(1.0), k=16), 20),
+]
+
+
+@pytest.mark.parametrize(("plan", "most"), ENDING, ids=[f"{plan.mechanism} at {most}" for plan, most in ENDING])
+def test_noise_that_ends_too_early(plan: Plan, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the plan's likelihood ratio nothing is wrong: it cannot exceed e^epsilon, whatever the noise is.
+
+    In 25 runs of each plan no bound was below 6, and they scatter by less than 0.3.
+    """
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda table: Clipped(table, most))
+    assert bound(plan) > 2.0
 
 
 def clipped(people: People, *, width: int, resolution: int) -> People:
@@ -149,6 +183,8 @@ def test_processes_that_draw_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     found = audit_plan(plan_of("counting+laplace"), numbers=1 << 12)
     assert found.contradicts
     assert "THIS CONTRADICTS THE CLAIM" in found.verdict
+    assert found.to_dict()["contradicts"]
+    assert [one["name"] for one in found.to_dict()["checks"] if one["failed"]] == ["processes"]
 
 
 def test_tables_that_are_wrong_contradict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +202,14 @@ def test_a_rate_that_is_none_is_refused() -> None:
 def test_figures_and_words() -> None:
     found = Audit(1.0, 0.0, 0.999999, (Check("a", "b", 0.937, 10), Check("c", "d", 0.5, 20)))
     assert found.verdict == "claimed 1, at least 0.93 seen, nothing contradicts it"
-    assert found.to_dict() == {
+    assert found.to_dict() == found.figures | {
+        "contradicts": False,
+        "checks": [
+            {"name": "a", "words": "b", "epsilon_lower_bound": 0.937, "trials": 10, "failed": False},
+            {"name": "c", "words": "d", "epsilon_lower_bound": 0.5, "trials": 20, "failed": False},
+        ],
+    }
+    assert found.figures == {
         "claimed_epsilon": 1.0,
         "claimed_delta": 0.0,
         "epsilon_lower_bound": 0.937,
@@ -176,12 +219,13 @@ def test_figures_and_words() -> None:
     assert floored(0.3) == "0.30"
 
 
-def test_the_attacker_is_silent_where_a_score_says_little() -> None:
-    generator = np.random.default_rng(0)
-    coins = generator.integers(0, 2, 100_000).astype(bool)
-    strong = generator.random(100_000) < 0.2
-    right = generator.random(100_000) < np.where(strong, 0.95, 0.55)
-    scores = np.where(strong, 7, 2) * np.where(coins == right, 1, -1)
-    assert best_threshold(ScoredCoins(coins, scores), false_alarm=1e-6, scale=1.0) == 7
-    everywhere = np.where(coins == (generator.random(100_000) < 0.95), 7, -7)
-    assert best_threshold(ScoredCoins(coins, everywhere), false_alarm=1e-6, scale=1.0) == 7
+def test_long_rows_of_bits_fit_into_memory() -> None:
+    """Of ten million bits only the beginning is unpacked, where the canaries are."""
+    plan = Plan.of("randomized-response", Budget(1.0), n_attributes=10**7)
+    tracemalloc.start()
+    try:
+        found = audit_plan(plan, processes=False, threads=1, words=lambda: Recorded(0))
+        assert tracemalloc.get_traced_memory()[1] < 500e6
+    finally:
+        tracemalloc.stop()
+    assert found.checks[-1].words == "noise was found twice"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.plans import plan_of
 from tests.streams import Recorded
+from tests.unit.audit.test_mechanism import Clipped
 from tests.unit.audit.visits import FORMATS, write
 
 from dimly.audit import pipeline
@@ -81,6 +82,37 @@ def test_no_noise_is_drawn_for_anybody_real(name: str, tmp_path: Path, monkeypat
     assert sum(perturbed) == len(published) > 0
 
 
+def test_what_a_killed_audit_left_is_removed(tmp_path: Path) -> None:
+    temp = tmp_path / "temp"
+    left, other = temp / ("dimly-audit-" + "0" * 16), temp / "dimly-audit-of-somebody"
+    for one in (left, other):
+        one.mkdir(parents=True)
+    options = Options(user="person", attribute="page", temp=temp)
+    audit_table(write("t.csv", tmp_path), plan_of("counting+laplace"), options, coins=COINS)
+    assert list(temp.iterdir()) == [other]
+    with pytest.raises(ParameterError, match="temp must be a folder"):
+        audit_table(
+            write("t.csv", tmp_path), plan_of("counting+laplace"), Options(user="person", attribute="page", temp=left)
+        )
+
+
+def test_long_rows_of_bits(tmp_path: Path) -> None:
+    plan = Plan.of("randomized-response", Budget(1.0), n_attributes=10**6)
+    found = audit_table(write("numbers.parquet", tmp_path), plan, LONG, coins=COINS)
+    assert 0.5 < found.epsilon_lower_bound <= 1.0
+    assert found.checks[-1].words == "no noise was found twice"
+
+
+def test_a_fifth_too_little_noise_along_directions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds were 1.169, with a standard deviation of 0.01. More directions take more coins: see docs/audit.md."""
+    rows = np.random.default_rng(0).laplace(size=(500, 3)) / 10
+    along = Directions.of_values([f"a{i}" for i in range(500)], rows, origin="made up")
+    plan = Plan.of("directions+laplace", Budget(1.0), directions=along)
+    less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=plan.sensitivity.l1)
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
+    assert audit_table(write("t.parquet", tmp_path), plan, LONG, coins=1 << 17).contradicts
+
+
 def test_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temp = tmp_path / "temp"
     temp.mkdir()
@@ -102,6 +134,12 @@ def test_a_fifth_too_little_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=1)
     monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
     assert audited(tmp_path, coins=1 << 16).contradicts
+
+
+@pytest.mark.parametrize(("plan", "most"), [(plan_of("counting+laplace"), 1), (plan_of("hashing+gaussian"), 6)])
+def test_noise_that_ends_too_early(plan: Plan, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perturb, "NoiseSampler", lambda table: Clipped(table, most))
+    assert audit_table(write("t.parquet", tmp_path), plan, LONG, coins=COINS).epsilon_lower_bound > 2.0
 
 
 def test_rows_that_count_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

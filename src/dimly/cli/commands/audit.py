@@ -1,5 +1,6 @@
 """``dimly audit``: attack what a plan claims, and say how much of it is seen."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -71,7 +72,8 @@ def audit(
 
     read = Plan.from_json(read_text("plan", plan, hint="Make one with dimly plan."))
     if data is None:
-        for name, given in {"user": user, "attribute": attribute, "value": value, "table": table}.items():
+        own = {"user": user, "attribute": attribute, "value": value, "table": table}
+        for name, given in (own | _said(reading)).items():
             if given is not None:
                 raise ParameterError(f"data must be given where {name} is, got none. Add --data FILE.")
         if engine == "spark":
@@ -104,6 +106,12 @@ def audit(
         print_fields(audit_fields(found))
     if found.contradicts:
         raise typer.Exit(1)
+
+
+def _said(reading: shared.ReadingOptions) -> dict[str, Any]:
+    """Return what was said about files, which a plan alone has not: all but the number of threads."""
+    usual = asdict(shared.ReadingOptions())
+    return {name: given for name, given in asdict(reading).items() if given != usual[name] and name != "threads"}
 
 
 def draws_text(count: float) -> str:

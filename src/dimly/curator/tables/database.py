@@ -153,7 +153,7 @@ class PrivateDatabase:
         self._serial: _Serial = {}
         self._objects: dict[str, Any] = {}  # Arrow data by name, registered again with every cursor
         self._names = 0
-        self._spill = _spill_folder(temp)
+        self._spill = private_folder(temp, SPILL_PREFIX)
         try:
             connection = _connect(memory, threads, self.folder, believing=believing)
             self._session = _Session(connection, self.inputs, self._serial)
@@ -429,12 +429,19 @@ def _next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         return None
 
 
-def _spill_folder(temp: Path | None) -> LockedFolder:
+def private_folder(temp: Path | None, prefix: str) -> LockedFolder:
+    """Return a new folder of our own for private data, and remove what dead runs left of those with this prefix.
+
+    Raises
+    ------
+    ParameterError
+        If ``temp`` is no folder that can be written to, or lies in a release.
+    """
     parent = Path(tempfile.gettempdir()) if temp is None else Path(temp)
     check_outside_releases(parent, "temp")
-    sweep(parent, SPILL_PREFIX)
+    sweep(parent, prefix)
     try:
-        return locked_folder(parent, SPILL_PREFIX)
+        return locked_folder(parent, prefix)
     except OSError:
         pass
     raise ParameterError(
