@@ -429,7 +429,7 @@ def _next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         return None
 
 
-def private_folder(temp: Path | None, prefix: str) -> LockedFolder:
+def private_folder(temp: str | os.PathLike[str] | None, prefix: str) -> LockedFolder:
     """Return a new folder of our own for private data, and remove what dead runs left of those with this prefix.
 
     Raises
