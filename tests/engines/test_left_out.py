@@ -178,10 +178,10 @@ def test_a_diagnosis_that_cannot_be_written_is_refused_first(
 def test_a_folder_that_cannot_be_written_to_is_refused_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.open
 
-    def refuse(path: Any, flags: int, *mode: int) -> int:
-        if flags & os.O_CREAT and Path(path).parent == tmp_path / "closed":
+    def refuse(path: Any, flags: int, *mode: int, **options: Any) -> int:
+        if flags & os.O_CREAT and tmp_path / "closed" in Path(path).parents:
             raise PermissionError(13, "Permission denied")
-        return opened(path, flags, *mode)
+        return opened(path, flags, *mode, **options)
 
     (tmp_path / "closed").mkdir()
     monkeypatch.setattr(os, "open", refuse)

@@ -258,12 +258,9 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
     for name in ("append", "directions", "pseudonyms", "update", "volunteers", "except_volunteers"):
         if getattr(options, name) not in (None, False) and (name != "pseudonyms" or plan.release is None):
             raise ParameterError(f"{name} must be left out of a survey, which publishes counts and no people.")
-    if options.target is not None:
-        files = tuple(one.path for one in source.files) if isinstance(source, CountingSource) else source
-        read = (files, options.roster, options.vocabulary, options.ledger, options.diagnose, options.pseudonyms)
-        check_output(options.target, overwrite=options.overwrite, inputs=read)
     if isinstance(source, CountingSource):
         return source.open_survey(plan, options)
+    check_target(options, source)
     if is_matrix(source):
         return _open_matrix(source, plan, options)
     _ = options.user_column  # refused before anything is read
@@ -275,6 +272,13 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
     opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, order_key=order_key(plan))
     looked_at = inspected(opening, plan, options, vocabulary, nobody=nobody)
     return Asked(looked_at, vocabulary, options.roster_kind)
+
+
+def check_target(options: Options, source: Any) -> None:
+    """Refuse to write where that cannot be, or where something lies that the survey reads."""
+    if options.target is not None:
+        read = (source, options.roster, options.vocabulary, options.ledger, options.diagnose, options.pseudonyms)
+        check_output(options.target, overwrite=options.overwrite, inputs=read)
 
 
 def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> Asked:

@@ -28,6 +28,7 @@ from dimly.curator.survey_run import (
     Integers,
     Surveyed,
     boundaries_for,
+    check_target,
     order_key,
 )
 from dimly.curator.tables.files import Stamp
@@ -107,6 +108,7 @@ class SurveyedFrame(CountingSource):
         check_left_out(options)
         if options.out is not None and is_address(options.out):
             raise ParameterError("out must be a file of the driver's machine for a survey, got an address.")
+        check_target(options, [one.path for one in self.files])
         check_lists_apart(self.source.frame, options, files=self.source.files)
         check_frames_apart(self.source.frame, options.roster, options.user_column)
         vocabulary = None
