@@ -81,7 +81,8 @@ def sniffing(stamp: Any, options: Any) -> Any:
     dialect, names = read_header(stamp, options)
     query = "SELECT Escape FROM sniff_csv(?, delim = ?, quote = ?, header = true, all_varchar = true)"
     try:
-        found = duckdb.execute(query, [str(stamp.path), dialect.delimiter, dialect.quote]).fetchone()
+        with duckdb.connect() as own:  # the shared connection would keep an unfinished result for other tests
+            found = own.execute(query, [str(stamp.path), dialect.delimiter, dialect.quote]).fetchone()
     except duckdb.Error:
         return dialect, names
     escape = "\\" if found == ("\\",) else dialect.escape
