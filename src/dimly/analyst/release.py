@@ -52,6 +52,7 @@ from dimly.analyst.structure.denoise import Denoised, Denoiser, denoised
 from dimly.analyst.structure.evidence import Structure, structure_of
 from dimly.analyst.structure.points import Points
 from dimly.analyst.structure.segments import Activity, Count, Segments, segments_of
+from dimly.display import Shown
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
@@ -141,6 +142,19 @@ class Release:
 
     def __repr__(self) -> str:
         return repr(self._sketches).replace("Sketches", "Release", 1)
+
+    def _repr_html_(self) -> str:
+        plan = self.plan
+        rows = [
+            ("people", f"{len(self):,}"),
+            ("mechanism", plan.mechanism + (f", k = {plan.k:,}" if plan.k else "")),
+            ("epsilon", f"{plan.cost.epsilon:g}"),
+            ("delta", f"{plan.cost.delta:g}"),
+            ("unit", plan.unit),
+            ("plan digest", plan.digest),
+        ]
+        stamp = [] if self.private else ["NOT PRIVATE: made for tests only; must not be given to anyone."]
+        return Shown("Release", [*stamp, *self.guarantee.splitlines()[:2]], ("", ""), rows).html()
 
     def distance(self, a: Who, b: Who, *, confidence: float = 0.95, method: Method = "unbiased") -> Estimate[float]:
         """Return the squared distance of two people.

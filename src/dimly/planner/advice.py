@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+from dimly.display import Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.make import NOISY_DISTANCES
 from dimly.mechanisms.plan import Plan
@@ -69,6 +70,30 @@ class Advice:
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
     question: Question
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        lines = [self.words, self.reason, *self.meaning[:1], *self.doubts]
+        rows = [(one.mechanism, one.k or "", one.stderr_low, one.stderr_high) for one in self.candidates]
+        header = ("mechanism", "k", f"error at {self.question.low:g}", f"at {self.question.high:g}")
+        title = f"Advice: {self.plan.mechanism}" + (f", k = {self.plan.k:,}" if self.plan.k else "")
+        return Shown(title, lines, header, rows)
+
+    def to_pandas(self) -> Any:
+        """Return a data frame of all candidates, the best first, with their predicted standard errors.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        names = ("mechanism", "k", "stderr_low", "stderr_high", "blur", "closeness", "agreement")
+        return data_frame({name: [getattr(one, name) for one in self.candidates] for name in names})
 
     @property
     def chosen(self) -> Candidate:

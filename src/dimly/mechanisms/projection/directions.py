@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.projection.families import SEED_BYTES, Projection, Sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Integers, Rows
@@ -429,6 +430,27 @@ class Directions:
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for number, ends in enumerate(self.describe(most=3)[:MOST_ROWS]):
+            named = (", ".join(f"{name} ({entry:+.2g})" for name, entry in end) for end in ends)
+            rows.append((number, *named))
+        title = f"{self.count} directions over {len(self.matrix):,} rows, {self.kind}"
+        header = ("direction", "one end", "other end")
+        return Shown(title, [self.origin], header, rows, self.count - len(rows)).html()
+
+    def to_pandas(self) -> Any:
+        """Return a data frame: one row for each attribute (bucket or category), one column for each direction.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        names = self.names
+        columns = {"name": [names[row] for row in range(len(self.matrix))]}
+        return data_frame(columns | {f"x{i}": column / self.scale for i, column in enumerate(self.matrix.T)})
 
     def __repr__(self) -> str:
         known = f"{len(self.matrix)} {'buckets' if self.buckets else 'categories' if self.merges else 'attributes'}"
