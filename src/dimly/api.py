@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack, overload
 from dimly.analyst.release import Release
 from dimly.curator.cooccurrence import LearnedFile
 from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_options
-from dimly.curator.run import Published, publish_here, publish_table
+from dimly.curator.run import Published, publish_here, publish_table, warnings_of
 from dimly.curator.survey import ask_table
 from dimly.curator.survey_run import Surveyed
 from dimly.errors import PrivacyWarning
@@ -98,6 +98,8 @@ def publish(
         left out most often. Private: exact figures that no promise covers. Also written if publishing then stops.
     overwrite : bool, default=False
         Whether a release at ``out`` is replaced; a full new charge.
+    title, publisher, note : str, optional
+        What you want to say of the release, with today's date, in its manifest, README and report. Public.
     dry_run : bool, default=False
         Check everything, say what it would cost, and draw no noise. How many people there are is told only where a
         roster makes it public.
@@ -130,6 +132,8 @@ def publish(
     chosen = Options(dry_run=dry_run, **options)
     if chosen.in_memory:
         sketches, vocabulary = publish_here(source, plan, chosen)
+        for text in warnings_of(sketches.plan, len(sketches), chosen):
+            warnings.warn(text, PrivacyWarning, stacklevel=2)
         return Release(sketches, vocabulary=vocabulary)
     published = publish_table(source, plan, chosen)
     for text in published.warnings:

@@ -1,7 +1,7 @@
 """An estimate is never a bare number where noise is involved."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +14,7 @@ from dimly.mechanisms.error.bounds import normal_quantile
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import attribute_text
+from dimly.plots import ladder
 
 _PARTS = ("value", "stderr", "low", "high")
 Number = TypeVar("Number", float, NDArray[np.float64])
@@ -78,6 +79,24 @@ class Estimate(Generic[Number]):
         title = self.measure or ("Estimate" if np.ndim(self.value) == 0 else "Estimates")
         return Shown(title, header=_PARTS, rows=rows, left_out=len(parts[0]) - len(rows))
 
+    def plot(self, names: Sequence[object] | None = None, *, ax: Any = None) -> Any:
+        """Draw the estimates one below the other, each with its interval; return the axes.
+
+        Parameters
+        ----------
+        names : sequence, optional
+            What each is of; numbers by default.
+        ax : Axes, optional
+            Of matplotlib; new ones by default.
+        """
+        value, low, high = (np.atleast_1d(np.asarray(part, np.float64)) for part in (self.value, self.low, self.high))
+        if value.ndim > 1:
+            raise ParameterError("a plot of estimates is of a list of them. Take one row: distances(user, users).")
+        said = [str(i) for i in range(len(value))] if names is None else [str(name) for name in names]
+        if len(said) != len(value):
+            raise ParameterError(f"names must be one for each of the {len(value)} estimates, got {len(said)}.")
+        return ladder(value, low, high, names=said, ax=ax, what=self.measure or "estimate")
+
     def to_pandas(self) -> Any:
         """Return a data frame with value, stderr, low and high; of a matrix also row and column.
 
@@ -95,8 +114,9 @@ class Estimate(Generic[Number]):
     @property
     def possible(self) -> "Estimate[Number]":
         """The same with a value inside of its interval: to be shown, since an unbiased one may lie outside of it."""
-        value: Any = np.clip(self.value, self.low, self.high)
-        return replace(self, value=float(value) if np.ndim(value) == 0 else value)
+        inside: Any = np.clip(self.value, self.low, self.high)
+        value: Any = float(inside) if np.ndim(inside) == 0 else inside
+        return replace(self, value=value)
 
 
 Floats = NDArray[np.float64]

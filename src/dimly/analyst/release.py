@@ -1,13 +1,17 @@
 """A release as the analyst sees it: distances with intervals, inner products, norms, similarities, attributes."""
 
+import importlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dimly.analyst.drawings import draw_distances, draw_map
 from dimly.analyst.estimate import (
     Arrays,
     Estimate,
@@ -59,7 +63,9 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.sketches import published_layout
+from dimly.release.manifest import described
+from dimly.release.sketches import Sketches, published_layout
+from dimly.release.writer import save_sketches
 
 _MOST_IN_A_MATRIX = 3_000
 
@@ -383,6 +389,99 @@ class Release:
             If n, the metric or the engine cannot be.
         """
         return graph_of(self, n, metric=metric, denoise=denoise, engine=engine, progress=progress)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        title: str | None = None,
+        publisher: str | None = None,
+        note: str | None = None,
+    ) -> Path:
+        """Write a release that was published in memory as a folder: the same numbers, at no further cost in privacy.
+
+        It is a release folder like any other: ``dimly verify`` checks it, and :func:`dimly.open_release` opens it. No
+        ledger is charged here, since nothing new is published.
+
+        Parameters
+        ----------
+        path : path
+            Folder to make.
+        overwrite : bool, default=False
+            Whether a release that is there is replaced.
+        title, publisher, note : str, optional
+            What you want to say of it, in its manifest, README and report. Public.
+
+        Returns
+        -------
+        Path
+            Where it is.
+
+        Raises
+        ------
+        ParameterError
+            If it is in a folder already, or the folder cannot be made.
+        """
+        if not isinstance(self._sketches, Sketches):
+            raise ParameterError("save is for a release made in memory, and this one is in a folder. Copy the folder.")
+        about = described(title=title, publisher=publisher, note=note)
+        known = None if self.plan.vocabulary is None or self._attributes is None else self.vocabulary
+        return save_sketches(Path(path), self._sketches, vocabulary=known, overwrite=overwrite, about=about)
+
+    def plot_map(self, *, color: Any = "segments", count: Count = "auto", ax: Any = None) -> Any:
+        """Draw some people on a map: where they lie in the two directions in which they differ most.
+
+        Parameters
+        ----------
+        color : "segments", Segments, array_like or None
+            What colors them: the segments of the release, segments that you have already, a number for each person in
+            the order of :attr:`users`, or nothing.
+        count : int or "auto"
+            How many segments, if these are to be found.
+        ax : Axes, optional
+            Of matplotlib; new ones by default.
+
+        Returns
+        -------
+        Axes
+        """
+        return draw_map(self, color, count, ax)
+
+    def plot_distances(self, users: ArrayLike | None = None, *, ax: Any = None) -> Any:
+        """Draw estimated squared distances of random pairs, and how far noise alone would spread them.
+
+        Parameters
+        ----------
+        users : array_like, optional
+            Only pairs among these people; of everybody by default.
+        ax : Axes, optional
+
+        Returns
+        -------
+        Axes
+        """
+        return draw_distances(self, None if users is None else self._positions(users), ax)
+
+    def report(
+        self, path: str | os.PathLike[str], *, count: Count = "auto", overwrite: bool = False, progress: Any = None
+    ) -> Path:
+        """Write a page on the release, for the privacy officer and for the analyst; see ``dimly report``.
+
+        Parameters
+        ----------
+        path : path
+            The HTML file to make.
+        count : int or "auto"
+            How many segments to look for.
+        overwrite : bool, default=False
+        progress : Progress, optional
+            Told how far the work is.
+        """
+        # The page is made in a room below this one, which it is drawn from; so it is fetched by name, when asked for.
+        write = importlib.import_module("dimly.lab.report.writing").write_report
+        written: Path = write(self, Path(path), count=count, overwrite=overwrite, progress=progress)
+        return written
 
     @property
     def export(self) -> Exports:

@@ -255,7 +255,17 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
     ``nobody`` is what to say if the table has nobody of the roster, where that was given under another name.
     """
     _ = options.resources  # refused whatever the source
-    for name in ("append", "directions", "pseudonyms", "update", "volunteers", "except_volunteers"):
+    for name in (
+        "append",
+        "directions",
+        "pseudonyms",
+        "update",
+        "volunteers",
+        "except_volunteers",
+        "title",
+        "publisher",
+        "note",
+    ):
         if getattr(options, name) not in (None, False) and (name != "pseudonyms" or plan.release is None):
             raise ParameterError(f"{name} must be left out of a survey, which publishes counts and no people.")
     if isinstance(source, CountingSource):

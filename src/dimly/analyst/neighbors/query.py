@@ -27,6 +27,7 @@ from dimly.analyst.pairs import (
 from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
+from dimly.plots import ladder
 from dimly.release.reader import in_turn
 
 if TYPE_CHECKING:
@@ -118,6 +119,17 @@ class Neighbors:
         rows = [(str(user), one.value, one.low, one.high, rank) for user, one, rank in self.shown()[:MOST_ROWS]]
         header = ("user", what, "low", "high", "rank")
         return Shown(f"{len(self)} nearest people", [self.words], header, rows, len(self) - len(rows))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw how near each one is, with its interval, in the order of the estimates; return the axes."""
+        if self.users.ndim > 1:
+            raise ParameterError("a plot of neighbors is of one person's. Use release.neighbors(user).plot().")
+        rows = self.shown()
+        value, low, high = (np.array([getattr(e, part) for _, e, _ in rows]) for part in ("value", "low", "high"))
+        what = self.estimates.measure or ("squared distance" if self.metric == "euclidean" else self.metric)
+        ax = ladder(value, low, high, names=[str(user) for user, _, _ in rows], ax=ax, what=what)
+        ax.set_title(self.words, fontsize="small", wrap=True)
+        return ax
 
     def to_pandas(self) -> Any:
         """Return a data frame: user, value, stderr, low, high and rank; of everybody, one row for each pair.

@@ -24,6 +24,7 @@ from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.projection.families import SEED_BYTES, Projection, Sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Integers, Rows
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts, is_unicode
+from dimly.plots import two_ends
 
 Floats = NDArray[np.float64]
 Kind = Literal["learned", "weights", "counted weights", "categories", "embeddings", "surveyed"]
@@ -439,6 +440,20 @@ class Directions:
         title = f"{self.count} directions over {len(self.matrix):,} rows, {self.kind}"
         header = ("direction", "one end", "other end")
         return Shown(title, [self.origin], header, rows, self.count - len(rows)).html()
+
+    def plot(self, *, most: int = 4, directions: int = 6, ax: Any = None) -> Any:
+        """Draw the strongest attributes at both ends of the first directions; return matplotlib's axes.
+
+        Parameters
+        ----------
+        most : int, default=4
+            Attributes at each end.
+        directions : int, default=6
+            How many directions.
+        ax : Axes, optional
+            New ones by default.
+        """
+        return two_ends(self.describe(most=most)[:directions], ax=ax)
 
     def to_pandas(self) -> Any:
         """Return a data frame: one row for each attribute (bucket or category), one column for each direction.
