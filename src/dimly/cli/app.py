@@ -38,6 +38,8 @@ class FrontDoor(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> NoReturn:
         """Run a command line and exit; ``python -m dimly`` is called dimly too."""
         arguments = list(sys.argv[1:] if args is None else args)
+        if args is None:  # a shell that asks what could come next
+            self._main_shell_completion({}, "dimly", "_DIMLY_COMPLETE")
         meta: dict[str, Any] = {}
 
         def command() -> None:
@@ -54,7 +56,7 @@ class FrontDoor(TyperGroup):
 
 app = typer.Typer(
     cls=FrontDoor,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
@@ -72,7 +74,7 @@ def _front_door(
     context: typer.Context,
     *,
     _version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+        bool, typer.Option("-V", "--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """See how far apart people are, without seeing who they are.

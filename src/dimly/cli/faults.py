@@ -110,7 +110,9 @@ def run(command: Callable[[], object], *, debug: Callable[[], bool], last: bool 
             sys.stdout.flush()
         except typer.Exit as leave:
             return leave.exit_code
-        except (BrokenPipeError, SystemExit):  # Rich makes the latter of the former
+        except (BrokenPipeError, SystemExit) as left:  # Rich makes the latter of the former
+            if isinstance(left, SystemExit) and not left.code:  # installed completion
+                return 0
             # The reader has left (dimly … | head): no error, and Python must not complain when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE_CLOSED

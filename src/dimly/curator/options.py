@@ -203,6 +203,7 @@ class Options:
     update: PathLike | None = None
     table: str | None = None
     query: str | None = None
+    where: str | None = None
     delimiter: str | None = None
     quote: str | None = None
     escape: str | None = None
@@ -326,6 +327,7 @@ class TableKeywords(TypedDict, total=False):
     users: ArrayLike | None
     table: str | None
     query: str | None
+    where: str | None
     delimiter: str | None
     quote: str | None
     escape: str | None

@@ -589,7 +589,18 @@ def _opened(source: Any, plan: Plan, options: Options) -> tuple[Opening, Vocabul
 
 
 def _opened_matrix(source: Any, plan: Plan, options: Options) -> tuple[MatrixTable, Vocabulary | None]:
-    for name in ("attribute", "columns", "diagnose", "pseudonyms", "query", "roster", "table", "user", "value"):
+    for name in (
+        "attribute",
+        "columns",
+        "diagnose",
+        "pseudonyms",
+        "query",
+        "roster",
+        "table",
+        "user",
+        "value",
+        "where",
+    ):
         if getattr(options, name) is not None:
             raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
     if options.vocabulary is not None:

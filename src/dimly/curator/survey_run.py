@@ -293,7 +293,18 @@ def check_target(options: Options, source: Any) -> None:
 
 def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> Asked:
     """Return a matrix: its rows are the people, whatever is in them, and its columns the list of attributes."""
-    for name in ("attribute", "columns", "diagnose", "query", "roster", "table", "user", "value", "vocabulary"):
+    for name in (
+        "attribute",
+        "columns",
+        "diagnose",
+        "query",
+        "roster",
+        "table",
+        "user",
+        "value",
+        "vocabulary",
+        "where",
+    ):
         if getattr(options, name) is not None:
             raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
     texts = None if options.attributes is None else attribute_texts(options.attributes)

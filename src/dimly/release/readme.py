@@ -21,8 +21,8 @@ def readme_of(manifest: Manifest) -> str:
     warning = [] if manifest.private else ["**NOT PRIVATE: made for tests only. Do not give it to anyone.**", ""]
     cost = f"epsilon = {plan.cost.epsilon:g} and delta = {plan.cost.delta:g}"
     what = (
-        f"One row of noisy integers for each of {manifest.n_users:,} people, made by `{plan.mechanism}` with {cost} for "
-        f"one {plan.unit} of one person."
+        f"One row of noisy integers for each of {manifest.n_users:,} people, made by `{plan.mechanism}` with {cost} "
+        f"for one {plan.unit} of one person."
     )
     return "\n".join(
         [
