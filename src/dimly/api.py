@@ -15,6 +15,7 @@ from dimly.errors import PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.privacy import Budget, Unit
+from dimly.progress import shown
 from dimly.release.profiles import Profiles
 from dimly.release.reader import open_folder
 from dimly.release.survey import Survey
@@ -106,8 +107,8 @@ def publish(
     dry_run : bool, default=False
         Check everything, say what it would cost, and draw no noise. How many people there are is told only where a
         roster makes it public.
-    progress : Progress, optional
-        Told how far the work is.
+    progress : Progress or False, optional
+        Told how far the work is. By default a bar in terminals and notebooks, once it takes longer than two seconds.
 
     Returns
     -------
@@ -132,15 +133,19 @@ def publish(
     ((2, 4), 'int16')
     """
     check_keywords(options)
-    chosen = Options(dry_run=dry_run, **options)
+    with shown(options.get("progress"), "publishing") as watching:
+        return _publish(source, plan, Options(dry_run=dry_run, **{**options, "progress": watching}))
+
+
+def _publish(source: Any, plan: Plan, chosen: Options) -> Release | Published:
     if chosen.in_memory:
         sketches, vocabulary = publish_here(source, plan, chosen)
         for text in warnings_of(sketches.plan, len(sketches), chosen):
-            warnings.warn(text, PrivacyWarning, stacklevel=2)
+            warnings.warn(text, PrivacyWarning, stacklevel=3)
         return Release(sketches, vocabulary=vocabulary)
     published = publish_table(source, plan, chosen)
     for text in published.warnings:
-        warnings.warn(text, PrivacyWarning, stacklevel=2)
+        warnings.warn(text, PrivacyWarning, stacklevel=3)
     return published if published.path is None else open_release(published.path)
 
 
@@ -283,21 +288,21 @@ def survey(
     (['0', '1', '2'], 2.0)
     """
     check_keywords(options, function="survey")
-    chosen = Options(dry_run=dry_run, **options)
-    done = ask_table(
-        source,
-        budget,
-        chosen,
-        ask=ask,
-        share=share,
-        unit=unit,
-        resolution=resolution,
-        seed=seed,
-        by=by,
-        members=members,
-        protect=protect,
-        total=total,
-    )
+    with shown(options.get("progress"), "asking") as watching:
+        done = ask_table(
+            source,
+            budget,
+            Options(dry_run=dry_run, **{**options, "progress": watching}),
+            ask=ask,
+            share=share,
+            unit=unit,
+            resolution=resolution,
+            seed=seed,
+            by=by,
+            members=members,
+            protect=protect,
+            total=total,
+        )
     for text in done.warnings:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
     found: Survey | Profiles | LearnedFile | None = done.survey

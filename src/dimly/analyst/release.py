@@ -54,6 +54,7 @@ from dimly.analyst.pairs import (
 )
 from dimly.analyst.structure.denoise import Denoised, Denoiser, denoised
 from dimly.analyst.structure.evidence import Structure, structure_of
+from dimly.analyst.structure.kept import denoiser_of, structure_kept
 from dimly.analyst.structure.points import Points
 from dimly.analyst.structure.segments import Activity, Count, Segments, segments_of
 from dimly.display import Shown
@@ -63,6 +64,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.progress import shown
 from dimly.release.manifest import described
 from dimly.release.sketches import Sketches, published_layout
 from dimly.release.writer import save_sketches
@@ -284,12 +286,12 @@ class Release:
     @cached_property
     def denoiser(self) -> Denoiser:
         """The map that shrinks noise; fitted to the whole release when it is first asked for."""
-        return Denoiser.of(self._sketches)
+        return denoiser_of(self._sketches)
 
     @cached_property
     def structure(self) -> Structure:
         """How far attributes go together, beyond chance; found when it is first asked for."""
-        return structure_of(self._sketches)
+        return structure_kept(self._sketches, structure_of)
 
     @cached_property
     def _crowd(self) -> Crowd:
@@ -320,10 +322,12 @@ class Release:
             Whether how active people are may set them apart, or only their taste. "auto": whichever gives the more
             telling groups, of several ways to look at people; see docs/denoising.md. Along directions: points as they
             are published, in the directions that rise above the noise.
-        progress : callable, optional
-            Told of (people read, people to read in all passes).
+        progress : callable or False, optional
+            By default a bar in terminals and notebooks, after two seconds; False: none. Else told of
+            (people read, people to read in all passes).
         """
-        return segments_of(self, count, denoise=denoise, activity=activity, progress=progress)
+        with shown(progress, "finding segments") as watching:
+            return segments_of(self, count, denoise=denoise, activity=activity, progress=watching)
 
     def neighbors(
         self,
@@ -348,8 +352,9 @@ class Release:
         denoise : bool, default=True
             Rank by denoised points, which mostly finds more of the true neighbors; else by the points as they are
             published, as a search on exported points does. Noisy distances are never denoised.
-        progress : callable, optional
-            Told of (people done, people in all).
+        progress : callable or False, optional
+            By default a bar in terminals and notebooks, after two seconds; False: none. Else told of
+            (people done, people in all).
 
         Raises
         ------
@@ -358,7 +363,8 @@ class Release:
         ReleaseError
             If a file was changed since the release was opened, or does not hold what it must.
         """
-        return nearest_to(self, who, n, metric=metric, denoise=denoise, progress=progress)
+        with shown(progress, "searching") as watching:
+            return nearest_to(self, who, n, metric=metric, denoise=denoise, progress=watching)
 
     def neighbor_graph(
         self,
@@ -380,15 +386,17 @@ class Release:
         engine : {"auto", "tiles", "faiss"}
             All three are our own tiles. FAISS's flat index finds the same people and was measured to take six times as
             long (100,000 people, k = 256: 98 s against 16 s); "faiss" is still taken, and needs no FAISS.
-        progress : callable, optional
-            Told of (people done, people in all).
+        progress : callable or False, optional
+            By default a bar in terminals and notebooks, after two seconds; False: none. Else told of
+            (people done, people in all).
 
         Raises
         ------
         ParameterError
             If n, the metric or the engine cannot be.
         """
-        return graph_of(self, n, metric=metric, denoise=denoise, engine=engine, progress=progress)
+        with shown(progress, "comparing everybody") as watching:
+            return graph_of(self, n, metric=metric, denoise=denoise, engine=engine, progress=watching)
 
     def save(
         self,
