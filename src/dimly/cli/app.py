@@ -32,6 +32,16 @@ from dimly.cli.terminal import show_own_warnings
 from dimly.errors import ParameterError
 
 
+def option_names(group: Any, arguments: Sequence[str]) -> dict[str, str]:
+    """Return the options of the command that a line calls, by what Python calls them: ``{"out": "--out"}``."""
+    found = group
+    for argument in arguments:
+        inside = getattr(found, "commands", {}).get(argument)
+        found = found if inside is None else inside
+    options = ((one.name, max(one.opts, key=len)) for one in found.params if one.opts[0].startswith("-"))
+    return {name: option for name, option in options if name is not None}
+
+
 class FrontDoor(TyperGroup):
     """The group of all commands; its ``main`` turns whatever goes wrong into one line and an exit code."""
 
@@ -51,7 +61,8 @@ class FrontDoor(TyperGroup):
                 meta = context.meta
                 self.invoke(context)
 
-        sys.exit(faults.run(command, debug=lambda: asks_for_debug(meta), last=args is None))
+        known = option_names(self, arguments)
+        sys.exit(faults.run(command, debug=lambda: asks_for_debug(meta), last=args is None, options=known))
 
 
 app = typer.Typer(

@@ -585,7 +585,7 @@ def _opened(source: Any, plan: Plan, options: Options) -> tuple[Opening, Vocabul
     vocabulary = vocabulary_for(plan, options)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, resources=resources)
-    return inspected(opening, plan, options, vocabulary), vocabulary
+    return inspected(opening, plan, options, vocabulary, source=source), vocabulary
 
 
 def _opened_matrix(source: Any, plan: Plan, options: Options) -> tuple[MatrixTable, Vocabulary | None]:

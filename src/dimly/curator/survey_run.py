@@ -280,7 +280,7 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
         vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, order_key=order_key(plan))
-    looked_at = inspected(opening, plan, options, vocabulary, nobody=nobody)
+    looked_at = inspected(opening, plan, options, vocabulary, nobody=nobody, source=source)
     return Asked(looked_at, vocabulary, options.roster_kind)
 
 

@@ -1,8 +1,8 @@
 """What was found in a release, kept in a folder of the user's own: commands that ask it again do not find it again.
 
-Only what follows from the published numbers is kept, under the release's id, which is a digest of them. The folder is of
-mode 0700 and its owner's; a file that is damaged, of another version or of another shape is not used. The environment
-variable ``DIMLY_CACHE`` names another folder, or is ``off``.
+Only what follows from the published numbers is kept, under the release's id, which is a digest of them. The folder is
+of mode 0700 and its owner's; a file that is damaged, of another version or of another shape is not used. The
+environment variable ``DIMLY_CACHE`` names another folder, or is ``off``.
 """
 
 import contextlib

@@ -133,7 +133,7 @@ class Condition:
         try:
             name = database.create_view(f"SELECT * FROM {source.name} WHERE TRY({self.sql})")
             return replace(source, name=name, columns=dict(database.columns(name)))
-        except DataError:
+        except (DataError, ParameterError):
             raise ParameterError(
                 "where must be true or false for each row, but it does not fit the types of its columns. Use CAST(… AS "
                 "DOUBLE) for numbers that are stored as text, and quotes around text."
