@@ -69,6 +69,7 @@ def test_more_noise_means_fewer_and_the_words_say_so() -> None:
     for epsilon in (0.1, 30.0):
         release = publish(people, Plan.of("hashing+laplace", Budget(epsilon), k=128))
         told.append(release.neighbors(5, 10))
-    assert told[0].expected < 1 < 3 < told[1].expected
+    assert told[0].expected < 0.5
+    assert told[1].expected > 3
     assert told[0].words.startswith("Mostly noise: fewer than 1 of these 10 can be expected to be among the 10 truly")
     assert not math.isnan(told[1].expected)
