@@ -80,7 +80,7 @@ def test_private_files_do_not_go_out_with_a_release(charged: dict[str, Any], tmp
         (name,) = option
         with pytest.raises(ParameterError, match=f"{name} must not be inside another release"):
             publish(NAMED, plan, out=tmp_path / "new", roster=[1, 2, 3], **option, **charged)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["manifest.json", "sketches"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["README.md", "manifest.json", "sketches"]
 
 
 def test_one_attribute_in_the_list_is_enough(engine: Engine, tmp_path: Path) -> None:

@@ -204,6 +204,7 @@ class RemoteWriter(ReleaseWriter):
             self._remote.put(f"{folder}/{path}", (self._folder / path).read_bytes())
             begun.append(f"{folder}/{path}")
         self._remote.put(f"{folder}/{README}", self._readme)
+        begun.append(f"{folder}/{README}")
         self._remote.put(f"{folder}/{MANIFEST}", self._content)
 
 
