@@ -30,7 +30,7 @@ def test_nobody_looks_at_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_gets_a_bar_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", _Terminal())
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     with shown(None, "working") as bar:
         assert isinstance(bar, LateBar)
         bar(10, 100)
@@ -58,6 +58,6 @@ def test_a_notebook_is_known_by_its_kernel(monkeypatch: pytest.MonkeyPatch) -> N
             return Shell()
 
     assert not progress.in_notebook()
-    monkeypatch.setitem(sys.modules, "IPython", Module())  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", Module())
     assert progress.in_notebook()
     assert progress.is_watched()

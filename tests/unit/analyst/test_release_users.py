@@ -67,7 +67,7 @@ def test_who_is_not_in_it_is_refused_without_being_named(mechanism: str, unknown
     assert str(unknown) not in str(raised.value)
 
 
-@pytest.mark.parametrize("ids", ["07", "a", 7.0, [7.0, 8.0], [True, False], None, ["x", 8], [[1], [2, 3]], 2**80, object()])
+@pytest.mark.parametrize("ids", ["07", 7.0, [7.0, 8.0], [True, False], None, ["x", 8], [[1], [2, 3]], 2**80, object()])
 def test_integers_are_asked_for_where_ids_are_integers(ids: Any) -> None:
     with pytest.raises(ParameterError, match="users must be integers, as in this release"):
         release_of("counting+laplace").distances(ids, 1)

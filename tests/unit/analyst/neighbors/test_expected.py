@@ -33,7 +33,7 @@ def test_it_comes_true_for_normal_noise(noise: float) -> None:
         found.append(len(nearest & set(order[:20].tolist())))
         told.append(expected_number(Noisy(seen[order], np.full(1_000, noise**2)), np.ones(1_000), 20))
     # A standard error of the mean found is below 0.4, and the prior is estimated from the same people.
-    assert np.mean(told) == pytest.approx(np.mean(found), abs=0.15 * np.mean(found) + 1.0)
+    assert np.mean(told) == pytest.approx(np.mean(found), abs=0.15 * float(np.mean(found)) + 1.0)
     assert np.mean(found) < 18
 
 
