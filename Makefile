@@ -24,8 +24,13 @@ demo: .venv/core ## the whole story on made-up people: plan, publish, verify, as
 test: .venv/dev  ## all tests, doctests included
 	$(BIN)/python -m pytest -n auto --dist loadgroup src tests
 
-# For daily work: without Spark, kills, statistics, the demo and what the pages say.
-SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/cli/test_lab.py tests/cli/test_publish_spark.py
+# For daily work: no Spark, no kills, no statistics (audits and simulations among them), neither the demo nor the pages,
+# and none of the other files that take some ten seconds.
+SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/unit/audit tests/unit/lab \
+  tests/cli/test_lab.py tests/cli/test_publish_spark.py tests/cli/test_odd_values.py tests/cli/test_survey.py \
+  $(addprefix tests/privacy/test_,neighboring_files.py directions.py leaks.py edited_plans.py composition_accountants.py) \
+  tests/unit/analyst/structure/test_segments.py tests/unit/analyst/likelihood \
+  $(addprefix tests/unit/curator/test_,cooccurrence.py options.py) tests/unit/curator/ledger/test_concurrency.py
 test-fast: .venv/dev ## most tests: no Spark, no kills, no statistics, no demo
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
 
