@@ -57,7 +57,7 @@ _CLEAR: Final = 1.1
 """Eigenvalues in multiples of the largest that noise alone has."""
 _STRONG: Final = 0.45
 """Eigenvalues in shares of the largest, below which a direction costs more noise than it tells."""
-_TELLING: Final = 2.0
+_TELLING: Final = 3.0
 """Entries in standard deviations of their error, below which they count nothing: most of a long list tells nothing."""
 _CAP: Final = 0.5
 _SCALE: Final = 128
