@@ -255,8 +255,8 @@ def count_pairs(
     """Count, above the diagonal of ``counts``, in how many people two columns meet.
 
     ``column`` is the column of each attribute, −1 for those that do not count. Of each person ``members`` columns count
-    at most: the first in an order that the person's public key gives to all columns (SplitMix64, which is one to one, so
-    that no two columns are at the same place).
+    at most: the first in an order that the person's public key gives to all columns (by SplitMix64, which is one to
+    one, so that no two columns are at the same place).
     """
     for person in range(indptr.size - 1):
         found = column[indices[indptr[person] : indptr[person + 1]]]

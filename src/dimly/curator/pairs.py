@@ -1,16 +1,17 @@
 """How many people have two attributes, or two hash buckets: exact counts from which directions are learned.
 
 Where the list of attributes is short, pairs of attributes are counted. Where it is long, or there is none, every
-attribute falls into one of M buckets by a public hash, and a person has a bucket if they have any attribute in it, once.
-So one attribute more or less adds or removes at most one bucket, whatever else is in it.
+attribute falls into one of M buckets by a public hash, and a person has a bucket if they have any attribute in it,
+once. So one attribute more or less adds or removes at most one bucket, whatever else is in it.
 
 Of each person at most W columns count, attributes or buckets: the first in an order of their own, which follows from
-their id and the plan's seed alone. Let F be the first W of what somebody has. One column more displaces at most the last
-of F, one less lets at most the next one in, and one in the place of another does both at once: at most one member of F
-is exchanged. Each of the two is in W − 1 pairs with those that stay, so that 2(W − 1) counts move by 1.
+their id and the plan's seed alone. Let F be the first W of what somebody has. One column more displaces at most the
+last of F, and one less lets at most the next one in. One in the place of another, in all: if the old one was in F, its
+place is taken by the new one or by the next; if not, the new one displaces at most the last. So at most one member of F
+is exchanged for one other. Each of the two is in W − 1 pairs with those that stay: 2(W − 1) counts move by 1.
 
 The order differs between people so that truncation favors no column. With one order for everybody, people who have many
-would be counted by the early columns alone, and early against late columns would be a direction that nobody's tastes have.
+would be counted by the early columns alone, and early against late columns would be a direction of its own.
 """
 
 import hashlib
@@ -77,7 +78,7 @@ def count_pairs(
 
 
 def person_key(key: str, user: object) -> int:
-    """Return what a person's order of columns is keyed by: the beginning of the hash by which people are paired, too."""
+    """Return what a person's order of columns is keyed by: the beginning of the hash that pairs people, too."""
     return int(hashlib.sha256(f"{key}{user}".encode()).hexdigest()[:KEY_DIGITS], 16)
 
 

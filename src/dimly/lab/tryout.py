@@ -462,7 +462,7 @@ def _soundest_first(tried: list[Tried], purpose: Purpose, spreads: dict[str, flo
     """Put first, of those whose segments agree about as well as the best, the one that neighbors are nearest by.
 
     How well segments agree varies much from part to part where groups are not sound, so that the largest of several
-    figures is the luckiest. How near neighbors are is a mean over everybody, hardly varies, and goes by the same sketches.
+    figures is the luckiest. How near neighbors are is a mean over everybody that hardly varies, of the same sketches.
     """
     if purpose != "segments":
         return tried

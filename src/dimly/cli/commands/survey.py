@@ -200,7 +200,6 @@ def survey(
     """
     from dimly.curator.survey import ask_table
     from dimly.privacy import Budget
-    from dimly.mechanisms.survey import SurveyPlan
     from dimly.release.profiles import Profiles
     from dimly.release.survey import Survey
 
