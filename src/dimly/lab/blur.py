@@ -21,6 +21,9 @@ SHOWN: Final = 200
 MOST_MADE: Final = 2_000
 """People who are made up and published, of whom 200 are shown: the more there are, the better noise is told apart."""
 MOST_ATTRIBUTES: Final = 20_000
+GROUPS: Final = 3
+"""A plane shows three groups that are equally far apart as they are, and no more."""
+_HAS: Final = 0.8  # part of its group's list that a member has
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,13 +41,14 @@ def people_at(
     weight: float,
     n_attributes: int | None = None,
     n_people: int = MOST_MADE,
-    n_groups: int = 6,
+    n_groups: int = GROUPS,
     seed: int = 0,
 ) -> MadePeople:
     """Return made-up people whose squared distances are about ``near`` within a group and ``far`` between two.
 
-    All have w − far/2 attributes in common, those of a group (far − near)/2 more, and near/2 are anybody's own. So two
-    of one group differ in near/2 each, two of different groups in far/2 each, as long as own attributes seldom meet.
+    All have some attributes in common; a group has a list of its own, of which each member has four fifths; the rest is
+    anybody's own. With c attributes from the list of a group and o of one's own, two of one group differ in 2o + 0.4c
+    on average, two of different groups in 2o + 2c, as long as own attributes seldom meet.
 
     Parameters
     ----------
@@ -57,29 +61,30 @@ def people_at(
 
     Examples
     --------
-    >>> people = people_at(20, 60, weight=40, n_people=60, n_groups=2)
-    >>> shared = (people.table @ people.table.T).toarray()
-    >>> first = shared[people.groups == 0]
-    >>> within, between = first[:, people.groups == 0], first[:, people.groups == 1]
-    >>> 15 < 80 - 2 * np.median(within) <= 22, 55 < 80 - 2 * np.median(between) <= 62
-    (True, True)
+    >>> people = people_at(20, 60, weight=40, n_people=300, n_groups=2)
+    >>> weights, shared = people.table.sum(axis=1), (people.table @ people.table.T).toarray()
+    >>> apart = weights[:, None] + weights - 2 * shared
+    >>> same = people.groups[:, None] == people.groups
+    >>> 18 < apart[same].mean() < 22, 56 < apart[~same].mean() < 64, 38 < weights.mean() < 42
+    (True, True, True)
     """
-    own = max(1, round(near / 2))
-    of_group = max(1, round((far - near) / 2))
-    common = max(0, round(weight) - own - of_group)
-    least = common + n_groups * of_group + 4 * own
-    width = max(least, min(n_attributes or 40 * own + least, MOST_ATTRIBUTES))
+    has = _HAS if near / 2 - (1 - _HAS) * (far - near) / (2 * _HAS) >= 1 else 1.0
+    of_group = (far - near) / (2 * has)
+    own = max(1, round(near / 2 - (1 - has) * of_group))
+    listed = max(1, round(of_group / has))
+    common = max(0, round(weight - own - of_group))
+    first = common + n_groups * listed
+    width = max(first + 4 * own, min(n_attributes or first + 40 * own, MOST_ATTRIBUTES))
     chance = np.random.default_rng(seed)
     groups = chance.integers(n_groups, size=n_people)
-    rows = np.empty((n_people, common + of_group + own), np.int64)
+    rows = np.empty((n_people, common + listed + own), np.int64)
     rows[:, :common] = np.arange(common)
-    rows[:, common : common + of_group] = common + groups[:, None] * of_group + np.arange(of_group)
-    first = common + n_groups * of_group
-    rows[:, common + of_group :] = first + _chosen(chance, n_people, own, width - first)
-    table = scipy.sparse.csr_array(
-        (np.ones(rows.size, np.int8), rows.reshape(-1), np.arange(n_people + 1) * rows.shape[1]),
-        shape=(n_people, width),
-    )
+    rows[:, common : common + listed] = common + groups[:, None] * listed + np.arange(listed)
+    rows[:, common + listed :] = first + _chosen(chance, n_people, own, width - first)
+    held = np.ones(rows.shape, np.bool_)
+    held[:, common : common + listed] = chance.random((n_people, listed)) < has
+    indptr = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
+    table = scipy.sparse.csr_array((np.ones(indptr[-1], np.int8), rows[held], indptr), shape=(n_people, width))
     return MadePeople(table, groups)
 
 
@@ -102,15 +107,15 @@ class Blur:
         Of those who are shown, if they are known.
     n_published : int
         How many people were published, of whom these are some.
-    beyond_noise : int
-        How many of the two directions of ``after`` rise above the noise.
+    kept : float
+        Part of how people differ in ``before`` that ``after`` still shows, from 0 to 1.
     """
 
     before: Floats
     after: Floats
     groups: NDArray[np.int64] | None
     n_published: int
-    beyond_noise: int
+    kept: float
 
 
 def blur_of(
@@ -138,8 +143,9 @@ def blur_of(
     plane = plane_of(Release(sketches, vocabulary=vocabulary))
     some = np.linspace(0, table.shape[0] - 1, min(shown, table.shape[0])).astype(np.int64)
     first, second = (_in_own_units(places[some]) for places in (before, plane.points.astype(np.float64)))
-    turn, _ = scipy.linalg.orthogonal_procrustes(second, first)
-    return Blur(first, second @ turn, None if groups is None else groups[some], table.shape[0], plane.beyond_noise)
+    turn, match = scipy.linalg.orthogonal_procrustes(second, first)
+    kept = (match / max(float(np.linalg.norm(first) * np.linalg.norm(second)), 1e-12)) ** 2
+    return Blur(first, second @ turn, None if groups is None else groups[some], table.shape[0], float(kept))
 
 
 def _principal_places(table: scipy.sparse.csr_array) -> Floats:
@@ -157,5 +163,6 @@ def _principal_places(table: scipy.sparse.csr_array) -> Floats:
 
 
 def _in_own_units(places: Floats) -> Floats:
-    centered = places - places.mean(axis=0)
-    return centered / max(math.sqrt(float((centered**2).mean())), 1e-12)
+    centered: Floats = places - places.mean(axis=0)
+    centered /= max(math.sqrt(float((centered**2).mean())), 1e-12)
+    return centered

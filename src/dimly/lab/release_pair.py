@@ -54,9 +54,10 @@ class ReleasePair:
         if not math.isfinite(self.ratio):
             return "No pair of people could be compared."
         if self.ratio <= _ALIKE:
-            return "They agree: distances differ by no more than noise explains. The second shows the same people as the first."
+            return "They agree: distances differ by no more than noise explains. Both show the same people alike."
         return (
-            f"They differ {self.ratio:.1f} times as much as noise explains: people changed from one to the other, or the "
+            f"They differ {self.ratio:.1f} times as much as noise explains: people changed from one to the other, or "
+            "the "
             "tables are not the same."
         )
 

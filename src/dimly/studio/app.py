@@ -174,6 +174,7 @@ def frame(workspace: Workspace) -> None:
         "/explore": lambda: explore_page.build(workspace),
         "/ledger": lambda: ledger_page.build(workspace, tab),
     }
-    with ui.element("main").classes("studio-main").props('id="main"'):
+    with ui.element("main").classes("studio-main") as main:
         ui.sub_pages(pages)
+    ui.skip_link("Skip to the page", target=main)
     theme.footer()

@@ -77,7 +77,7 @@ def tradeoff_chart(curve: Sequence[TradedError], epsilon: float, stderr: float) 
     return plain(
         grid={"left": 62, "right": 18, "top": 34, "bottom": 46},
         legend={"top": 0, "data": [*shown, "your choice"], "textStyle": {"color": _GRAY}, "itemHeight": 10},
-        tooltip={"trigger": "item", "formatter": "ε = {c}"},
+        tooltip={"trigger": "item", "renderMode": "richText", "formatter": "ε, error: {c}"},
         xAxis=axis("ε: smaller protects more", type="log", min=_below(curve), max=_above(curve)),
         yAxis=axis("standard error of a distance", type="log", nameGap=44),
         series=[line, *series, chosen],
@@ -92,7 +92,7 @@ def _above(curve: Sequence[TradedError]) -> float:
     return max((one.epsilon for one in curve), default=10.0)
 
 
-def blur_chart(places: Floats, groups: Any, *, title: str) -> Options:
+def blur_chart(places: Floats, groups: Any) -> Options:
     """Return people on a plane, colored by group."""
     reach = 1.06 * float(np.abs(places).max(initial=1e-9))
     labels = np.zeros(len(places), np.int64) if groups is None else groups
@@ -109,13 +109,7 @@ def blur_chart(places: Floats, groups: Any, *, title: str) -> Options:
     ]
     bare = {"show": False, "min": -reach, "max": reach}
     return plain(
-        grid={"left": 6, "right": 6, "top": 30, "bottom": 6},
-        title={
-            "text": title,
-            "left": "center",
-            "top": 2,
-            "textStyle": {"fontSize": 13, "fontWeight": 600, "color": _GRAY},
-        },
+        grid={"left": 6, "right": 6, "top": 6, "bottom": 6},
         xAxis=bare,
         yAxis=bare,
         series=series,
@@ -125,8 +119,8 @@ def blur_chart(places: Floats, groups: Any, *, title: str) -> Options:
 def blur_charts(blur: Blur) -> tuple[Options, Options]:
     """Return people before and after noise."""
     return (
-        blur_chart(blur.before, blur.groups, title="as they are"),
-        blur_chart(blur.after, blur.groups, title="as a release shows them"),
+        blur_chart(blur.before, blur.groups),
+        blur_chart(blur.after, blur.groups),
     )
 
 
@@ -181,7 +175,7 @@ def histogram(values: Floats, *, noise: float) -> Options:
             type="value",
             min=low,
             max=high,
-            axisLabel={"color": _GRAY, "hideOverlap": True, "formatter": None},
+            axisLabel={"color": _GRAY, "hideOverlap": True, "showMinLabel": False, "showMaxLabel": False},
         ),
         yAxis={"show": False, "type": "value"},
         series=[
@@ -252,7 +246,7 @@ def spending_chart(budget: float, parts: Sequence[tuple[str, float]], left: floa
         )
     return plain(
         grid={"left": 6, "right": 14, "top": 6, "bottom": 26},
-        tooltip={"trigger": "item"},
+        tooltip={"trigger": "item", "renderMode": "richText"},
         xAxis={
             "type": "value",
             "max": max(budget, sum(a for _, a in parts)),

@@ -1,8 +1,8 @@
-"""What a curator has stated on the Plan page so far, and all that follows from it: advice, curve, command, picture."""
+"""What a curator has stated on the Plan page, and all that follows from it: advice, curve, command, picture."""
 
 import math
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -54,8 +54,8 @@ class Draft:
     def guessed(self) -> tuple[float, float] | None:
         """Distances of near and of far pairs as they would be by chance; None if nothing is known to guess from.
 
-        Two people with w attributes each, chosen by chance from d, differ in 2w(1 − w/d); people who are alike are taken
-        to differ in half as much. Both as whole numbers.
+        Two people with w attributes each, chosen by chance from d, differ in 2w(1 − w/d); people who are alike are
+        taken to differ in half as much. Both as whole numbers.
         """
         if self.weight is None or self.survey is not None:
             return None
@@ -156,9 +156,14 @@ def planned(draft: Draft) -> Planned:
 
 def curve_of(draft: Draft) -> tuple[TradedError, ...]:
     """Return the errors that other epsilons would give."""
-    low, high = min(SMALLEST, draft.epsilon), max(LARGEST, draft.epsilon)
-    step = math.log(high / low) / (_ON_CURVE - 1)
-    return error_curve(draft.brief, [low * math.exp(i * step) for i in range(_ON_CURVE)])
+    return error_curve(draft.brief, [float(f"{one:.4g}") for one in on_curve(draft)])
+
+
+def on_curve(draft: Draft) -> list[float]:
+    """Return the epsilons that a chart shows: whole powers of ten at both ends, with the draft's own in between."""
+    low = math.floor(math.log10(min(SMALLEST, draft.epsilon)))
+    high = math.ceil(math.log10(max(LARGEST, draft.epsilon)))
+    return [10 ** (low + (high - low) * i / (_ON_CURVE - 1)) for i in range(_ON_CURVE)]
 
 
 def epsilon_for(draft: Draft, stderr: float) -> float | None:
@@ -179,7 +184,6 @@ def blurred(plan: Planned) -> Blur | None:
         question.high,
         weight=weight,
         n_attributes=n_attributes,
-        n_groups=question.n_groups or 6,
     )
     if found.n_attributes is not None and people.table.shape[1] != found.n_attributes:
         return None
@@ -193,6 +197,3 @@ def attacked(plan: Planned) -> Inference | None:
     if not plan.advice.plan.places_people:
         return None
     return guess_one(plan.advice.plan)
-
-
-Changed = Callable[[], None]

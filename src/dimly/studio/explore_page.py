@@ -1,4 +1,4 @@
-"""The Explore page: everybody on a map, who is like whom, which groups there are, and two releases beside each other."""
+"""The Explore page: everybody on a map, who is like whom, which groups there are, and two releases compared."""
 
 import csv
 import io
@@ -40,7 +40,8 @@ def build(workspace: Workspace) -> None:
     """Build the page."""
     theme.title(
         "Explore a release",
-        "Every dot is a person; dots that lie close together are alike, as far as the noise lets us see. Click one to see "
+        "Every dot is a person; dots that lie close together are alike, as far as the noise lets us see. Click one "
+        "to see "
         "who is like them, or draw around a group.",
     )
     chooser(workspace, lambda opened: _begin(workspace, opened))
@@ -93,7 +94,9 @@ class ExploreView:
                         self.map = PointMap(
                             f"/studio/map/{self.opened.key}/points",
                             data,
-                            label=f"Map of {n:,} people. Arrow keys move it, plus and minus zoom, 0 shows all, Enter asks about the "
+                            label=f"Map of {n:,} people. Arrow keys move it, plus and minus zoom, 0 shows all, Enter "
+                            "asks "
+                            "about the "
                             "person in the middle.",
                         )
                         self.map.style("width: 100%; height: 100%").props("data-testid=map")
@@ -106,7 +109,8 @@ class ExploreView:
                     )
                     self.caption = ui.label(
                         f"{n:,} people{cells}. The map shows the two directions in which people differ most; "
-                        f"{plane.believed[0]:.0%} and {plane.believed[1]:.0%} of the spread along them is people, the rest is noise."
+                        f"{plane.believed[0]:.0%} and {plane.believed[1]:.0%} of the spread along them is people, "
+                        "the rest is noise."
                     ).classes("hint")
                 with ui.element("div").classes("stack"):
                     self._person()
@@ -141,6 +145,7 @@ class ExploreView:
         if by == "none":
             self._paint(np.zeros(len(self.drawn.data.places), np.uint8), ["#0072b2"], [])
         elif by == "segments":
+            self._paint(np.zeros(len(self.drawn.data.places), np.uint8), ["#0072b2"], [])
             with self.legend:
                 watch(self.opened.segments_job("auto"), self._segments_found)
         elif by == "attribute":
@@ -206,12 +211,15 @@ class ExploreView:
             with self.legend:
                 theme.sentence("bad", "This cannot be shown", sentence_of(error))
             return
+        if found is None:
+            return
         value, stderr = found.value, float(np.median(found.stderr[np.isfinite(found.stderr)]))
         what = names[0] if len(names) == 1 else f"{len(names)} attributes"
         self._paint_numbers(
             value,
             f"estimated for {what}",
-            f"Of a single person this is mostly noise (standard error {theme.number(stderr)}, where having it counts 1): only "
+            f"Of a single person this is mostly noise (standard error {theme.number(stderr)}, where having it counts "
+            "1): only "
             "whole regions of the map tell something.",
         )
 
@@ -308,7 +316,7 @@ class ExploreView:
         user, found, positions = answer
         places = self.drawn.data.places
         marks = [(float(places[at][0]), float(places[at][1]), str(i + 1)) for i, at in enumerate(positions.tolist())]
-        self.map.mark([(float(places[position][0]), float(places[position][1]), ""), *marks])
+        self.map.mark_people([(float(places[position][0]), float(places[position][1]), ""), *marks])
         self.person.clear()
         with self.person:
             self._answer(str(user), found)
@@ -402,7 +410,8 @@ class ExploreView:
         theme.table(header, rows, numbers=("people", "share"))
         if profiles is None:
             ui.label(
-                "This kind of release does not tell which attributes set a group apart. A release along directions does, and so "
+                "This kind of release does not tell which attributes set a group apart. A release along directions "
+                "does, and so "
                 "does a survey by segments (dimly survey --by)."
             ).classes("hint")
         ui.button(
@@ -448,13 +457,19 @@ def _neighbors(opened: OpenedRelease, position: int) -> tuple[Any, Neighbors, ND
     user = release.users[position]
     who = str(user) if opened.sketches.textual else int(user)
     found = release.neighbors(who, min(_N, len(release) - 1))
+    _ = belief_words(found, len(release))  # found out here, and not while the page waits
     return user, found, opened.sketches.locate(found.users)
 
 
 def belief_words(found: Neighbors, n_users: int) -> str:
     """Return how many of the people found to believe, in a sentence."""
+    if hasattr(found, "words"):
+        return str(found.words)
     half = float(np.median((found.estimates.high - found.estimates.low) / 2))
-    return f"Picked as the nearest of {n_users:,}, most are farther away than they seem. Differences below {theme.number(half)} are noise."
+    return (
+        f"Picked as the nearest of {n_users:,}, most are farther away than they seem. Differences below "
+        f"{theme.number(half)} are noise."
+    )
 
 
 def _values_of(opened: OpenedRelease, names: list[str]) -> Arrays:

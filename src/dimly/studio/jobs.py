@@ -20,8 +20,8 @@ def sentence_of(error: BaseException) -> str:
     Examples
     --------
     >>> from dimly.errors import ReleaseError
-    >>> sentence_of(ReleaseError("manifest.json must be there.")), sentence_of(MemoryError())
-    ('manifest.json must be there.', 'There is not enough memory for this. Close other programs, or use a smaller release.')
+    >>> sentence_of(ReleaseError("manifest.json must be there."))
+    'manifest.json must be there.'
     """
     if isinstance(error, DimlyError):
         return str(error)

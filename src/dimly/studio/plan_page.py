@@ -4,7 +4,6 @@ import asyncio
 import math
 import secrets
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +26,7 @@ from dimly.studio.draft import (
     blurred,
     curve_of,
     epsilon_for,
+    on_curve,
     planned,
 )
 from dimly.studio.jobs import sentence_of
@@ -73,7 +73,8 @@ def build(tab: PlanTab) -> None:
     """Build the page."""
     theme.title(
         "Plan a release",
-        "Say what the table of people is like and what it will be used for. You see at once what can be promised to the "
+        "Say what the table of people is like and what it will be used for. You see at once what can be promised to "
+        "the "
         "people in it, and how well it will still work. No data is needed, and none is read.",
     )
     PlanView(tab).build()
@@ -112,9 +113,8 @@ class PlanView:
                 with ui.element("div").classes("pair"):
                     with theme.sheet("What the noise does to people"):
                         self.blur_words = ui.label().classes("hint")
-                        with ui.element("div").style("display: grid; grid-template-columns: 1fr 1fr; gap: 8px"):
-                            self.before = ui.echart(charts.plain()).style("height: 220px; width: 100%")
-                            self.after = ui.echart(charts.plain()).style("height: 220px; width: 100%")
+                        with ui.element("div").classes("pictures"):
+                            self.before, self.after = picture("as they are"), picture("in the release")
                     with theme.sheet("What an attacker was able to do"):
                         self.attack_words = ui.label().classes("hint")
                         self.attack = ui.echart(charts.plain()).style("height: 220px; width: 100%")
@@ -178,7 +178,8 @@ class PlanView:
                 self.error = (
                     ui.number(value=None, min=0, format="%.4g")
                     .props(
-                        'dense outlined debounce=500 prefix="±" aria-label="acceptable error" input-style="text-align: right"'
+                        'dense outlined debounce=500 prefix="±" aria-label="acceptable error" '
+                        'input-style="text-align: right"'
                     )
                     .style("width: 108px")
                 )
@@ -192,7 +193,8 @@ class PlanView:
             ui.separator()
             self._number("Attributes of a person protected together", draft.protect, "protect", whole=True, least=1)
             ui.label(
-                "ε holds for one attribute of a person. With 5 here, it holds for any five of them together, and the noise "
+                "ε holds for one attribute of a person. With 5 here, it holds for any five of them together, and the "
+                "noise "
                 "grows accordingly."
             ).classes("hint")
 
@@ -382,12 +384,13 @@ class PlanView:
             for several in _TOGETHER:
                 right = rows[several].right[0.5]
                 with ui.element("div").style(
-                    "display: grid; grid-template-columns: 108px 1fr 118px; gap: 10px; align-items: center; padding: 4px 0"
+                    "display: grid; grid-template-columns: 106px 1fr auto; gap: 10px; align-items: center; padding: "
+                    "4px 0"
                 ):
                     ui.label("one attribute" if several == 1 else f"{several} together")
                     theme.meter((right - 0.5) * 2, _danger(right))
-                    ui.label("nothing is promised" if right > 0.999 else f"50 % → {theme.share(right)}").style(
-                        "text-align: right; font-variant-numeric: tabular-nums; font-weight: 600"
+                    ui.label("no promise" if right > 0.999 else f"50 % → {theme.share(right)}").style(
+                        "text-align: right; font-weight: 600; white-space: nowrap; min-width: 92px"
                     )
             for line in advice.meaning[1:2]:
                 ui.label(line).classes("hint mt-1")
@@ -410,11 +413,13 @@ class PlanView:
         finally:
             self.setting = False
         self.odds.set_text(
-            f"The odds of any guess about one attribute change by a factor of at most {math.exp(advice.plan.cost.epsilon):.3g}."
+            "The odds of any guess about one attribute change by a factor of at most "
+            f"{math.exp(advice.plan.cost.epsilon):.3g}."
         )
         far = advice.question.high
         self.error_words.set_text(
-            f"Two people who differ in {far:g} attributes will seem to differ in {far:g} ± {theme.number(advice.stderr)} "
+            f"Two people who differ in {far:g} attributes will seem to differ in {far:g} ± "
+            f"{theme.number(advice.stderr)} "
             f"(one standard error, {theme.number(100 * advice.stderr / far)} %)."
         )
         guess = draft.guessed
@@ -424,17 +429,15 @@ class PlanView:
             self.near.props(f'placeholder="{guess[0]:g}"')
             self.far.props(f'placeholder="{guess[1]:g}"')
             self.guess_words.set_text(
-                f"Left empty, we take {guess[0]:g} and {guess[1]:g}: what chance would give, and half of it. Better: try it "
+                f"Left empty, we take {guess[0]:g} and {guess[1]:g}: what chance would give, and half of it. Better: "
+                "try it "
                 "out on public people, below."
             )
         else:
             self.guess_words.set_text("As you stated.")
 
     def _show_curve(self, found: Planned) -> None:
-        options = charts.tradeoff_chart(self.tab.curve, found.draft.epsilon, found.advice.stderr)
-        self.chart.options.clear()
-        self.chart.options.update(options)
-        self.chart.update()
+        renew(self.chart, charts.tradeoff_chart(self.tab.curve, found.draft.epsilon, found.advice.stderr))
         self._show_inputs(found)
 
     async def _pictures(self, found: Planned, version: int) -> None:
@@ -444,26 +447,20 @@ class PlanView:
         if blur is None:
             self.blur_words.set_text("There is no picture for this kind of plan.")
         else:
-            quality = ("shows nothing but noise", "shows a little of it", "still shows where people are")[
-                blur.beyond_noise
-            ]
             self.blur_words.set_text(
-                f"200 of {blur.n_published:,} made-up people in {found.advice.question.n_groups or 6} groups, as far apart as "
-                f"stated. The release {quality}. With more people, more can be told from noise."
+                f"200 of {blur.n_published:,} made-up people in three groups, as far apart as stated. About "
+                f"{theme.share(blur.kept)} of how they differ on the left still shows on the right; more in a "
+                "release of "
+                "more people."
             )
             for chart, options in zip((self.before, self.after), charts.blur_charts(blur), strict=True):
-                chart.options.clear()
-                chart.options.update(options)
-                chart.update()
+                renew(chart, options)
         attack = await run.io_bound(attacked, found)
         if version != self.tab.version or self.verdict.is_deleted:
             return
-        curve = [(x, 1 / (1 + math.exp(-x))) for x in (0.05 * 1.2**i for i in range(30))]
         epsilon = found.advice.plan.cost.epsilon
-        options = charts.attack_chart(curve, epsilon, None if attack is None else attack.right)
-        self.attack.options.clear()
-        self.attack.options.update(options)
-        self.attack.update()
+        curve = [(x, 1 / (1 + math.exp(-x))) for x in on_curve(replace(found.draft, epsilon=epsilon))]
+        renew(self.attack, charts.attack_chart(curve, epsilon, None if attack is None else attack.right))
         if attack is not None:
             self.attack_words.set_text(
                 f"We attacked 65,536 made-up people published by this very plan, knowing everything about them but one "
@@ -476,17 +473,16 @@ class PlanView:
     def _take_home(self, found: Planned) -> None:
         advice, plan = found.advice, found.advice.plan
         feasible = advice.verdict != "not feasible"
-        with theme.sheet("Take the plan home", "A plan holds no data. Its digest is what a privacy officer signs."):
+        with theme.sheet("Your plan", "A plan holds no data. Its digest is what a privacy officer signs."):
             theme.table(
                 ["", "what will be published"],
                 [
-                    ["Method", f"{plan.mechanism}: {plan.per_person}"],
+                    ["Method", f"{plan.mechanism}; numbers per person: {plan.per_person}"],
                     [
                         "Promise",
                         f"ε = {plan.cost.epsilon:g}, δ = {plan.cost.delta:g} for any one {plan.unit} of a person",
                     ],
                     ["Size", f"{theme.number(plan.bytes_per_user)} bytes per person"],
-                    ["Why this one", advice.reason],
                     ["Digest", plan.digest],
                 ],
             )
@@ -554,6 +550,20 @@ def _ends(left: str, right: str) -> None:
         ui.label(right)
 
 
+def picture(name: str) -> ui.echart:
+    """Show a place for a picture, with its name above."""
+    with ui.element("div"):
+        ui.label(name).classes("picture-name")
+        return ui.echart(charts.plain()).style("height: 200px; width: 100%")
+
+
+def renew(chart: ui.echart, options: charts.Options) -> None:
+    """Draw a chart anew."""
+    chart.options.clear()
+    chart.options.update(options)
+    chart.update()
+
+
 def _emptied(element: ui.element) -> ui.element:
     element.clear()
     return element
@@ -570,6 +580,3 @@ def _to_slider(epsilon: float) -> int:
 
 def _from_slider(value: float) -> float:
     return float(f"{SMALLEST * (LARGEST / SMALLEST) ** (value / _STEPS):.2g}")
-
-
-Saved = Callable[[Any], Any]

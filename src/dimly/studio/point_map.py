@@ -1,4 +1,4 @@
-"""The map of people as the page draws it: places as small integers, a byte of color each, cells where people are many."""
+"""The map of people as the page draws it: places as small integers, a byte of color each, cells where many are."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -59,7 +59,7 @@ class MapData:
         if len(places) <= most:
             return cls(places, places, np.full(len(places), 255, np.uint8), None, view)
         numbers = _cell_numbers(places, low, high)
-        found, cells, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+        _, cells, counts = np.unique(numbers, return_inverse=True, return_counts=True)
         sums = np.column_stack([np.bincount(cells, places[:, i]) for i in (0, 1)]) / counts[:, None]
         weights = 255 * np.sqrt(counts / counts.max())
         return cls(
@@ -83,7 +83,8 @@ class MapData:
         order = np.lexsort((counts, pairs >> 8))  # the last of each cell is its most frequent
         cells = pairs[order] >> 8
         last = np.append(cells[1:] != cells[:-1], True)
-        return (pairs[order][last] & 255).astype(np.uint8).tobytes()
+        drawn: Bytes = (pairs[order][last] & 255).astype(np.uint8)
+        return drawn.tobytes()
 
     def nearest(self, x: float, y: float) -> int:
         """Return the position of whoever lies nearest to a place."""
@@ -95,7 +96,8 @@ class MapData:
         corners = np.array(outline, np.float64)
         low, high = corners.min(axis=0), corners.max(axis=0)
         near = np.flatnonzero(((self.places >= low) & (self.places <= high)).all(axis=1))
-        return near[Outline(corners).contains_points(self.places[near])]
+        inside: NDArray[np.int64] = near[Outline(corners).contains_points(self.places[near])]
+        return inside
 
 
 def _cell_numbers(places: NDArray[np.int16], low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -133,7 +135,7 @@ class PointMap(Element, component="point_map.js"):
         self._props["colors-url"] = url
         self.update()
 
-    def mark(self, marks: list[tuple[float, float, str]]) -> None:
+    def mark_people(self, marks: list[tuple[float, float, str]]) -> None:
         """Mark people by a ring and a name; without a name, the one who was asked about."""
         self._props["marks"] = [list(one) for one in marks]
         self.update()

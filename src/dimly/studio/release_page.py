@@ -1,4 +1,4 @@
-"""The Release page: what a release promises and what not, whether it is whole, and what can be seen through its noise."""
+"""The Release page: what a release promises and what not, whether it is whole, what can be seen through its noise."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -125,26 +125,27 @@ def _show(opened: OpenedRelease) -> None:
                     )
             with theme.sheet("What is not promised"):
                 _lines(limits(manifest))
-        with ui.element("div").classes("pair"):
-            with theme.sheet(
-                "Is it whole?",
-                "Reads every file and checks it against what the release says of itself. It cannot prove that noise was "
-                "added: that is the publisher's word.",
-            ):
-                _verify(opened)
-            with theme.sheet("Before it is given away"):
-                _lines(line.replace("`", "") for line in checks(manifest))
         with theme.sheet("What can be seen through the noise"):
             watch(opened.job("seen", lambda job: _seen(opened, job)), _show_seen)
-        with theme.sheet("What was published"):
-            theme.table(
-                ["", "as the release says"],
-                [
-                    *([name, text] for name, text in published(manifest).items()),
-                    ["Release", manifest.release],
-                    ["Digest of the plan", manifest.plan_digest],
-                ],
-            )
+        with ui.element("div").classes("pair"):
+            with ui.element("div").classes("stack"):
+                with theme.sheet(
+                    "Is it whole?",
+                    "Reads every file and checks it against what the release says of itself. It cannot prove that noise "
+                    "was added: that is the publisher's word.",
+                ):
+                    _verify(opened)
+                with theme.sheet("What was published"):
+                    theme.table(
+                        ["", "as the release says"],
+                        [
+                            *([name, text] for name, text in published(manifest).items()),
+                            ["Release", manifest.release],
+                            ["Digest of the plan", manifest.plan_digest],
+                        ],
+                    )
+            with theme.sheet("Before it is given away"):
+                _lines(line.replace("`", "") for line in checks(manifest))
 
 
 def _fact(name: str, value: str) -> None:
@@ -220,7 +221,8 @@ def _show_seen(job: Job[Seen]) -> None:
                     else "People's own differences in distance cannot be told from noise."
                 )
                 ui.label(
-                    f"Two people differ in {theme.number(found.mean)} attributes on average (± {theme.number(found.mean_error)}). {kept}"
+                    f"Two people differ in {theme.number(found.mean)} attributes on average (± "
+                    f"{theme.number(found.mean_error)}). {kept}"
                 ).classes("hint")
                 ui.echart(charts.histogram(found.values, noise=max(found.noise, 1e-9))).style(
                     "height: 250px; width: 100%"
@@ -228,7 +230,8 @@ def _show_seen(job: Job[Seen]) -> None:
         with ui.element("div").classes("stack").style("gap: 6px"):
             ui.label("What can be told apart").style("font-weight: 600")
             ui.label(
-                "From one dot to the next, of two pairs of people the nearer one looks nearer in 39 of 40 cases. Few dots: "
+                "From one dot to the next, of two pairs of people the nearer one looks nearer in 39 of 40 cases. Few "
+                "dots: "
                 "single pairs are mostly noise, and only groups of many people can be compared."
             ).classes("hint")
             ui.echart(charts.ladder_chart(rungs, seen.reach)).style("height: 120px; width: 100%")

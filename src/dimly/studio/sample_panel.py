@@ -1,4 +1,4 @@
-"""Public people on the Plan page: a sample is dropped, everything is tried out on it, and the plan comes with its files."""
+"""Public people on the Plan page: everything is tried out on a sample, and the plan comes with its files."""
 
 import csv
 import io
@@ -17,6 +17,7 @@ from dimly.errors import DimlyError
 from dimly.lab.blur import Blur, blur_of
 from dimly.lab.planning import advise
 from dimly.lab.trial import FIGURE, Trial
+from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.directions import encode_directions
 from dimly.studio import charts, theme
@@ -59,7 +60,7 @@ class SampleState:
     @property
     def reading(self) -> dict[str, Any]:
         """How :func:`dimly.advise` is told to read it."""
-        which = {
+        which: dict[str, dict[str, Any]] = {
             "long": {"attribute": self.attribute},
             "list": {"attributes": self.attribute},
             "wide": {"columns": "all"},
@@ -110,7 +111,7 @@ def tried(state: SampleState, draft: Draft, job: Job[Any]) -> tuple[Trial, Blur 
     sample = found.asking.sample
     blur = None
     if found.plan.places_people:
-        names = [str(name) for name in sample.attributes]
+        names = [str(name) for name in sample.attributes] if isinstance(sample.attributes, Vocabulary) else None
         try:
             blur = blur_of(found.plan, sample.table[:2000], attributes=names)
         except DimlyError:  # a closed list that lacks some of these
@@ -127,7 +128,8 @@ def build(state: SampleState, saved: Saved, draft: Callable[[], Draft]) -> None:
         state.take(Path(state.given), Path(state.given).name)
     with theme.sheet(
         "Better than guessing: try it out on public people",
-        "A table of people whose data is public, or who agreed to its publication. Everything is tried out on them, with "
+        "A table of people whose data is public, or who agreed to its publication. Everything is tried out on them, "
+        "with "
         "real noise; no distances need to be stated. The file stays on this computer.",
     ):
         shown = ui.element("div").classes("stack")
@@ -160,27 +162,7 @@ def _form(state: SampleState, draft: Callable[[], Draft], again: Callable[[], No
     if not state.columns:
         ui.label("No columns were found in it. Use a CSV file with names in its first line, or Parquet.")
         return
-    columns = list(state.columns)
-    with ui.element("div").classes("pair"):
-        ui.select(
-            columns,
-            value=state.user,
-            label="Column of the people's ids",
-            on_change=lambda e: setattr(state, "user", e.value),
-        )
-        ui.select(
-            _SHAPES,
-            value=state.shape,
-            label="How the table is laid out",
-            on_change=lambda e: (setattr(state, "shape", e.value), again()),
-        )
-        if state.shape != "wide":
-            ui.select(
-                columns,
-                value=state.attribute,
-                label="Column of the attributes",
-                on_change=lambda e: setattr(state, "attribute", e.value),
-            )
+    _columns(state, again)
     ui.checkbox(
         "These people's data is public, or they agreed to its publication",
         value=state.consent,
@@ -214,6 +196,35 @@ def _form(state: SampleState, draft: Callable[[], Draft], again: Callable[[], No
         follow()
 
 
+def _columns(state: SampleState, again: Callable[[], None]) -> None:
+    columns = list(state.columns)
+
+    def reshape(shape: str) -> None:
+        state.shape = shape
+        again()
+
+    with ui.element("div").classes("pair"):
+        ui.select(
+            columns,
+            value=state.user,
+            label="Column of the people's ids",
+            on_change=lambda e: setattr(state, "user", e.value),
+        )
+        ui.select(
+            _SHAPES,
+            value=state.shape,
+            label="How the table is laid out",
+            on_change=lambda e: reshape(e.value),
+        )
+        if state.shape != "wide":
+            ui.select(
+                columns,
+                value=state.attribute,
+                label="Column of the attributes",
+                on_change=lambda e: setattr(state, "attribute", e.value),
+            )
+
+
 def _result(state: SampleState, found: Trial, blur: Blur | None) -> None:
     theme.sentence(theme.verdict_class(found.verdict), "Measured on your sample: " + found.verdict, found.words)
     for line in (found.caveat, *found.doubts, *found.cautions, *found.assumed):
@@ -232,9 +243,13 @@ def _result(state: SampleState, found: Trial, blur: Blur | None) -> None:
             chosen=0,
         )
     if blur is not None:
-        with ui.element("div").style("display: grid; grid-template-columns: 1fr 1fr; gap: 8px; width: 100%"):
-            for options in charts.blur_charts(blur):
-                ui.echart(options).style("height: 240px; width: 100%")
+        with ui.element("div").classes("pictures"):
+            for name, options in zip(
+                ("your people as they are", "in the release"), charts.blur_charts(blur), strict=True
+            ):
+                with ui.element("div"):
+                    ui.label(name).classes("picture-name")
+                    ui.echart(options).style("height: 240px; width: 100%")
     ui.label(f"Digest {found.plan.digest}").classes("mono")
     ui.button(
         "Save the plan and its files", icon="download", on_click=lambda: ui.download.content(packed(found), "plan.zip")

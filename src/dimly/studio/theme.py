@@ -50,7 +50,6 @@ body { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neu
   flex-wrap: wrap; row-gap: 0; }
 .studio-name { font-weight: 650; font-size: 17px; letter-spacing: -.01em; display: flex; align-items: center; gap: 9px;}
 .studio-name span { color: var(--soft); font-weight: 400; }
-a.skip { position: absolute; left: -9999px; } a.skip:focus { left: 12px; top: 8px; z-index: 99; }
 .studio-nav { display: flex; gap: 4px; }
 .studio-nav a { color: var(--soft); text-decoration: none; padding: 9px 13px; border-radius: 8px; font-weight: 550; }
 .studio-nav a:hover { background: var(--plain-bg); color: var(--ink); }
@@ -70,7 +69,8 @@ p.lead { color: var(--soft); margin: 0 0 18px; max-width: 72ch; }
   width: 100%; }
 .stack { display: flex; flex-direction: column; gap: 18px; width: 100%; min-width: 0; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 330px), 1fr)); gap: 18px; width: 100%; }
-.verdict { border-radius: 12px; padding: 16px 20px; width: 100%; box-sizing: border-box; border: 1px solid transparent; }
+.verdict { border-radius: 12px; padding: 16px 20px; width: 100%; box-sizing: border-box;
+  border: 1px solid transparent; }
 .verdict .head { font-size: 19px; font-weight: 680; line-height: 1.3; }
 .verdict.good { background: var(--good-bg); border-color: color-mix(in srgb, var(--good) 35%, transparent); }
 .verdict.good .head { color: var(--good); }
@@ -90,7 +90,8 @@ table.plain tr.chosen td { font-weight: 620; }
 .scroll { overflow-x: auto; width: 100%; }
 .bar { height: 9px; border-radius: 5px; background: var(--plain-bg); overflow: hidden; min-width: 60px; }
 .bar > div { height: 100%; border-radius: 5px; }
-code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; font-size: 13px; }
+code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace;
+  font-size: 13px; }
 .command { background: var(--plain-bg); border-radius: 8px; padding: 11px 13px; white-space: pre-wrap;
   overflow-wrap: anywhere; width: 100%; box-sizing: border-box; }
 .big { font-size: 26px; font-weight: 680; letter-spacing: -.02em; line-height: 1.1; }
@@ -99,7 +100,13 @@ code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liber
 .q-field__label { font-size: 14.5px; }
 .q-btn { text-transform: none; border-radius: 8px; letter-spacing: 0; }
 .body--dark .q-uploader, .q-uploader { background: transparent; width: 100%; }
-ul.plain { margin: 0; padding-left: 18px; } ul.plain li { margin: 3px 0; }
+ul.plain { margin: 0; padding-left: 18px; list-style: disc; } ul.plain li { margin: 4px 0; overflow-wrap: anywhere; }
+.q-uploader { border-radius: 8px; box-shadow: none; max-height: none; }
+.q-uploader__header { background: var(--plain-bg); color: var(--ink); }
+.q-uploader__title { font-weight: 550; font-size: 14.5px; line-height: 1.4; }
+.q-uploader__list { min-height: 0; padding: 0; } .q-uploader__list > * { margin: 8px; }
+.pictures { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; width: 100%; }
+.picture-name { text-align: center; font-size: 13px; font-weight: 600; color: var(--soft); }
 .explore { display: grid; grid-template-columns: minmax(0, 1fr) minmax(300px, 366px); gap: 18px; width: 100%;
   align-items: start; }
 .map-frame { width: 100%; height: min(66vh, 620px); border-radius: 8px; background: var(--ground); overflow: hidden; }
@@ -135,7 +142,6 @@ def apply() -> None:
 
 def header() -> None:
     """Show the name, the four pages, and the switch between light and dark."""
-    ui.link("Skip to the page", "#main").classes("skip")
     dark = ui.dark_mode(None)
     with ui.element("header").classes("studio-header"), ui.element("div").classes("studio-bar"):
         with ui.element("div").classes("studio-name"):
@@ -155,8 +161,8 @@ def footer() -> None:
     """Say what the studio is not."""
     with ui.element("footer").classes("studio-footer"):
         ui.label(
-            "The studio runs on this computer and sends nothing anywhere. It reads plans, releases, ledgers, surveys and "
-            "public samples only, and cannot publish: that is done by dimly publish, with the plan that you save here."
+            "The studio runs on this computer and sends nothing anywhere. It reads plans, releases, ledgers, surveys "
+            "and public samples only. It cannot publish: dimly publish does that, with the plan that you save here."
         )
 
 

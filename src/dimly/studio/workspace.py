@@ -88,9 +88,8 @@ class OpenedRelease:
     def _drawn(self, job: "Job[DrawnRelease]") -> "DrawnRelease":
         self.check()
         job.phase("reading the release")
-        if self.sketches.plan.places_people:
-            if self.manifest.n_users * self.sketches.plan.bytes_per_user <= _MOST_VALUES:
-                _ = self.sketches.values
+        if self.manifest.n_users * self.sketches.plan.bytes_per_user <= _MOST_VALUES:
+            _ = self.sketches.values
         _ = self.sketches.users
         job.phase("telling noise from structure")
         _ = self.release.denoiser
