@@ -404,7 +404,9 @@ class PlanView:
         self.setting = True
         try:
             self.epsilon.set_value(draft.epsilon)
-            self.epsilon_slider.set_value(_to_slider(draft.epsilon))
+            # Several places of a slider round to one value: one that says the same already stays where it was put.
+            if _from_slider(self.epsilon_slider.value or 0) != draft.epsilon:
+                self.epsilon_slider.set_value(_to_slider(draft.epsilon))
             self.error.set_value(float(f"{advice.stderr:.3g}"))
             ends = self._errors()
             if ends is not None:

@@ -131,8 +131,8 @@ def _show(opened: OpenedRelease) -> None:
             with ui.element("div").classes("stack"):
                 with theme.sheet(
                     "Is it whole?",
-                    "Reads every file and checks it against what the release says of itself. It cannot prove that noise "
-                    "was added: that is the publisher's word.",
+                    "Reads every file and checks it against what the release says of itself. It cannot prove that "
+                    "noise was added: that is the publisher's word.",
                 ):
                     _verify(opened)
                 with theme.sheet("What was published"):
