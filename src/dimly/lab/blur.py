@@ -65,7 +65,7 @@ def people_at(
     >>> weights, shared = people.table.sum(axis=1), (people.table @ people.table.T).toarray()
     >>> apart = weights[:, None] + weights - 2 * shared
     >>> same = people.groups[:, None] == people.groups
-    >>> 18 < apart[same].mean() < 22, 56 < apart[~same].mean() < 64, 38 < weights.mean() < 42
+    >>> bool(18 < apart[same].mean() < 22), bool(56 < apart[~same].mean() < 64), bool(38 < weights.mean() < 42)
     (True, True, True)
     """
     has = _HAS if near / 2 - (1 - _HAS) * (far - near) / (2 * _HAS) >= 1 else 1.0

@@ -324,7 +324,13 @@ class ExploreView:
     def _answer(self, user: str, found: Neighbors) -> None:
         with ui.element("div").style("overflow-wrap: anywhere"):
             ui.label(f"Nearest to {user}").style("font-weight: 650").props("data-testid=asked")
-        ui.label(belief_words(found, len(self.opened.release))).classes("hint")
+        mostly_noise = not found.expected >= len(found) / 2
+        with (
+            ui.element("div")
+            .classes(f"verdict {'coarse' if mostly_noise else 'good'} small")
+            .props("data-testid=belief")
+        ):
+            ui.label(found.words)
         rows = [
             [str(i + 1), str(one), theme.number(value), f"{theme.number(low)} to {theme.number(high)}"]
             for i, (one, value, low, high) in enumerate(
@@ -457,19 +463,8 @@ def _neighbors(opened: OpenedRelease, position: int) -> tuple[Any, Neighbors, ND
     user = release.users[position]
     who = str(user) if opened.sketches.textual else int(user)
     found = release.neighbors(who, min(_N, len(release) - 1))
-    _ = belief_words(found, len(release))  # found out here, and not while the page waits
+    _ = found.words  # found out here, and not while the page waits
     return user, found, opened.sketches.locate(found.users)
-
-
-def belief_words(found: Neighbors, n_users: int) -> str:
-    """Return how many of the people found to believe, in a sentence."""
-    if hasattr(found, "words"):
-        return str(found.words)
-    half = float(np.median((found.estimates.high - found.estimates.low) / 2))
-    return (
-        f"Picked as the nearest of {n_users:,}, most are farther away than they seem. Differences below "
-        f"{theme.number(half)} are noise."
-    )
 
 
 def _values_of(opened: OpenedRelease, names: list[str]) -> Arrays:

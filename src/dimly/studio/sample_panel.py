@@ -72,7 +72,12 @@ class SampleState:
         """The same as options of a command line."""
         user = f"--user {shlex.quote(self.user or '')}"
         name = shlex.quote(self.attribute or "")
-        return user + {"long": f" --attribute {name}", "list": f" --attribute-list {name}", "wide": " --all-columns"}[self.shape]
+        return (
+            user
+            + {"long": f" --attribute {name}", "list": f" --attribute-list {name}", "wide": " --all-columns"}[
+                self.shape
+            ]
+        )
 
 
 def columns_of(path: Path) -> tuple[str, ...]:

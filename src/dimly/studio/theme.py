@@ -71,6 +71,7 @@ p.lead { color: var(--soft); margin: 0 0 18px; max-width: 72ch; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 330px), 1fr)); gap: 18px; width: 100%; }
 .verdict { border-radius: 12px; padding: 16px 20px; width: 100%; box-sizing: border-box;
   border: 1px solid transparent; }
+.verdict.small { padding: 9px 13px; border-radius: 8px; font-size: 14px; }
 .verdict .head { font-size: 19px; font-weight: 680; line-height: 1.3; }
 .verdict.good { background: var(--good-bg); border-color: color-mix(in srgb, var(--good) 35%, transparent); }
 .verdict.good .head { color: var(--good); }
