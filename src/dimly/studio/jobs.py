@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any, Final, Generic, TypeVar
 
 from nicegui import ui
@@ -10,7 +11,6 @@ from nicegui import ui
 from dimly.errors import DimlyError
 
 Found = TypeVar("Found")
-_POOL: Final = ThreadPoolExecutor(3, thread_name_prefix="studio")
 _EVERY: Final = 0.25  # seconds between two looks at a job
 
 
@@ -50,7 +50,15 @@ class Job(Generic[Found]):
         self.began = time.monotonic()
         self._total = 0.0
         self._done = 0.0
-        self._future: Future[Found] = _POOL.submit(work, self)
+        self._future: Future[Found] = Future()
+        # A daemon: whoever stops the studio does not wait for what nobody will see.
+        Thread(target=self._run, args=(work,), name="studio", daemon=True).start()
+
+    def _run(self, work: "Callable[[Job[Found]], Found]") -> None:
+        try:
+            self._future.set_result(work(self))
+        except BaseException as error:  # noqa: BLE001 (it is told on the page)
+            self._future.set_exception(error)
 
     def phase(self, name: str) -> None:
         """Begin another part of the work."""

@@ -369,7 +369,7 @@ class PlanView:
             if draft.rests_on_guess and draft.distance is not None:
                 near, far = draft.distance
                 ui.label(f"If people who are alike differ in about {near:g} attributes and others in about {far:g}:")
-            ui.label(found.words)
+            ui.label(_without_verdict(found.words))
             for doubt in advice.doubts:
                 ui.label(doubt)
             with ui.row().classes("gap-2 mt-1"):
@@ -393,7 +393,7 @@ class PlanView:
                         "text-align: right; font-weight: 600; white-space: nowrap; min-width: 92px"
                     )
             for line in advice.meaning[1:2]:
-                ui.label(line).classes("hint mt-1")
+                ui.label(line.partition(":")[0].removesuffix(".") + ".").classes("hint mt-1")
         with _emptied(self.candidates):
             _candidates(found)
         with _emptied(self.out):
@@ -564,6 +564,12 @@ def renew(chart: ui.echart, options: charts.Options) -> None:
     chart.options.clear()
     chart.options.update(options)
     chart.update()
+
+
+def _without_verdict(words: str) -> str:
+    """Return the planner's sentences without the word that the heading has said already."""
+    text = words.partition(": ")[2]
+    return text[:1].upper() + text[1:]
 
 
 def _emptied(element: ui.element) -> ui.element:

@@ -1,5 +1,6 @@
 """``dimly studio``: a page to plan with, to look into releases, and to see what was spent."""
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -64,4 +65,5 @@ def studio(
         else:
             print_lines([f"Dimly studio: {address}", "Ctrl-C stops it."])
 
-    serve(workspace, port=port, browser=not no_browser, ready=ready)
+    with contextlib.suppress(KeyboardInterrupt):  # the way to stop it, and no failure
+        serve(workspace, port=port, browser=not no_browser, ready=ready)
