@@ -1,11 +1,13 @@
-"""``make docs-screens``: takes the pictures of the studio that the docs show, of made-up people."""
+"""``make docs-screens``: takes the pictures of the studio that the docs show, of made-up people; or only those named."""
 
 import io
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from PIL import Image
@@ -63,37 +65,48 @@ def take(page: Any, name: str, *, height: int) -> None:
     print(f"docs/figures/studio-{name}.png: {buffer.tell() / 1000:.0f} kB")  # noqa: T201
 
 
-def take_all(browser: Any, studio: Served) -> None:
-    """Take all of them."""
-    page = opened(browser, studio)
+def plan(browser: Any, studio: Served, name: str = "plan", height: int = 1180, **options: Any) -> None:
+    """Take the Plan page once everything has followed."""
+    page = opened(browser, studio, **options)
     page.get_by_text("The best guess was right in").wait_for()
-    take(page, "plan", height=1180)
-    page.goto(studio.origin + "/release")
+    take(page, name, height=height)
+
+
+def release(browser: Any, studio: Served) -> None:
+    """Take the Release page, verified."""
+    page = opened(browser, studio, path="/release")
     page.get_by_role("button", name="Verify").click()
     page.get_by_text("attributes on average").wait_for()
     page.get_by_text("Everything that can be checked is in order").wait_for()
     take(page, "release", height=1180)
-    page.goto(studio.origin + "/ledger")
+
+
+def ledger(browser: Any, studio: Served) -> None:
+    """Take the Ledger page."""
+    page = opened(browser, studio, path="/ledger")
     page.get_by_text("Would a plan still fit?").wait_for()
     take(page, "ledger", height=820)
-    page.goto(studio.origin + "/explore")
-    explore(page)
-    take(page, "explore", height=1000)
-    dark = opened(browser, studio, path="/explore", color_scheme="dark")
-    explore(dark)
-    take(dark, "explore-dark", height=1000)
-    phone = opened(browser, studio, width=390)
-    phone.get_by_text("The best guess was right in").wait_for()
-    take(phone, "plan-phone", height=1500)
 
 
-def explore(page: Any) -> None:
-    """Ask about somebody, once the groups are found."""
+def explore(browser: Any, studio: Served, name: str = "explore", **options: Any) -> None:
+    """Take the Explore page with the groups found, and somebody asked about."""
+    page = opened(browser, studio, path="/explore", **options)
     page.locator(f"[data-drawn='{N_PEOPLE}']").wait_for()
     page.get_by_text("group 2: ").wait_for()
     page.get_by_label("Id of a person").fill("c00042")
     page.keyboard.press("Enter")
     page.locator("[data-testid=belief]").wait_for()
+    take(page, name, height=1000)
+
+
+PICTURES: Final[dict[str, Callable[[Any, Served], None]]] = {
+    "plan": plan,
+    "release": release,
+    "ledger": ledger,
+    "explore": explore,
+    "explore-dark": partial(explore, name="explore-dark", color_scheme="dark"),
+    "plan-phone": partial(plan, name="plan-phone", height=1500, width=390),
+}
 
 
 def main() -> int:
@@ -110,7 +123,8 @@ def main() -> int:
         sync_playwright() as play,
     ):
         browser = play.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        take_all(browser, studio)
+        for name in sys.argv[1:] or PICTURES:
+            PICTURES[name](browser, studio)
         browser.close()
     return 0
 

@@ -58,6 +58,7 @@ def serve(workspace: Workspace, *, port: int | None = None, browser: bool = True
         show_welcome_message=False,
         reconnect_timeout=20.0,
         uvicorn_logging_level="error",
+        gzip_middleware_factory=None,  # on one machine, packing a map of a million people takes longer than sending it
     )
 
 

@@ -76,6 +76,7 @@ class ExploreView:
         self.drawn = drawn
         self.group: NDArray[np.int64] = np.empty(0, np.int64)
         self.asked = 0
+        self.segments_job = opened.segments_job("auto")
         self.folder = TemporaryDirectory(prefix="dimly-studio-")
 
     def build(self) -> None:
@@ -117,7 +118,6 @@ class ExploreView:
                     self._group()
             self._segments()
             self._compare()
-        self._recolor("segments")
 
     def _toolbar(self) -> None:
         with ui.row().classes("w-full items-center gap-3"):
@@ -147,7 +147,7 @@ class ExploreView:
         elif by == "segments":
             self._paint(np.zeros(len(self.drawn.data.places), np.uint8), ["#0072b2"], [])
             with self.legend:
-                watch(self.opened.segments_job("auto"), self._segments_found)
+                watch(self.segments_job, self._segments_found)
         elif by == "attribute":
             with self.by_more:
                 name = (
@@ -163,14 +163,13 @@ class ExploreView:
                 ).style("width: 230px")
 
     def _segments_found(self, job: Job[Segments]) -> None:
-        if self.by.value != "segments":
+        if self.by.value != "segments" or job is not self.segments_job:  # something else was asked for meanwhile
             return
         self.legend.clear()
-        with self.legend:
-            if job.error is not None:
+        if job.error is not None:
+            with self.legend:
                 ui.label(f"No groups: {job.error}").classes("hint")
-                self._paint(np.zeros(len(self.drawn.data.places), np.uint8), ["#0072b2"], [])
-                return
+            return
         self._color_segments(job.found)
 
     def _color_segments(self, found: Segments) -> None:
@@ -380,18 +379,15 @@ class ExploreView:
 
     def _look(self, count: str) -> None:
         self.segments.clear()
-        job = self.opened.segments_job("auto" if count == "auto" else int(count))
-
-        def done(job: Job[Segments]) -> None:
-            with self.segments:
-                self._show_segments(job)
-            if count != "auto" and self.by.value == "segments" and job.error is None:
-                self._color_segments(job.found)
-
+        self.segments_job = self.opened.segments_job("auto" if count == "auto" else int(count))
         with self.segments:
-            watch(job, done)
+            watch(self.segments_job, self._show_segments)
+        if self.by.value == "segments":
+            self._recolor("segments")
 
     def _show_segments(self, job: Job[Segments]) -> None:
+        if job is not self.segments_job:
+            return
         if job.error is not None:
             theme.sentence("bad", "No groups could be looked for", job.error)
             return

@@ -389,7 +389,7 @@ class PlanView:
                 ):
                     ui.label("one attribute" if several == 1 else f"{several} together")
                     theme.meter((right - 0.5) * 2, _danger(right))
-                    ui.label("no promise" if right > 0.999 else f"50 % → {theme.share(right)}").style(
+                    ui.label("no promise" if right > 0.999 else f"50 % → {theme.promised(right)}").style(
                         "text-align: right; font-weight: 600; white-space: nowrap; min-width: 92px"
                     )
             for line in advice.meaning[1:2]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from nicegui import ui
 
 from dimly.lab.report.distances import Acuity, Distances, acuity_of, distances_of, reach_of
-from dimly.lab.report.officer import checks, guess_in_words, guesses, limits, promise, published
+from dimly.lab.report.officer import checks, guesses, limits, promise, published
 from dimly.lab.report.people import sample_of
 from dimly.lab.report.report import SHOWN_STEPS
 from dimly.release.verify import Verification, verify
@@ -112,13 +112,12 @@ def _show(opened: OpenedRelease) -> None:
                 for line in promise(manifest):
                     ui.label(line)
                 if manifest.private:
-                    ui.label(guess_in_words(plan)).style("font-weight: 600")
                     theme.table(
                         ["attributes guessed together", "50 % before becomes at most"],
                         [
                             [
                                 "one" if one.several == 1 else str(one.several),
-                                "nothing is promised" if one.right[0.5] > 0.999 else theme.share(one.right[0.5]),
+                                "nothing is promised" if one.right[0.5] > 0.999 else theme.promised(one.right[0.5]),
                             ]
                             for one in guesses(plan)
                         ],

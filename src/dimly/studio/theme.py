@@ -242,6 +242,17 @@ def number(value: float) -> str:
     return f"{shown:,.{max(0, digits)}f}" if abs(value) < 100 else f"{shown:,.0f}"
 
 
+def promised(bound: float) -> str:
+    """Return a bound that is promised, rounded up to a tenth: it may not look better than it is.
+
+    Examples
+    --------
+    >>> promised(0.7311), promised(0.5)
+    ('73.2 %', '50 %')
+    """
+    return f"{math.ceil(round(1000 * bound, 6)) / 10:g} %"
+
+
 def share(value: float) -> str:
     """Return a probability for people.
 
