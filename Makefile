@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start Dimly more than a hundred times: its byte code is kept, whatever the machine's habit.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-fast test-generic test-s3 test-spark4 torture lint bench bench-quick setup pins clean
+.PHONY: help demo test test-fast test-generic test-s3 test-spark4 torture lint docs-screens bench bench-quick setup pins clean
 
 help:            ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -68,6 +68,9 @@ lint: .venv/dev  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs-screens: .venv/dev ## renew the pictures of the studio in docs/figures (needs Chromium)
+	$(BIN)/python -m tests.studio.screens
 
 bench: .venv/dev ## every benchmark, each a ratio to a peer in the same run; renews docs/benchmarks.md
 	$(BIN)/python -m benchmarks
