@@ -1,0 +1,68 @@
+"""The site: `make docs` builds it into build/site, warnings are errors, and nothing is loaded from elsewhere."""
+
+import os
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+project = "Dimly"
+author = "the Dimly authors"
+copyright = author  # noqa: A001 - Sphinx's name
+release = version = PROJECT["version"]
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["gallery", "**/.ipynb_checkpoints"]  # the gallery's scripts; its pages are in reference/generated
+nitpicky = False  # docstrings name types in words ("array of shape (n, k)"), which are no targets
+
+# Pages
+myst_heading_anchors = 4  # links such as ledger.md#what-is-charged work here as they do in the repository
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_all_links_external = False
+
+# Notebooks
+nb_execution_mode = "force"
+nb_execution_timeout = 240
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The API, from docstrings
+autosummary_generate = True
+autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_typehints = "none"  # the docstrings say them, with ranges and units
+autodoc_member_order = "bysource"
+napoleon_numpy_docstring = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+add_module_names = False
+
+# The gallery
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "reference/generated/gallery",
+    "filename_pattern": r"\.py$",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 10_000,
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+}
+
+# The look: system fonts, no scripts from elsewhere
+html_theme = "furo"
+html_title = f"Dimly {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {"top_of_page_buttons": []}
