@@ -69,6 +69,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 10_000,
+    "run_stale_examples": False,
     "abort_on_example_error": True,
     "remove_config_comments": True,
 }

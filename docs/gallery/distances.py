@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 import dimly
 from dimly.lab.population import make_population
 
-people = make_population(500, 2_000, n_groups=4).table
+people = make_population(500, 2_000, n_groups=4).table.toarray()
 plan = dimly.Plan.of("counting+laplace", dimly.Budget(2.0), k=256)
 release = dimly.publish(people, plan)
 
 generator = np.random.default_rng(0)
 a, b = generator.permutation(500).reshape(2, 250)
 estimates = release.distances(a, b)
-truth = abs(people[a] - people[b]).sum(axis=1).A1 if hasattr(people, "tocsr") else (people[a] != people[b]).sum(axis=1)
+truth = (people[a] != people[b]).sum(axis=1)
 
 figure = Figure(figsize=(6, 4.5), layout="constrained")
 axis = figure.subplots()
