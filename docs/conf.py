@@ -22,7 +22,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["gallery", "**/.ipynb_checkpoints"]  # the gallery's scripts; its pages are in reference/generated
+exclude_patterns = ["gallery", "reference/generated/gallery/*.ipynb", "**/.ipynb_checkpoints"]
 nitpicky = False  # docstrings name types in words ("array of shape (n, k)"), which are no targets
 
 # Pages

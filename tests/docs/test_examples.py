@@ -13,6 +13,8 @@ from dimly.privacy import Budget, Rule
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EVERY_PAGE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OTHERS: set[str] = {"accuracy.md", "audit.md", "benchmarks.md", "denoising.md", "directions.md", "planning.md", "projections.md", "survey.md"}
 SNIPPETS = [
     pytest.param(code, id=f"{page.name}-{number}")
     for page in PAGES
@@ -26,7 +28,7 @@ def test_snippets_run(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out
 
 
-def readme_plan(mechanism: str, epsilon: float) -> Plan:
+def stated_plan(mechanism: str, epsilon: float) -> Plan:
     budget = Budget(epsilon, 1e-6)
     if mechanism == "noisy-distances":
         return Plan.of(mechanism, budget, n_users=1_000, n_attributes=5_000)
@@ -37,20 +39,28 @@ def readme_plan(mechanism: str, epsilon: float) -> Plan:
     return Plan.of(mechanism, budget, k=k, n_attributes=5_000, rule=rule, seed=bytes(32))
 
 
-def test_the_readme_shows_what_theory_says() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([a-z+-]+)`[^|]*\|[^|]*\|(.*)\|$", readme, re.M)
+def test_the_menu_shows_what_theory_says() -> None:
+    page = (ROOT / "docs" / "mechanisms.md").read_text(encoding="utf-8").partition("## Which one is best")[2]
+    rows = re.findall(r"^\| `([a-z+-]+)`[^|]*\|[^|]*\|(.*)\|$", page, re.M)
     assert len(rows) == 6
     for mechanism, cells in rows:
-        plans = [readme_plan(mechanism, epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0)]
+        plans = [stated_plan(mechanism, epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0)]
         errors = [f"{float(plan.error.distance()(400.0)) ** 0.5:,.0f}" for plan in plans]
         assert [cell.strip() for cell in cells.split("|")] == errors
 
 
 def test_links_lead_somewhere() -> None:
-    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+    for page in [*EVERY_PAGE, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_lines_of_prose_are_short() -> None:
+    generated = {"cli.md", *OTHERS}
+    for page in EVERY_PAGE:
+        text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        long = [line for line in text.splitlines() if len(line) > 120 and not line.startswith(("|", "![", "<!--"))]
+        assert page.name in generated or not long, f"{page.name}: {long[0]}"
 
 
 def test_contributing_names_what_there_is() -> None:
