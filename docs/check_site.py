@@ -9,7 +9,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src", "object": "data"}
+LOADED = {
+    "script": "src",
+    "img": "src",
+    "link": "href",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "object": "data",
+}
 NOT_LOADED = {"canonical", "next", "prev", "index", "search", "author", "about"}  # links that browsers do not follow
 
 
@@ -53,8 +61,8 @@ def faults_of(site: Path) -> list[str]:
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
                 faults.append(f"{at}: {address} names no place on that page")
     for path in sorted(site.rglob("*.css")):
-        for address in re.findall(r"url\(\s*['\"]?((?:https?:)?//[^'\")]+)", path.read_text(encoding="utf-8")):
-            faults.append(f"{path.relative_to(site)}: {address} would be loaded from elsewhere")
+        found = re.findall(r"url\(\s*['\"]?((?:https?:)?//[^'\")]+)", path.read_text(encoding="utf-8"))
+        faults += [f"{path.relative_to(site)}: {address} would be loaded from elsewhere" for address in found]
     return faults
 
 

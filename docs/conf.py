@@ -12,7 +12,7 @@ PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf
 
 project = "Dimly"
 author = "the Dimly authors"
-copyright = author  # noqa: A001 - Sphinx's name
+copyright = author
 release = version = PROJECT["version"]
 
 extensions = [
@@ -46,7 +46,6 @@ napoleon_numpy_docstring = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 add_module_names = False
-
 
 
 def scrape(_block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:

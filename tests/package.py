@@ -63,7 +63,7 @@ def try_out(package: Path, folder: Path) -> None:
     refused = call(programs / "dimly", *DRAWING.split()[1:], folder=folder, environment=environment)
     if refused.returncode != 1 or "pip install 'dimly[plots]'" not in refused.stderr:
         sys.exit(f"{package.name}: {DRAWING} must name its extra.\n{refused.stderr}")
-    print(f"{package.name}: works in a new environment of {size_of(folder / 'venv')} MB")
+    print(f"{package.name}: works in a new environment of {size_of(folder / 'venv')} MB")  # noqa: T201
 
 
 def main() -> None:

@@ -91,9 +91,9 @@ def need_extra(what: str, package: str, extra: str) -> None:
 
     Examples
     --------
-    >>> need_extra("Figures", "no_such_package", "plots")
+    >>> need_extra("Figures", "no_package", "plots")
     Traceback (most recent call last):
-    dimly.errors.MissingExtraError: Figures need no_such_package, which is not installed. Run pip install 'dimly[plots]'.
+    dimly.errors.MissingExtraError: Figures need no_package, which is not installed. Run pip install 'dimly[plots]'.
     """
     if importlib.util.find_spec(package.replace("-", "_")) is None:
         raise MissingExtraError(f"{what} need {package}, which is not installed. Run pip install 'dimly[{extra}]'.")

@@ -14,7 +14,16 @@ from dimly.privacy import Budget, Rule
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EVERY_PAGE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-OTHERS: set[str] = {"accuracy.md", "audit.md", "benchmarks.md", "denoising.md", "directions.md", "planning.md", "projections.md", "survey.md"}
+OTHERS: set[str] = {
+    "accuracy.md",
+    "audit.md",
+    "benchmarks.md",
+    "denoising.md",
+    "directions.md",
+    "planning.md",
+    "projections.md",
+    "survey.md",
+}
 SNIPPETS = [
     pytest.param(code, id=f"{page.name}-{number}")
     for page in PAGES

@@ -72,7 +72,7 @@ def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str]) -> None:
         exec(compile(code, "digits", "exec"), names)  # noqa: S102
     assert "the private table:" in capsys.readouterr().out
     names["plt"].close("all")
-    # What the page says of its answers. Coverage: 2,000 pairs share 1,797 people, so that they are far from independent.
+    # What the page says of its answers. Its 2,000 pairs share 1,797 people, and are far from independent.
     assert names["held"].mean() > 0.85
     assert names["adjusted_rand_score"](names["digits"].target, names["found"].labels) > 0.2
 

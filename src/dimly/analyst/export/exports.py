@@ -91,7 +91,9 @@ def as_pandas(exported: Exported) -> Any:
     try:
         import pandas as pd  # noqa: PLC0415  (no dependency)
     except ImportError:
-        raise MissingExtraError("export.pandas needs pandas. Run pip install pandas, or use export.arrow or export.numpy.") from None
+        raise MissingExtraError(
+            "export.pandas needs pandas. Run pip install pandas, or use export.arrow or export.numpy."
+        ) from None
     users = pd.Index(exported.sketches.users.tolist() if exported.sketches.textual else exported.sketches.users)
     names = [f"x{i}" for i in range(exported.dimension)]
     frame = pd.DataFrame(as_numpy(exported), index=users.rename("user"), columns=names, copy=False)
