@@ -69,8 +69,7 @@ docs: .venv/docs ## the site, in build/site
 	$(BIN)/python docs/check_site.py build/site
 	@echo "open build/site/index.html"
 
-package: .venv/bin/python ## wheel and sdist in dist/, each installed into a new environment and tried there
-	$(BIN)/python -m pip install --quiet build
+package: .venv/dev ## wheel and sdist in dist/, each installed into a new environment and tried there
 	rm -rf dist && $(BIN)/python -m build --outdir dist
 	$(BIN)/python tests/package.py dist
 
