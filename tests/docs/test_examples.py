@@ -58,10 +58,28 @@ def test_the_menu_shows_what_theory_says() -> None:
         assert [cell.strip() for cell in cells.split("|")] == errors
 
 
+def anchors_of(page: Path) -> set[str]:
+    """Return what links to a page may name after ``#``: its headings, as GitHub and the site spell them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_lead_somewhere() -> None:
     for page in [*EVERY_PAGE, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        for path, _, anchor in re.findall(r"\]\(([^)#:\s]*)(#([^)\s]+))?\)", page.read_text(encoding="utf-8")):
+            target = page.parent / path if path else page
+            assert target.exists() or "generated" in path, f"{page.name} links to {path}"
+            assert not anchor or anchor in anchors_of(target), f"{page.name} links to {path}#{anchor}"
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    docs, listed = ROOT / "docs", {ROOT / "docs" / "index.md"}
+    for page in docs.rglob("*.md"):
+        for tree in re.findall(r"^```{toctree}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
+            listed |= {(page.parent / f"{name}.md").resolve() for name in re.findall(r"^[\w./-]+$", tree, re.M)}
+    pages = {page for page in docs.rglob("*.md") if "generated" not in page.parts}
+    assert not pages - listed, "name the page in docs/how-to, docs/reference or docs/explanation/index.md"
 
 
 def test_lines_of_prose_are_short() -> None:
