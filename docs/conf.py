@@ -24,8 +24,10 @@ extensions = [
 ]
 exclude_patterns = ["gallery", "reference/generated/gallery/*.ipynb", "**/.ipynb_checkpoints"]
 nitpicky = False  # docstrings name types in words ("array of shape (n, k)"), which are no targets
+suppress_warnings = ["config.cache"]  # the gallery's settings hold a function, so that they are not kept between builds
 
 # Pages
+highlight_language = "none"  # unless a block says its language
 myst_heading_anchors = 4  # links such as ledger.md#what-is-charged work here as they do in the repository
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_all_links_external = False
@@ -39,12 +41,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The API, from docstrings
 autosummary_generate = True
-autodoc_default_options = {"members": True, "show-inheritance": False}
+templates_path = ["_templates"]
+# scikit-learn makes these two for its estimators, and documents them with links into its own pages.
+autodoc_default_options = {"exclude-members": "set_fit_request, set_transform_request, model_config"}
 autodoc_typehints = "none"  # the docstrings say them, with ranges and units
 autodoc_member_order = "bysource"
 napoleon_numpy_docstring = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False  # types are words, and would be taken for names of ours
 add_module_names = False
 
 
@@ -67,7 +72,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
-    "min_reported_time": 10_000,
+    "write_computation_times": False,  # its pages would load scripts from elsewhere
     "run_stale_examples": False,
     "abort_on_example_error": True,
     "remove_config_comments": True,
