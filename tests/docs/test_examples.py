@@ -14,16 +14,17 @@ from dimly.privacy import Budget, Rule
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EVERY_PAGE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LONG_LINES = {"cli.md", "audit.md", "benchmarks.md", "denoising.md", "directions.md", "planning.md", "projections.md", "survey.md"}
-    "accuracy.md",
+LONG_LINES = {
     "audit.md",
     "benchmarks.md",
+    "cli.md",
     "denoising.md",
     "directions.md",
     "planning.md",
     "projections.md",
     "survey.md",
 }
+"""Pages with lines that are generated, or not rewrapped yet."""
 SNIPPETS = [
     pytest.param(code, id=f"{page.name}-{number}")
     for page in PAGES
