@@ -253,7 +253,7 @@ class TestSegments:
     def test_bad_calls(self, numbered: Path, tmp_path: Path) -> None:
         out = tmp_path / "segments.parquet"
         assert "count must be" in refusal("segments", numbered, "--count", 31, "--out", out)
-        assert "Missing option '--out'" in refusal("segments", numbered, "--count", 2)
+        assert "must end in .csv or .parquet" in refusal("segments", numbered, "--count", 2, "--out", tmp_path / "x")
         damaged = release_folder(tmp_path / "release")
         spoil(damaged)
         assert "part-000000.parquet" in refusal("segments", damaged, "--count", 2, "--out", out, code=1)

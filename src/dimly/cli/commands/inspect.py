@@ -31,7 +31,7 @@ def inspect(
     Reads the manifest and the footers of the files, whatever their size; dimly verify reads everything.
 
     $ dimly inspect release
-    $ dimly inspect release --ids | head
+    $ dimly inspect release --ids --csv
     """
     check_one_output(as_json=as_json, as_csv=as_csv)
     from dimly.release.reader import open_folder
