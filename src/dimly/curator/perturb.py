@@ -26,10 +26,10 @@ class Texts(Protocol):
 
     def __len__(self) -> int: ...
 
-    def between(self, start: int, stop: int) -> list[str]:
+    def between(self, start: int, stop: int) -> Sequence[str]:
         """Return the texts of the attributes ``start`` … ``stop`` − 1."""
 
-    def at(self, codes: IntArray) -> list[str]:
+    def at(self, codes: IntArray) -> Sequence[str]:
         """Return the texts of these attributes, whose numbers rise."""
 
 
@@ -121,12 +121,13 @@ class _First(Sequence[str]):
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         chosen = range(self._size)[index]
         if isinstance(chosen, int):
             return self._texts.between(chosen, chosen + 1)[0]
-        return self._texts.between(chosen.start, max(chosen.start, chosen.stop))[:: chosen.step]
+        found = self._texts.between(chosen.start, max(chosen.start, chosen.stop))
+        return found if chosen.step == 1 else found[:: chosen.step]
 
 
 # Sketches are made, perturbed and written in pieces that stay in the second cache.

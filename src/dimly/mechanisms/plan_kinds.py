@@ -90,9 +90,9 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
 
     @property
     def drawn_from(self) -> tuple[object, ...]:
-        """What P is derived from; another k makes another P of the same seed."""
+        """What P is derived from; another k, or version of the streams, makes another P of the same seed."""
         part = self.projection
-        return part.family, part.k, part.blocks, part.seed
+        return part.family, part.k, part.blocks, part.seed, part.stream or 1
 
     @property
     def row_bytes(self) -> int:

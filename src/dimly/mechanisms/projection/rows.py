@@ -3,7 +3,7 @@
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, NamedTuple
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection import kernels
+from dimly.mechanisms.projection.streams import Streams
 
 IntArray = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]
@@ -276,9 +277,8 @@ class Shape(NamedTuple):
     grid_bits: int | None = None
 
 
-Stream = Callable[[int], NDArray[np.uint8]]
-"""The first bytes of each attribute's stream, one attribute a row."""
-Chunks = Iterable[tuple[slice, Stream]]
+Chunks = Iterable[tuple[slice, Streams]]
+"""Streams of some attributes at a time, and which they are."""
 
 
 @dataclass(frozen=True)
@@ -407,9 +407,8 @@ class HashedFamily(Family):
         """Return the rows of ``n`` attributes from their streams."""
         k, blocks, _ = shape
         columns, signs = np.empty((n, blocks), dtype=np.int32), np.empty((n, blocks), dtype=np.int8)
-        for part, stream in chunks:
-            streams = stream(8 * blocks + -(-blocks // 8))
-            kernels.hashed_entries(streams, *self._places(k, blocks), self.signed, columns[part], signs[part])
+        for part, streams in chunks:
+            streams.place(*self._places(k, blocks), self.signed, columns[part], signs[part])
         return HashedRows(k, columns, signs)
 
     def _places(self, k: int, blocks: int) -> tuple[int, int]:
@@ -442,8 +441,8 @@ class DenseFamily(Family):
         """Return the rows of ``n`` attributes from their streams."""
         # Of a type by the family's bound and not by the rows at hand, so that every batch has one type.
         matrix = np.empty((n, shape.k), dtype=self._entry_type(shape))
-        for part, stream in chunks:
-            matrix[part] = self._decoded(stream, shape)
+        for part, streams in chunks:
+            matrix[part] = self._decoded(streams, shape)
         return DenseRows(matrix)
 
     def _entry_type(self, shape: Shape) -> type[np.signedinteger[Any]]:
@@ -451,7 +450,7 @@ class DenseFamily(Family):
         return np.int8
 
     @abstractmethod
-    def _decoded(self, stream: Stream, shape: Shape) -> NDArray[Any]:
+    def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
         """Return the entries that bytes stand for."""
 
 
