@@ -9,7 +9,7 @@ and a new attribute needs no new plan. ``docs/projections.md`` says the bytes, w
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +24,7 @@ from dimly.mechanisms.projection.closed import Dasgupta, Gaussian, Ternary
 from dimly.mechanisms.projection.rows import DenseFamily, Family, HashedFamily, Rows, Shape
 from dimly.mechanisms.projection.streams import (
     NEWEST,
+    SipSource,
     Streams,
     StreamSource,
     StreamVersion,
@@ -67,7 +68,8 @@ class Sparse(HashedFamily):
         if k % blocks:
             raise ParameterError(f"blocks must divide k = {k} for sparse, got {blocks}. Choose k as a multiple of it.")
 
-    def _places(self, k: int, blocks: int) -> tuple[int, int]:
+    def places(self, k: int, blocks: int) -> tuple[int, int]:
+        """Return k/s, and k/s again: each hash has a block of its own."""
         return k // blocks, k // blocks
 
 
@@ -207,6 +209,35 @@ class Projection:
             raise ParameterError(f"attributes must be a list of them, got {type(attributes).__name__}.")
         chunks = self._source.parts(attributes, row_bytes=8 * self.entries, at_once=_CHUNK_BYTES)
         return self.record.derive(len(attributes), Shape(self.k, self.blocks, self.grid_bits), chunks)
+
+    def total(self, attributes: Collection[str]) -> NDArray[np.int64]:
+        """Return the exact integer sketch of one person who has these attributes, given by their canonical text.
+
+        As ``rows(attributes).total()``; of hashed rows in one pass that makes no rows.
+
+        Examples
+        --------
+        >>> Projection("counting", 4, 1, bytes(32)).total(["tea", "jam", "rye"]).sum()
+        np.int64(3)
+        """
+        if self._at_once is not None:
+            source, arguments = self._at_once
+            out = np.zeros(self.k, np.int64)
+            if source.add_hashed(attributes, *arguments, out):
+                return out
+        return self.rows(tuple(attributes)).total()
+
+    @property
+    def adds_at_once(self) -> bool:
+        """Whether :meth:`total` makes no rows, and is as fast as adding rows that were kept."""
+        return self._at_once is not None
+
+    @cached_property
+    def _at_once(self) -> tuple[SipSource, tuple[int, tuple[int, int], bool]] | None:
+        source, family = self._source, self.record
+        if not isinstance(source, SipSource) or not isinstance(family, HashedFamily):
+            return None
+        return source, (self.blocks, family.places(self.k, self.blocks), family.signed)
 
     def rows_by_part(self, attributes: Sequence[str]) -> Iterator[Rows]:
         """Yield the integer rows of many attributes, some at a time."""

@@ -408,10 +408,10 @@ class HashedFamily(Family):
         k, blocks, _ = shape
         columns, signs = np.empty((n, blocks), dtype=np.int32), np.empty((n, blocks), dtype=np.int8)
         for part, streams in chunks:
-            streams.place(*self._places(k, blocks), self.signed, columns[part], signs[part])
+            streams.place(*self.places(k, blocks), self.signed, columns[part], signs[part])
         return HashedRows(k, columns, signs)
 
-    def _places(self, k: int, blocks: int) -> tuple[int, int]:
+    def places(self, k: int, blocks: int) -> tuple[int, int]:
         """Return of how many places a hash chooses, and how far those of the next hash are from them."""
         del blocks
         return k, 0

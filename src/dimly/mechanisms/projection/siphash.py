@@ -72,26 +72,35 @@ def _block(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:
 
 
 @njit(nogil=True, cache=True)
+def _text_hash(data: NDArray[np.uint8], start: np.uint64, stop: np.uint64, begun: State) -> np.uint64:
+    eight = np.uint64(8)
+    state, at = begun, start
+    while at + eight <= stop:
+        state = _absorbed(state, _block(data, at))
+        at += eight
+    rest = stop - at
+    last = np.uint64(0)
+    if at + eight <= np.uint64(data.size):  # all but the last texts: one load and a mask, and no branch by their length
+        last = _block(data, at) & ((np.uint64(1) << (eight * rest)) - np.uint64(1))
+    else:
+        for byte in range(rest):
+            last |= np.uint64(data[at + byte]) << (eight * byte)
+    return _finished(_absorbed(state, last | ((stop - start) << np.uint64(56))))
+
+
+@njit(nogil=True, cache=True)
+def _column(word: np.uint64, width: np.uint64) -> np.uint64:
+    """Return (word · width) >> 64, by the product of 64 and 32 bits in two halves that cannot overflow."""
+    half, low_half = np.uint64(32), np.uint64(0xFFFFFFFF)
+    return ((word >> half) * width + (((word & low_half) * width) >> half)) >> half
+
+
+@njit(nogil=True, cache=True)
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: Hashes, out: Hashes) -> None:
     """Write the hash of each text: of the bytes ``data[offsets[i]:offsets[i + 1]]``, by ``key[:2]``."""
     begun = _begun(key, 0)
-    size = np.uint64(data.size)
-    eight = np.uint64(8)
     for i in range(out.size):
-        at, stop = np.uint64(offsets[i]), np.uint64(offsets[i + 1])
-        length = stop - at
-        state = begun
-        while at + eight <= stop:
-            state = _absorbed(state, _block(data, at))
-            at += eight
-        rest = stop - at
-        last = np.uint64(0)
-        if at + eight <= size:  # all but the last texts: one load and a mask, and no branch by how many bytes are left
-            last = _block(data, at) & ((np.uint64(1) << (eight * rest)) - np.uint64(1))
-        else:
-            for byte in range(rest):
-                last |= np.uint64(data[at + byte]) << (eight * byte)
-        out[i] = _finished(_absorbed(state, last | (length << np.uint64(56))))
+        out[i] = _text_hash(data, np.uint64(offsets[i]), np.uint64(offsets[i + 1]), begun)
 
 
 @njit(nogil=True, cache=True)
@@ -150,16 +159,41 @@ def count_on(hashes: Hashes, key: Hashes, out: Hashes) -> None:
 def place_words(
     words: Hashes, width: int, stride: int, signed: bool, columns: NDArray[np.int32], signs: NDArray[np.int8]
 ) -> None:
-    """Decode words, one attribute a row: columns (u64 · width) >> 64, plus ``stride`` for each block; signs by bit 0.
-
-    The product of 64 and 32 bits in two halves that cannot overflow.
-    """
-    half, low_half, factor = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(width)
-    one = np.uint64(1)
+    """Decode words, one attribute a row: columns (u64 · width) >> 64, ``stride`` more for each block; signs: bit 0."""
     d, s = columns.shape
     for j in range(d):
         for t in range(s):
-            word = words[j, t]
-            scaled = ((word >> half) * factor + (((word & low_half) * factor) >> half)) >> half
-            columns[j, t] = np.int64(scaled) + stride * t
-            signs[j, t] = np.int8(1) - np.int8(2) * np.int8(word & one) if signed else np.int8(1)
+            columns[j, t] = np.int64(_column(words[j, t], np.uint64(width))) + stride * t
+            signs[j, t] = np.int8(1) - np.int8(2) * np.int8(words[j, t] & np.uint64(1)) if signed else np.int8(1)
+
+
+@njit(nogil=True, cache=True)
+def add_texts(
+    data: NDArray[np.uint8],
+    key: Hashes,
+    blocks: int,
+    width: int,
+    stride: int,
+    signed: bool,
+    out: NDArray[np.int64],
+) -> None:
+    """Add the hashed rows of texts, each of which ends with a zero byte, to one sketch: all of the above in one call.
+
+    For one person at a time: each call from Python costs as much as hashing a hundred texts, and so does telling how
+    long a hundred are.
+    """
+    begun, counting = _begun(key, 0), _begun(key, 2)
+    start = np.uint64(0)
+    while start < np.uint64(data.size):
+        stop = start
+        while data[stop] != 0:
+            stop += np.uint64(1)
+        first = _text_hash(data, start, stop, begun)
+        start = stop + np.uint64(1)
+        word = first
+        for t in range(blocks):
+            if t:
+                counted = _absorbed(_absorbed(counting, first), np.uint64(t))
+                word = _finished(_absorbed(counted, np.uint64(16) << np.uint64(56)))
+            sign = np.int64(1) - np.int64(2) * np.int64(word & np.uint64(1)) if signed else np.int64(1)
+            out[_column(word, np.uint64(width)) + np.uint64(stride * t)] += sign

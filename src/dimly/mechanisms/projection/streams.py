@@ -12,7 +12,7 @@ ones: the error theory rests on that. A keyed pseudorandom function is enough fo
 import hashlib
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection import kernels, siphash
-from dimly.mechanisms.projection.texts import EncodedTexts
+from dimly.mechanisms.projection.texts import EncodedTexts, not_text
 from dimly.mechanisms.vocabulary import Vocabulary
 
 StreamVersion = Literal[1, 2]
@@ -68,7 +68,7 @@ class ShakeSource(StreamSource):
             try:
                 names = [attribute.encode() for attribute in attributes[part]]
             except (AttributeError, UnicodeEncodeError):
-                raise ParameterError("attributes must be text. Use attribute_text.") from None
+                raise not_text() from None
             yield part, _ShakeStreams(self._base, names)
 
 
@@ -100,6 +100,22 @@ class SipSource(StreamSource):
         size = struct.pack("<II", k, blocks)
         keys = hashlib.shake_256(b"dimly/2\0" + family.encode() + b"\0" + size + seed).digest(32)
         self._key = np.frombuffer(keys, "<u8").astype(np.uint64)
+
+    def add_hashed(
+        self, attributes: Collection[str], blocks: int, places: tuple[int, int], signed: bool, out: NDArray[np.int64]
+    ) -> bool:
+        """Add the hashed rows of attributes to one sketch, without making the rows; False if they cannot be told apart.
+
+        That is if one holds a zero character.
+        """
+        try:
+            joined = "\0".join([*attributes, ""]).encode()
+        except (TypeError, UnicodeEncodeError):
+            raise not_text() from None
+        if joined.count(0) != len(attributes):
+            return False
+        siphash.add_texts(np.frombuffer(joined, np.uint8), self._key, blocks, *places, signed, out)
+        return True
 
     def parts(self, attributes: Sequence[str], *, row_bytes: int, at_once: int) -> Iterator[tuple[slice, Streams]]:
         """Yield the streams of all attributes; see :meth:`StreamSource.parts`."""

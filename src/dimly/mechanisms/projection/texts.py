@@ -9,6 +9,11 @@ from numpy.typing import NDArray
 from dimly.errors import ParameterError
 
 
+def not_text() -> ParameterError:
+    """Return the error about attributes that are no text, or have no UTF-8 form."""
+    return ParameterError("attributes must be text. Use attribute_text.")
+
+
 class EncodedTexts(Sequence[str]):
     """Texts by their bytes; a sequence of text to whoever looks at them.
 
@@ -44,15 +49,13 @@ class EncodedTexts(Sequence[str]):
         if isinstance(texts, EncodedTexts):
             return texts
         try:
-            joined = "".join(texts).encode()
-            ends = np.fromiter(map(len, texts), np.int64, len(texts))
-            if len(joined) != ends.sum():  # then some character takes more than one byte
-                ends = np.fromiter((len(text.encode()) for text in texts), np.int64, len(texts))
-        except (TypeError, AttributeError, UnicodeEncodeError):
-            raise ParameterError("attributes must be text. Use attribute_text.") from None
-        offsets = np.zeros(len(texts) + 1, np.int64)
-        np.cumsum(ends, out=offsets[1:])
-        return cls(offsets, np.frombuffer(joined, np.uint8))
+            joined = "".join(texts)
+            sizes = map(len, texts) if joined.isascii() else (len(text.encode()) for text in texts)
+            offsets = np.zeros(len(texts) + 1, np.int64)
+            np.cumsum(np.fromiter(sizes, np.int64, len(texts)), out=offsets[1:])
+            return cls(offsets, np.frombuffer(joined.encode(), np.uint8))
+        except (TypeError, UnicodeEncodeError):
+            raise not_text() from None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
