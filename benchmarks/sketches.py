@@ -80,8 +80,8 @@ def sketch(quick: bool) -> Iterator[Result]:
 def matrix(quick: bool) -> Iterator[Result]:
     """Publish a matrix as a user does, ``dimly.publish(X, plan)``, with everything from the plan on, P included.
 
-    The peer fits scikit-learn's sparse projection, transforms and adds NumPy's normals, all in float32. Ours also checks
-    the matrix, draws secret integer noise and returns a release that can be asked.
+    The peer fits scikit-learn's sparse projection, transforms and adds NumPy's normals, all in float32. Ours also
+    checks the matrix, draws secret integer noise and returns a release that can be asked.
     """
     cell = CENTER._replace(d=100_000)
     n_users = 20_000 if quick else 100_000

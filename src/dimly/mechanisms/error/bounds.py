@@ -13,7 +13,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
 from dimly.errors import ParameterError
@@ -226,6 +225,8 @@ def _lambda_normal(share: float) -> float:
 
     def excess(x: float) -> float:
         return -(x**2) - math.log(x * math.sqrt(math.pi)) - math.log(share)
+
+    from scipy.optimize import brentq  # noqa: PLC0415 - slow to import, and seldom needed
 
     root = float(brentq(excess, 1e-9, 2 + math.sqrt(math.log(1 / share))))
     return root * (1 + 1e-9)
