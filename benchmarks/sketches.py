@@ -1,6 +1,5 @@
 """Sketches of people in memory on one core, over sizes and families, against scikit-learn and NumPy's normals."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -103,7 +102,6 @@ def matrix(quick: bool) -> Iterator[Result]:
         parameters={"n_users": n_users, "n_attributes": cell.d, "ones_per_user": cell.weight, "k": cell.k},
         targets={FITTED: 4.0},
         repeats=3 if quick else 5,
-        clock=time.process_time,
     )
 
 
