@@ -45,8 +45,7 @@ class Sketcher:
     plan : Plan
         Any but noisy distances.
     vocabulary : iterable, optional
-        Public list of attributes; others are left out. Needed if the plan was made with a list. Rows of a list are
-        derived beforehand, which makes a sketch of a hundred attributes some three times as fast.
+        Public list of attributes; others are left out. Needed if the plan was made with a list.
     directions : Directions or path, optional
         The public directions that the plan was made with; needed if the plan was read from JSON and names some.
 
@@ -92,7 +91,7 @@ class Sketcher:
         self._resolution = plan.resolution
         self._perturber = Perturber(plan)  # of sketches the noise is wanted, and each person's rows are given
         known = self._vocabulary
-        # Rows that are hashed again for everybody are no rows that a plan may have to look at first.
+        # Not where rows differ in norm: each must be seen not to exceed what the plan says. Nor for values other than 1.
         quick = isinstance(plan, SketchPlan) and not plan.is_realized and plan.projection.matrix.adds_at_once
         self._hashes = quick and plan.resolution == 1
         if known is not None and plan.adds_rows and not self._hashes and len(known) * plan.entries <= _MOST_ENTRIES:

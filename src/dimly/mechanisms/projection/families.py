@@ -246,6 +246,9 @@ class Projection:
             n = part.stop - part.start
             yield self.record.derive(n, shape, [(slice(0, n), streams)])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Projection, (self.family, self.k, self.blocks, self.seed, self.grid_bits, self.stream)
+
     @cached_property
     def _source(self) -> StreamSource:
         return stream_source(self.stream, self.family, self.k, self.blocks, self.seed)

@@ -75,6 +75,18 @@ def test_numbers_texts_and_encoded_texts_have_the_same_rows(family: str) -> None
     assert not np.array_equal(old.rows(texts).to_dense(), expected)
 
 
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_a_total_is_the_sum_of_its_rows(family: str) -> None:
+    projection = Projection(family, 12, 3 if family == "sparse" else 1, SEED, 8 if family == "gaussian" else None)
+    for texts in (["tea", "café", "", "x" * 40, "7"], ["zero\0inside", "tea", "\0"], []):
+        expected = projection.rows(texts).to_dense().sum(axis=0)
+        assert projection.total(texts).tolist() == expected.tolist()
+        assert projection.total(dict.fromkeys(texts)).tolist() == expected.tolist()
+    for bad in (["tea", 7], ["a\ud800"]):
+        with pytest.raises(ParameterError, match="attributes must be text"):
+            projection.total(bad)  # type: ignore[arg-type]
+
+
 def test_plans_say_the_newer_version_and_not_the_older_one() -> None:
     new, old = (Plan.of("hashing+laplace", Budget(1.0), k=8, seed=SEED, stream=stream) for stream in (None, 1))
     assert '"stream": 2' in new.to_json()
