@@ -251,6 +251,7 @@ def test_report_survives_json_and_has_the_documented_fields(
         "format",
         "date",
         "quick",
+        "clock",
         "source",
         "machine",
         "threads",

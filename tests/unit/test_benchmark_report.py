@@ -225,7 +225,7 @@ def test_every_section_is_filled_and_filling_again_changes_nothing() -> None:
     filled = report.fill(page, EVERYTHING, cells())
     assert "old" not in filled
     assert filled.count(report.ABSENT) == len(report.SECTIONS) - len(EVERYTHING.benchmarks) - len(
-        ("targets", "missed", "conditions", "accuracy")
+        ("targets", "missed", "conditions", "accuracy", "processors")
     )
     assert report.fill(filled, EVERYTHING, cells()) == filled
 

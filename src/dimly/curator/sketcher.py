@@ -91,7 +91,7 @@ class Sketcher:
         self._resolution = plan.resolution
         self._perturber = Perturber(plan)  # of sketches the noise is wanted, and each person's rows are given
         known = self._vocabulary
-        # Not where rows differ in norm: each must be seen not to exceed what the plan says. Nor for values other than 1.
+        # Not where rows differ in norm: each must be seen not to exceed what the plan says. Nor for values.
         quick = isinstance(plan, SketchPlan) and not plan.is_realized and plan.projection.matrix.adds_at_once
         self._hashes = quick and plan.resolution == 1
         if known is not None and plan.adds_rows and not self._hashes and len(known) * plan.entries <= _MOST_ENTRIES:

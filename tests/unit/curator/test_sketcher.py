@@ -5,7 +5,7 @@ import pickle
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def test_attributes_are_one_by_their_text() -> None:
 def test_an_attribute_counts_once_whatever_else_is_equal_to_it(stream: StreamVersion, vocabulary: Any) -> None:
     """Noise hides one step of one attribute: what says of itself that it is another must not count again."""
 
-    class Kinds(str, Enum):
+    class Kinds(StrEnum):
         TEA = "tea"
 
     plan = Plan.of("counting+laplace", Budget(1.0), k=8, stream=stream)
