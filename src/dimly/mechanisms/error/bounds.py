@@ -227,8 +227,6 @@ def _lambda_normal(share: float) -> float:
     def excess(x: float) -> float:
         return -(x**2) - math.log(x * math.sqrt(math.pi)) - math.log(share)
 
-    from scipy.optimize import brentq  # noqa: PLC0415 - slow to import, and seldom needed
-
     root = float(brentq(excess, 1e-9, 2 + math.sqrt(math.log(1 / share))))
     return root * (1 + 1e-9)
 
