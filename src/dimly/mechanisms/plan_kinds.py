@@ -87,9 +87,9 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
 
     @cached_property
     def drawn_from(self) -> tuple[object, ...]:
-        """What P is derived from; another k makes another P of the same seed."""
+        """What P is derived from; another k, or version of the streams, makes another P of the same seed."""
         part = self.projection
-        return part.family, part.k, part.blocks, part.seed
+        return part.family, part.k, part.blocks, part.seed, part.stream or 1
 
     @cached_property
     def row_bytes(self) -> int:
