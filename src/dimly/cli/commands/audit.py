@@ -121,8 +121,9 @@ def draws_text(count: float) -> str:
 
 def audit_fields(found: "Audit") -> dict[str, str]:
     """Return what an audit found, for people."""
-    delta = f", delta = {found.claimed_delta:g}" if found.claimed_delta else ""
-    fields = {"epsilon": found.verdict + delta}
+    fields = {"epsilon": found.verdict}
+    if found.delta_words is not None:
+        fields["delta"] = found.delta_words
     fields |= {check.name: check.words for check in found.checks}
     return fields | {
         "confidence": f"{100 * found.confidence:.6g} %, in {found.trials:,} trials",
