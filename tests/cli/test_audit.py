@@ -14,7 +14,7 @@ from dimly.curator.sampling import NoiseSampler
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.privacy import Budget
 
-KEYS = ["claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "confidence", "trials"]
+KEYS = ["claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "delta_lower_bound", "confidence", "trials"]
 CHECKED = [*KEYS, "contradicts", "checks"]
 
 

@@ -255,11 +255,9 @@ def link(epsilon: float, *, people: int, seed: int = 0) -> list[Linkage]:
         hits = best[np.arange(len(chosen)), chosen] / best.sum(axis=1)
         # Of several rows that fit as well, any one.
         taken = np.argmax(np.where(best, chance.random(best.shape), -1.0), axis=1)
-        inferred = [
-            _told_right(sketches[who, bucket] - profiles[np.arange(len(chosen)), bucket], coins[chosen])
-            for who in (taken, chosen)
-        ]
-        found.append(Linkage(epsilon, known, float(hits.mean()), *inferred, bound))
+        explained = profiles[np.arange(len(chosen)), bucket]
+        by_found, by_own = (_told_right(sketches[who, bucket] - explained, coins[chosen]) for who in (taken, chosen))
+        found.append(Linkage(epsilon, known, float(hits.mean()), by_found, by_own, bound))
     return found
 
 

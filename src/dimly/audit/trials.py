@@ -20,6 +20,7 @@ from dimly.mechanisms.projection.rows import IntArray
 from dimly.privacy import VALUES_MOVED
 
 _MOST_AT_ONCE = 1 << 21  # numbers that are drawn at a time
+_LONG_ROW = 1 << 20  # numbers of a row that are looked at where it is noise alone
 _OF_A_RELEASE = 2_000  # numbers that are drawn in the time that a small release takes besides
 
 Words = Callable[[], WordSource]
@@ -151,7 +152,7 @@ class PersonTrials:
     def noise(self, draws: int) -> IntArray:
         """Publish so many people who have nothing, in one batch."""
         nothing = People(np.zeros(draws + 1, np.int64), np.empty(0, np.int64), None)
-        return numbers_of(self.plan, self.perturber.perturb(nothing, self.words()))
+        return numbers_of(self.plan, self.perturber.perturb(nothing, self.words()), first=_LONG_ROW)
 
 
 class DistanceTrials:

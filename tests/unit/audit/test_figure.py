@@ -25,7 +25,7 @@ FOUND = Attacks(
     tuple(AttributesRead(epsilon, 10, 0.5, 0.6) for epsilon in (math.inf, *EPSILONS)),
     tuple(Inference(name, epsilon, 0.6, 0.7) for name in MECHANISMS for epsilon in EPSILONS),
     tuple(Averaging(repeats, 0.6, 0.62, 0.9) for repeats in REPEATS),
-    tuple(Linkage(epsilon, known, 0.25) for epsilon in LINKED for known in KNOWN),
+    tuple(Linkage(epsilon, known, 0.25, 0.6, 0.7, 0.73) for epsilon in LINKED for known in KNOWN),
 )
 
 

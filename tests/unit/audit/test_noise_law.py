@@ -56,9 +56,9 @@ def test_laplace_noise_that_is_clipped(most: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_how_far_clipping_is_seen() -> None:
-    """With the 2²⁸ numbers of an audit, Laplace noise of ε = 1 may end at 16 at the earliest; with 2²² at 12."""
+    """With the 2²⁸ numbers of an audit, Laplace noise of ε = 1 may end at 16 at the earliest; with 2²² at 11."""
     law = NoiseLaw.of(plan_of("counting+laplace"))
-    for n, last in ((1 << 28, 15), (1 << 22, 11)):
+    for n, last in ((1 << 28, 15), (1 << 22, 10)):
         for most in (last, last + 1):
             counts = stats.multinomial.rvs(n, law.shares, random_state=1)
             low, high = np.searchsorted(law.edges, [-most, most], side="right")

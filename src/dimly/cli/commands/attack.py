@@ -25,7 +25,8 @@ def attack(
     """Attack made-up people: read their attributes back from a projection, without noise and with it.
 
     Also guess one attribute knowing all others, beside what the promise allows; average repeated releases; find people
-    among pseudonyms by what is known of them, and guess one attribute more. No private data is touched. See docs/audit.md.
+    among pseudonyms by what is known of them, and guess one more attribute. No private data is touched. See
+    docs/audit.md.
 
     $ dimly attack --figure attacks.png
     """
