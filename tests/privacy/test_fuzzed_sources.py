@@ -36,6 +36,18 @@ def test_sound_files_are_read(tmp_path: Path) -> None:
             assert read(database, tmp_path / name) == len(fuzzed_sources.PEOPLE)
 
 
+def test_names_of_a_damaged_database_that_are_no_text(tmp_path: Path) -> None:
+    """A break that was found: the reader of SQLite files let an error of Python's through, which holds the bytes."""
+    content = sound_files(tmp_path)["t.sqlite"]
+    path = tmp_path / "t.sqlite"
+    path.write_bytes(
+        content.replace(b"CREATE TABLE t (person", b"CREATE TABLE t (pers\xc0n").replace(b"tablett", b"table\xc0t")
+    )
+    with PrivateDatabase(memory=1 << 28, threads=1, temp=tmp_path) as database, pytest.raises(DataError) as caught:
+        read(database, path)
+    assert caught.value.__context__ is None
+
+
 @pytest.mark.parametrize(
     "fault",
     [ValueError("no"), DataError(f"cannot read {MARK}3"), DataError("bad quote on line 7")],

@@ -22,7 +22,7 @@ CANNOT: Final = (
 _FIGURES: Final = ("claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "delta_lower_bound", "confidence")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """What an audit of a release's plan found."""
 
@@ -31,15 +31,15 @@ class Certificate:
     claimed_epsilon: float
     claimed_delta: float
     epsilon_lower_bound: float
-    confidence: float
-    trials: int
     delta_lower_bound: float = 0.0
     """Not in older certificates."""
+    confidence: float
+    trials: int
 
     @classmethod
     def of(cls, audit: Audit, *, release: str, plan_digest: str) -> "Certificate":
         """Return the certificate of an audit, for a release by the same plan."""
-        return cls(release, plan_digest, **audit.figures)
+        return cls(release=release, plan_digest=plan_digest, **audit.figures)
 
     @classmethod
     def read(cls, path: Path) -> "Certificate":

@@ -445,7 +445,8 @@ def only_or_named(names: Iterable[str], wanted: str | None, role: str) -> str:
         return str(wanted)
     if len(known) == 1:
         return known[0]
-    raise ParameterError(f"{role} must have one column, or one named {wanted!r}. {listing(known)}")
+    other = "" if wanted is None else f", or one named {wanted!r}"
+    raise ParameterError(f"{role} must have one column{other}. {listing(known)}")
 
 
 def _texts(column: pa.ChunkedArray) -> Iterator[str]:
