@@ -468,7 +468,8 @@ def wide_pair(name: str, seed: int, folder: Path) -> bool:
 
 def plan_of_wide(columns: Wide) -> Plan:
     """Return a plan for columns of numbers, or of names, which change two attributes at once."""
-    return plan_at(unit="column") if columns is NAMES else plan_at(resolution=4)
+    named = isinstance(next(iter(columns.values()))[0], str)
+    return plan_at(unit="column") if named else plan_at(resolution=4)
 
 
 def wide_options(*, lenient: bool) -> dict[str, Any]:

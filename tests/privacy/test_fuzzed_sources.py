@@ -13,7 +13,7 @@ from tests.privacy.fuzzed_sources import fuzz, read, sound_files
 from tests.privacy.neighboring_files import MARK, LeakError
 
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.errors import DataError
+from dimly.errors import DataError, DimlyError
 
 FUZZED = int(os.environ.get("DIMLY_FUZZED", "180"))
 CHUNKS = 1 if FUZZED < 10_000 else 200
@@ -46,6 +46,16 @@ def test_names_of_a_damaged_database_that_are_no_text(tmp_path: Path) -> None:
     with PrivateDatabase(memory=1 << 28, threads=1, temp=tmp_path) as database, pytest.raises(DataError) as caught:
         read(database, path)
     assert caught.value.__context__ is None
+
+
+def test_a_row_that_is_joined_to_the_names_is_not_told(tmp_path: Path) -> None:
+    """A break that was found: the line end after the names is gone, and an error listed somebody's cells as names."""
+    path = tmp_path / "t.csv"
+    for joined in (b'"person","page"', b'"person","place"'):  # the right names, and one that is missing
+        path.write_bytes(sound_files(tmp_path)["t.csv"].replace(b'"person","page"\n"user0"', joined))
+        with PrivateDatabase(memory=1 << 28, threads=1, temp=tmp_path) as database, pytest.raises(DimlyError) as caught:
+            read(database, path)
+        assert MARK not in str(caught.value)
 
 
 @pytest.mark.parametrize(
