@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from tests.plans import plan_of
 from tests.streams import Recorded
-from tests.unit.audit.test_mechanism import Clipped
+from tests.unit.audit.faulty import Clipped
 
 from dimly.audit import noise_law
 from dimly.audit.noise_law import NoiseLaw, dependence, dependence_drawn, fair_signs, law_broken
