@@ -145,9 +145,9 @@ def test_noise_that_ends_too_early(plan: Plan, most: int, tmp_path: Path, monkey
 
 
 def test_noise_that_a_later_link_cuts_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Published numbers that end at 8: one coin in 4,000 is certain, and the histogram shows it."""
+    """Published numbers that end at 6: one coin in 500 is certain, and the histogram shows it."""
     rows_of = pipeline._rows_of
-    monkeypatch.setattr(pipeline, "_rows_of", lambda *rest: np.clip(rows_of(*rest), -8, 8))
+    monkeypatch.setattr(pipeline, "_rows_of", lambda *rest: np.clip(rows_of(*rest), -6, 6))
     found = audited(tmp_path, coins=1 << 16)
     assert found.contradicts
     assert "were to be expected" in result(found, "law of the noise")
