@@ -200,13 +200,24 @@ MECHANISMS: Final[dict[str, dict[str, Any]]] = {
 
 def infer(mechanism: str, epsilon: float) -> Inference:
     """Guess one attribute by the likelihood ratio, knowing all others."""
-    plan = Plan.of(mechanism, Budget(epsilon, DELTA), seed=_seed(mechanism), **MECHANISMS[mechanism])
+    return guess_one(Plan.of(mechanism, Budget(epsilon, DELTA), seed=_seed(mechanism), **MECHANISMS[mechanism]))
+
+
+def guess_one(plan: Plan) -> Inference:
+    """Guess one attribute of people who are published by a plan, knowing all others of theirs.
+
+    Raises
+    ------
+    ParameterError
+        For noisy distances, which hold nobody's attributes.
+    """
     trials = PersonTrials(plan, canaries_of(plan), Keystream)
     n = max(1, _COINS // trials.coins_in_a_draw)
     seen = trials.seen(n, careless=False)
     right = float(((seen.scores > 0) == seen.coins).mean())
-    delta = plan.cost.delta
-    return Inference(mechanism, epsilon, right, (math.exp(epsilon) + delta) / (1 + math.exp(epsilon)))
+    epsilon, delta = plan.cost.epsilon, plan.cost.delta
+    pure = 1 / (1 + math.exp(-epsilon))
+    return Inference(plan.mechanism, epsilon, right, pure + delta * (1 - pure))
 
 
 def _seed(mechanism: str) -> bytes | None:

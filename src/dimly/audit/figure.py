@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dimly.audit.attacks import EPSILONS, KNOWN, LINKED, MECHANISMS, Attacks
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, need_extra
 from dimly.files import drafted
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def check_format(path: Path) -> None:
     """Refuse a file whose name does not say what kind of picture it is to be."""
     if path.suffix.lower() not in FORMATS:
         raise ParameterError(f"figure must end in {', '.join(FORMATS)}, got {path.name!r}.")
+    need_extra("Figures", "matplotlib", "plots")
 
 
 def draw(attacks: Attacks) -> "Figure":
@@ -126,4 +127,4 @@ def _draw_linkage(chart: Any, attacks: Attacks) -> None:
     chart.set_title(
         f"Finding a person among {attacks.crowd:,} pseudonyms,\nand guessing one more attribute", fontsize=11
     )
-    chart.legend(fontsize=8, loc="lower right", ncols=2)
+    chart.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4)

@@ -445,8 +445,8 @@ def only_or_named(names: Iterable[str], wanted: str | None, role: str) -> str:
         return str(wanted)
     if len(known) == 1:
         return known[0]
-    other = "" if wanted is None else f", or one named {wanted!r}"
-    raise ParameterError(f"{role} must have one column{other}. {listing(known)}")
+    which = "one column" if wanted is None else f"one column, or one named {wanted!r}"
+    raise ParameterError(f"{role} must have {which}. {listing(known)}")
 
 
 def _texts(column: pa.ChunkedArray) -> Iterator[str]:
