@@ -13,19 +13,24 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start Dimly more than a hundred times: its byte code is kept, whatever the machine's habit.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-fast test-generic test-s3 test-spark4 torture lint docs-screens bench bench-quick setup pins clean
+.PHONY: help demo docs docs-screens package test test-fast test-generic test-s3 test-spark4 torture lint bench bench-quick setup pins clean
 
 help:            ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
 
-demo: .venv/core ## the whole story on made-up people: plan, publish, verify, ask, report
+demo: .venv/demo ## the whole story on made-up people: plan, publish, verify, ask, report
 	$(BIN)/dimly demo
 
 test: .venv/dev  ## all tests, doctests included
 	$(BIN)/python -m pytest -n auto --dist loadgroup src tests
 
-# For daily work: without Spark, kills, statistics, the demo and what the pages say.
-SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/cli/test_lab.py tests/cli/test_publish_spark.py
+# For daily work: no Spark, no kills, no statistics (audits and simulations among them), neither the demo nor the pages,
+# and none of the other files that take some ten seconds.
+SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/unit/audit tests/unit/lab \
+  tests/cli/test_lab.py tests/cli/test_publish_spark.py tests/cli/test_odd_values.py tests/cli/test_survey.py \
+  $(addprefix tests/privacy/test_,neighboring_files.py directions.py leaks.py edited_plans.py composition_accountants.py) \
+  tests/unit/analyst/structure/test_segments.py tests/unit/analyst/likelihood \
+  $(addprefix tests/unit/curator/test_,cooccurrence.py options.py) tests/unit/curator/ledger/test_concurrency.py
 test-fast: .venv/dev ## most tests: no Spark, no kills, no statistics, no demo
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
 
@@ -67,6 +72,17 @@ lint: .venv/dev  ## ruff, mypy --strict, import contracts
 docs-screens: .venv/dev ## renew the pictures of the studio in docs/figures (needs Chromium)
 	$(BIN)/python -m tests.studio.screens
 
+# Warnings are errors; notebooks, figures and the API's examples are made anew; links are checked in what was built.
+docs: .venv/docs ## the site, in build/site
+	rm -rf build/site docs/reference/generated
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site
+	$(BIN)/python docs/check_site.py build/site
+	@echo "open build/site/index.html"
+
+package: .venv/dev ## wheel and sdist in dist/, each installed into a new environment and tried there
+	rm -rf dist && $(BIN)/python -m build --outdir dist
+	$(BIN)/python tests/package.py dist
+
 bench: .venv/dev ## every benchmark, each a ratio to a peer in the same run; renews docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.report
@@ -90,9 +106,10 @@ clean:           ## remove .venv and every cache
 	$(PYTHON) -m venv .venv
 
 # One stamp per set of extras; each includes the core.
-.venv/core: EXTRAS :=
+.venv/demo: EXTRAS := [plots]
 .venv/dev: EXTRAS := [dev]
+.venv/docs: EXTRAS := [docs]
 .venv/all: EXTRAS := [all,dev]
-.venv/core .venv/dev .venv/all: .venv/bin/python pyproject.toml pins.txt
+.venv/demo .venv/dev .venv/docs .venv/all: .venv/bin/python pyproject.toml pins.txt
 	$(BIN)/python -m pip install --quiet --editable '.$(EXTRAS)'
 	@touch $@

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dimly.audit.attacks import EPSILONS, KNOWN, LINKED, MECHANISMS, Attacks
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, need_extra
 from dimly.files import drafted
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def check_format(path: Path) -> None:
     """Refuse a file whose name does not say what kind of picture it is to be."""
     if path.suffix.lower() not in FORMATS:
         raise ParameterError(f"figure must end in {', '.join(FORMATS)}, got {path.name!r}.")
+    need_extra("Figures", "matplotlib", "plots")
 
 
 def draw(attacks: Attacks) -> "Figure":

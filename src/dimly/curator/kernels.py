@@ -248,17 +248,25 @@ def count_pairs(
     indptr: NDArray[np.int64],
     indices: NDArray[np.integer],
     column: NDArray[np.int32],
+    keys: NDArray[np.uint64],
     members: int,
     counts: NDArray[np.int64],
 ) -> None:
     """Count, above the diagonal of ``counts``, in how many people two columns meet.
 
-    ``column`` is the column of each attribute in the public order, −1 for those that do not count. Of each person the
-    first ``members`` columns count.
+    ``column`` is the column of each attribute, −1 for those that do not count. Of each person ``members`` columns count
+    at most: the first in an order that the person's public key gives to all columns (by SplitMix64, which is one to
+    one, so that no two columns are at the same place).
     """
     for person in range(indptr.size - 1):
         found = column[indices[indptr[person] : indptr[person + 1]]]
-        found = np.sort(found[found >= 0])[:members]
+        found = np.unique(found[found >= 0])
+        if found.size > members:
+            place = keys[person] + (found.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+            place = (place ^ (place >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            place = (place ^ (place >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            place = place ^ (place >> np.uint64(31))
+            found = np.sort(found[np.argsort(place)[:members]])
         for i in range(found.size):
             for j in range(i + 1, found.size):
                 counts[found[i], found[j]] += 1

@@ -51,6 +51,7 @@ def ask_table(
     seed: bytes | str | None = None,
     by: PathLike | None = None,
     members: int | None = None,
+    buckets: int | None = None,
     protect: int = 1,
     total: bool = False,
 ) -> Surveyed[Any]:
@@ -73,6 +74,7 @@ def ask_table(
         seed=seed,
         release=None if labels is None else labels.release,
         members=members,
+        buckets=buckets,
         protect=protect,
     )
     if labels is not None:

@@ -278,6 +278,7 @@ def test_a_plan_is_of_the_kind_that_its_mechanism_names(mechanism: str) -> None:
     assert {type(one) for one in (plan, copied, *read)} == {kind}
     assert isinstance(plan, Plan)
     assert set(read) == {plan}
+    assert read[-1].__dict__.keys() == kind.model_fields.keys()  # facts, tables among them, do not travel
     with pytest.raises(TypeError, match="cannot be subclassed"):
         type("Lenient", (kind,), {})
     with pytest.raises(TypeError, match="abstract"):

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import bdtrc, chdtri, log_ndtr, ndtr, ndtri
 
 from dimly.errors import ParameterError
@@ -188,6 +187,8 @@ def half_normal_sum(k: int, tail: float) -> float:
         u = s * math.sqrt(k * (1 - ratio * (s + ratio)))
         density = math.exp(-(w**2) / 2) / math.sqrt(2 * math.pi)
         return where, float(ndtr(-w)) + density * (1 / u - 1 / w)
+
+    from scipy.optimize import brentq  # noqa: PLC0415 - a tenth of what Dimly takes to import, and seldom needed
 
     low, high = 1e-3 / math.sqrt(k), 40.0  # beyond the second is no probability that a double can hold
     if at(low)[1] <= tail:
