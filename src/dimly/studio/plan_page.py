@@ -98,6 +98,7 @@ class PlanView:
                 self._more()
             with ui.element("div").classes("stack"):
                 self.verdict = ui.element("div").classes("w-full")
+                self.pocket = ui.element("div").classes("pocket verdict plain").props("aria-hidden=true")
                 with ui.element("div").classes("pair"):
                     with theme.sheet(
                         "What somebody could learn about a person",
@@ -150,10 +151,10 @@ class PlanView:
             ui.radio(_PURPOSES, value=draft.purpose, on_change=lambda e: self._set(purpose=e.value)).props(
                 "dense"
             ).style("display: grid; gap: 9px; margin-left: -4px")
-            ui.label("In how many attributes do two people differ …").classes("mt-2")
+            ui.label("Two people differ in how many attributes").classes("mt-2")
             with ui.element("div").style("display: grid; grid-template-columns: 1fr 1fr; gap: 12px"):
-                self.near = self._number("… who are alike?", draft.near, "near")
-                self.far = self._number("… picked at random?", draft.far, "far")
+                self.near = self._number("if they are alike", draft.near, "near")
+                self.far = self._number("if picked at random", draft.far, "far")
             self.guess_words = ui.label().classes("hint")
 
     def _privacy(self) -> None:
@@ -379,6 +380,9 @@ class PlanView:
                         ui.button(
                             f"Use ε = {whole:g} for {kind}", on_click=lambda whole=whole: self._set(epsilon=whole)
                         ).props("outline dense no-caps padding='2px 10px'")
+        self.pocket.classes(replace=f"pocket verdict {theme.verdict_class(advice.verdict)}")
+        with _emptied(self.pocket):  # on a phone, where the verdict is far from the sliders
+            ui.label(f"{_HEADS[advice.verdict]} (ε = {draft.epsilon:g})").classes("head")
         with _emptied(self.guesses):
             rows = {one.several: one for one in guesses(advice.plan)}
             for several in _TOGETHER:
