@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from nicegui import background_tasks, events, run, ui
 
+from dimly.audit.attacks import TRIES
 from dimly.curator.tables.public_lists import read_vocabulary
 from dimly.errors import DimlyError
 from dimly.lab.report.officer import guesses
@@ -469,9 +470,9 @@ class PlanView:
         renew(self.attack, charts.attack_chart(curve, epsilon, None if attack is None else attack.right))
         if attack is not None:
             self.attack_words.set_text(
-                f"We attacked 65,536 made-up people published by this very plan, knowing everything about them but one "
-                f"attribute. The best guess was right in {100 * attack.right:.1f} % of cases; the promise allows "
-                f"{100 * attack.bound:.1f} %, a coin 50 %."
+                f"We attacked made-up people, published by this very plan, {TRIES:,} times, knowing everything about them "
+                f"but one attribute. The best guess was right in {100 * attack.right:.1f} % of cases (give or take "
+                f"{100 * attack.chance:.1f}); the promise allows {100 * attack.bound:.1f} %, a coin 50 %."
             )
         else:
             self.attack_words.set_text("No attack was tried on this kind of plan.")
