@@ -106,9 +106,7 @@ def _pieces(rows: pa.Table) -> pa.RecordBatch:
     starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
     stops = [*starts[1:].tolist(), len(places)]
     made = [_piece(rows.slice(start, stop - start)) for start, stop in zip(starts.tolist(), stops, strict=True)]
-    return pa.record_batch(
-        [pa.array(places[starts], pa.int32()), pa.array(made, pa.binary())], names=["place", "piece"]
-    )
+    return pa.record_batch([pa.array(places[starts], pa.int32()), pa.array(made, pa.binary())], names=["place", "piece"])
 
 
 def _piece(rows: pa.Table) -> bytes:

@@ -470,8 +470,8 @@ class PlanView:
         renew(self.attack, charts.attack_chart(curve, epsilon, None if attack is None else attack.right))
         if attack is not None:
             self.attack_words.set_text(
-                f"We attacked made-up people, published by this very plan, {TRIES:,} times, knowing everything about them "
-                f"but one attribute. The best guess was right in {100 * attack.right:.1f} % of cases (give or take "
+                f"We attacked made-up people, published by this very plan, {TRIES:,} times, knowing everything about "
+                f"them but one attribute. The best guess was right in {100 * attack.right:.1f} % of cases (give or take "
                 f"{100 * attack.chance:.1f}); the promise allows {100 * attack.bound:.1f} %, a coin 50 %."
             )
         else:
