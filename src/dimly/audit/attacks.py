@@ -31,7 +31,8 @@ LINKED: Final = (1.0, 3.0, 10.0, math.inf)
 """Of the linkage; infinite is a release without noise."""
 DELTA: Final = 1e-6
 _CROWD: Final = 1000
-_COINS: Final = 1 << 16
+TRIES: Final = 1 << 16
+"""Guesses about one attribute, at least, by which it is told how often they are right."""
 _SEED: Final = bytes(32)
 
 
@@ -57,6 +58,11 @@ class Inference:
     right: float
     bound: float
     """e^ε/(1+e^ε), or with δ what it allows."""
+
+    @property
+    def chance(self) -> float:
+        """How far off ``right`` may be by chance: 1.96 standard errors of so many guesses."""
+        return 1.96 * math.sqrt(max(self.right * (1 - self.right), 1 / TRIES) / TRIES)
 
 
 @dataclass(frozen=True)
@@ -212,7 +218,7 @@ def guess_one(plan: Plan) -> Inference:
         For noisy distances, which hold nobody's attributes.
     """
     trials = PersonTrials(plan, canaries_of(plan), Keystream)
-    n = max(1, _COINS // trials.coins_in_a_draw)
+    n = max(1, TRIES // trials.coins_in_a_draw)
     seen = trials.seen(n, careless=False)
     right = float(((seen.scores > 0) == seen.coins).mean())
     epsilon, delta = plan.cost.epsilon, plan.cost.delta
@@ -229,7 +235,7 @@ def average(repeats: int, *, epsilon: float = 0.5) -> Averaging:
     plan = Plan.of("counting+laplace", Budget(epsilon), k=K, seed=_SEED)
     canaries = canaries_of(plan)
     perturber = Perturber(plan, canaries.attributes)
-    coins = np.random.default_rng().integers(0, 2, (max(1, _COINS // len(canaries)), len(canaries))).astype(bool)
+    coins = np.random.default_rng().integers(0, 2, (max(1, TRIES // len(canaries)), len(canaries))).astype(bool)
     people = canaries.held(coins)
     total = np.zeros(coins.shape, np.int64)
     for _ in range(repeats):

@@ -70,7 +70,7 @@ def test_all_together_and_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attacks, "EPSILONS", (1.0,))
     monkeypatch.setattr(attacks, "LINKED", (math.inf,))
     monkeypatch.setattr(attacks, "REPEATS", (1,))
-    monkeypatch.setattr(attacks, "_COINS", 1 << 10)
+    monkeypatch.setattr(attacks, "TRIES", 1 << 10)
     found = run_attacks(people=1).to_dict()
     assert [one["epsilon"] for one in found["reconstruction"]] == [None, 1.0]
     assert found["linkage"][0]["epsilon"] is None
