@@ -135,7 +135,9 @@ def without_groups(people: Points, coordinates: Coordinates, width: int, seed: i
     spikes = noise / 2 * (lengths + np.sqrt(np.maximum(lengths**2 - 4 * k / n, 0.0)))
     spread = np.sqrt(spikes / float((active**2).mean())).astype(np.float32)
     drawn = generator.standard_normal((n, k), np.float32) * np.float32(noise**0.5)
-    drawn += active[:, None] * (ray + (generator.standard_normal((n, tastes.rank), np.float32) * spread) @ tastes.basis.T)
+    drawn += active[:, None] * (
+        ray + (generator.standard_normal((n, tastes.rank), np.float32) * spread) @ tastes.basis.T
+    )
     return drawn
 
 
