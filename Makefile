@@ -10,6 +10,8 @@ export PIP_BUILD_CONSTRAINT := pins.txt
 PAIRS ?= 100000
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start Dimly more than a hundred times: its byte code is kept, whatever the machine's habit.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test test-fast test-generic test-s3 test-spark4 torture lint bench bench-quick setup pins clean
 

@@ -2,10 +2,12 @@
 
 import hashlib
 import os
+import shutil
 import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,13 @@ for name in ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS"):
 # failure is a fault of the change at hand. `--hypothesis-profile=default` searches anew.
 settings.register_profile("dimly", deadline=None, derandomize=True)
 settings.load_profile("dimly")
+
+
+# Tests' folders are in memory where there is plenty: ledgers and releases are synced to the disk at every step, and a
+# disk takes ten times as long for it. What a full, slow or broken disk does is tested on mounts of its own.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder there that nobody else can read
+if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
 _true_urandom = os.urandom

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.crash.scenes import Inputs, Scene
+from tests.crash.scenes import Inputs, Scene, parts_as_in_scenes
+
+
+@pytest.fixture(autouse=True)
+def _parts() -> Iterator[None]:
+    with parts_as_in_scenes():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -78,5 +84,6 @@ def _publish(folder: Path, inputs: Inputs, *, wide: bool = False) -> Published:
         seconds = time.monotonic() - begun
     assert ended.code == 0, ended.err
     assert scene.leftovers() == []
-    (found,) = scene.releases().values()
+    with parts_as_in_scenes():
+        (found,) = scene.releases().values()
     return Published(scene.target, found, scene.ledger, seconds)

@@ -1,7 +1,8 @@
 """The real command in a process of its own, watched from outside and ended at a chosen moment.
 
 The table is made so that a run does all that can go wrong in it: sorting spills, and by the wide plan the release
-has two parts.
+has two parts. Parts are cut at an eighth of their usual size, here and in the command: of the usual size, twenty
+releases would take minutes to perturb, to pack and to verify.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from tests.plans import SEED
 
 import dimly
@@ -27,6 +29,7 @@ from dimly.curator.ledger.ledger import ChargeRecord, Ledger
 from dimly.curator.tables.database import SPILL_PREFIX
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+from dimly.release import format as layout
 from dimly.release import staging
 from dimly.release.verify import verify
 
@@ -43,7 +46,8 @@ _LONG = 300
 _HANGS = 300
 """Seconds after which a process is taken for dead-locked; nothing depends on it while all is well."""
 
-_COMMAND = "from dimly.cli import main; main()"
+_PART_BYTES = 1 << 23
+_COMMAND = f"from dimly.release import format; format._MOST_BYTES = {_PART_BYTES}; from dimly.cli import main; main()"
 
 Event = Literal["staging", "spilling", "sampling", "part", "sealed", "visible", "noted"]
 """What can be seen from outside: the staging, bytes of spill, the ledger's state "sampling", a part in the staging,
@@ -65,13 +69,21 @@ class Inputs:
     @classmethod
     def make(cls, folder: Path) -> "Inputs":
         """Write a plan and private tables."""
-        plan, wide = (Plan.of("counting+laplace", Budget(1.0), k=k, seed=SEED) for k in (64, 4096))
+        plan, wide = (Plan.of("counting+laplace", Budget(1.0), k=k, seed=SEED) for k in (64, 512))
         made = cls(plan, folder / "plan", folder / "wide", folder / "table.parquet", folder / "newcomers.parquet")
         made.plan_file.write_text(plan.to_json(), encoding="utf-8")
         made.wide_plan_file.write_text(wide.to_json(), encoding="utf-8")
         _write_table(made.table, people=range(N_PEOPLE), n_rows=N_ROWS)
         _write_table(made.newcomers, people=NEWCOMERS, n_rows=20_000)
         return made
+
+
+@contextlib.contextmanager
+def parts_as_in_scenes() -> Iterator[None]:
+    """Expect parts of the size that the commands make."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "_MOST_BYTES", _PART_BYTES)
+        yield
 
 
 def person(number: int) -> str:

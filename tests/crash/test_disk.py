@@ -43,7 +43,7 @@ def _can_mount() -> None:
 
 def test_a_full_disk_under_the_release(published_scene: Scene, published: Published) -> None:
     scene = published_scene
-    with mounted(scene.parent, "size=16m"):
+    with mounted(scene.parent, "size=1536k"):
         shutil.copytree(published.release, scene.target)
         with scene.start("--overwrite", out=scene.target, wide=True) as run:
             line = run.result().check_one_line(1)

@@ -78,8 +78,8 @@ def test_intervals_hold_the_truth_along_many_directions(count: int, apart: int) 
         assert true == 0 or int(short.sum()) < stats.binom.isf(1 - ALPHA / 2, pairs, 0.94)
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("family", ["hashing", "counting"])
+# Each law and each family once: noise is added to whatever the projection gave, and knows nothing of it.
+@pytest.mark.parametrize(("family", "law"), [("hashing", "gaussian"), ("counting", "laplace")])
 def test_weighted_distances_count_the_projection_too(law: str, family: Any) -> None:
     """A heavy and an empty person, and one with half: Σ w²(x−y)² over many seeds, and Σ w·x by counting."""
     seeds, k, weights = 600, 64, np.arange(200) % 129 / 128  # on the grid of the directions
@@ -98,8 +98,9 @@ def test_weighted_distances_count_the_projection_too(law: str, family: Any) -> N
         values[seed] = found.value
         inside += (found.low <= truths) & (truths <= found.high)
         sums[seed] = release.values.sum(axis=1)[[0, 2]] * plan.scale
-        mine, half = release.project(map(str, range(200))), release.project(map(str, range(0, 200, 2)))
-        assert release.distance(mine, half).value == pytest.approx(truths[1])
+        if seed < 20:  # there is no chance in it
+            mine, half = release.project(map(str, range(200))), release.project(map(str, range(0, 200, 2)))
+            assert release.distance(mine, half).value == pytest.approx(truths[1])
     assert plan.measured == "weighted squared distance"
     for pair, truth in enumerate(truths):
         assert mean_is(values[:, pair], truth)

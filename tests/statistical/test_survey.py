@@ -77,12 +77,22 @@ def test_intervals_of_shown_names_cover_among_those_that_are_shown() -> None:
     assert held.mean() < 0.96  # far above the threshold, being shown tells nothing
 
 
+def fewest(intervals: int) -> float:
+    """Return how many of so many intervals at 0.95 hold the truth but with probability 1e-6.
+
+    Benchmarks measure it closely. Here intervals that hold it four times of five are noticed.
+    """
+    found = float(stats.binom.isf(1 - ALPHA, intervals, 0.95))
+    assert stats.binom.cdf(found - 1, intervals, 0.8) > 0.95  # its power
+    return found
+
+
 # Like the purchases of docs/survey.md. At ε = 0.0033 errors are as large as numbers, and skewed.
 SKEWED = np.rint(np.exp(np.random.default_rng(8).normal(3.5, 1.15, 4_339))).astype(np.int64)
 
 
 def test_intervals_of_quantiles_cover_where_few_people_have_so_many() -> None:
-    at, shares, repeats = boundaries(1_000), (0.1, 0.5, 0.9), 100
+    at, shares, repeats = boundaries(1_000), (0.1, 0.5, 0.9), 60
     exact, sampler = cumulative(SKEWED, at), NoiseSampler(DiscreteLaplace.of(Budget(0.0033), l1_sensitivity=1))
     truth = [int(np.sort(SKEWED)[math.ceil(share * len(SKEWED)) - 1]) for share in shares]
     held = np.zeros(3)
@@ -90,8 +100,7 @@ def test_intervals_of_quantiles_cover_where_few_people_have_so_many() -> None:
         noisy = exact + sampler.draw(len(at), Keystream())
         found = quantiles(noisy, at, total=4_339, shares=shares, noise=sampler.draw(noise_needed(at), Keystream()))
         held += [one.low <= wanted <= one.high for one, wanted in zip(found, truth, strict=True)]
-    # Of 300 at 0.95, fewer than 264 have probability 1e-6.
-    assert stats.binom.isf(1 - ALPHA, 3 * repeats, 0.95) <= held.sum()
+    assert fewest(3 * repeats) <= held.sum()
 
 
 @pytest.mark.parametrize("shape", ["narrow", "wide"])
@@ -99,7 +108,7 @@ def test_intervals_of_quantiles_cover(shape: str) -> None:
     generator = np.random.default_rng(3)
     drawn = generator.normal(300, 90, 3_000) if shape == "narrow" else np.exp(generator.normal(4.5, 1, 3_000))
     numbers = np.maximum(0, np.rint(drawn)).astype(np.int64)
-    at, shares, repeats = boundaries(4_000), (0.1, 0.5, 0.9), 100
+    at, shares, repeats = boundaries(4_000), (0.1, 0.5, 0.9), 60
     exact, sampler = cumulative(numbers, at), NoiseSampler(DiscreteLaplace.of(Budget(0.02), l1_sensitivity=1))
     truth = [int(np.sort(numbers)[math.ceil(share * 3_000) - 1]) for share in shares]
     held = np.zeros(3)
@@ -107,6 +116,4 @@ def test_intervals_of_quantiles_cover(shape: str) -> None:
         noisy = exact + sampler.draw(len(at), Keystream())
         found = quantiles(noisy, at, total=3_000, shares=shares, noise=sampler.draw(noise_needed(at), Keystream()))
         held += [one.low <= wanted <= one.high for one, wanted in zip(found, truth, strict=True)]
-    # Of 300 intervals at 0.95, fewer than 264 hold the truth with probability 1e-6; benchmarks measure it closely.
-    assert stats.binom.isf(1 - ALPHA, 3 * repeats, 0.95) <= held.sum() <= 3 * repeats
-    assert stats.binom.cdf(stats.binom.isf(1 - ALPHA, 3 * repeats, 0.95), 3 * repeats, 0.75) > 0.9  # its power
+    assert fewest(3 * repeats) <= held.sum() <= 3 * repeats

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -42,6 +42,12 @@ class Estimate(Generic[Number]):
     def __repr__(self) -> str:
         parts = [f"{name}={getattr(self, name)!r}" for name in ("value", "stderr", "low", "high", "measure")]
         return f"Estimate({', '.join(parts if self.measure else parts[:4])})"
+
+    @property
+    def possible(self) -> "Estimate[Number]":
+        """The same with a value inside of its interval: to be shown, since an unbiased one may lie outside of it."""
+        value: Any = np.clip(self.value, self.low, self.high)
+        return replace(self, value=float(value) if np.ndim(value) == 0 else value)
 
 
 Floats = NDArray[np.float64]

@@ -24,6 +24,7 @@ from dimly.analyst.export.exports import Alias, Exports
 from dimly.analyst.export.points import Exported, promise
 from dimly.analyst.intervals import distance_skewness, inverted, quadratic
 from dimly.analyst.likelihood.search import Method, check_method, most_likely
+from dimly.analyst.neighbors.expected import Crowd
 from dimly.analyst.neighbors.graph import Engine, graph_of
 from dimly.analyst.neighbors.query import Neighbors, Progress, nearest_to
 from dimly.analyst.neighbors.spaces import Metric
@@ -269,6 +270,10 @@ class Release:
     def structure(self) -> Structure:
         """How far attributes go together, beyond chance; found when it is first asked for."""
         return structure_of(self._sketches)
+
+    @cached_property
+    def _crowd(self) -> Crowd:
+        return Crowd.of(self)
 
     def denoised(self) -> Denoised:
         """Return everybody's point with its noise shrunk: to rank and to cluster by, not to measure distances."""

@@ -38,6 +38,7 @@ def asks_for_debug(meta: Mapping[str, Any]) -> bool:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print the table as CSV on stdout, and nothing else there.")]
 Debug = Annotated[
     bool,
     typer.Option(
@@ -47,6 +48,12 @@ Debug = Annotated[
         is_eager=True,
     ),
 ]
+
+
+def check_one_output(*, as_json: bool, as_csv: bool) -> None:
+    """Refuse two kinds of output at once."""
+    if as_json and as_csv:
+        raise ParameterError("--json and --csv must not be given together. Leave one of them out.")
 
 
 def size_in_bytes(text: str) -> int:

@@ -1,7 +1,10 @@
 """What goes to stdout and what to stderr: answers here; warnings, progress and errors there."""
 
 import contextlib
+import csv
+import io
 import json
+import math
 import shutil
 import sys
 import textwrap
@@ -136,6 +139,16 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, numb
     if not sys.stdout.isatty():  # also where FORCE_COLOR asks for colors
         console.size = (_WIDEST, console.height)  # a pipe has no width to fold to
     console.print(table)
+
+
+def print_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table as CSV, one line a row; unknown and unlimited numbers are left empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow(["" if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row])
+    typer.echo(out.getvalue(), nl=False)
 
 
 def print_lines(lines: Iterable[str], *, err: bool = False) -> None:

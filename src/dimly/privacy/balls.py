@@ -46,6 +46,23 @@ def upper_fraction(value: Ball) -> Fraction:
     return _exact(value.mid()) + _exact(value.rad())
 
 
+def upper_integer(value: Ball) -> int:
+    """Return the integer that is nearest to the upper end of an enclosure, the even one of two: ``round`` of it.
+
+    By shifts alone: as a fraction, an end point would be reduced to lowest terms first, which takes five times as long.
+    """
+    (middle, at), (radius, of) = value.mid().man_exp(), value.rad().man_exp()
+    exponent = int(min(at, of)) if radius else int(at)
+    number = int(middle) << (int(at) - exponent)
+    if radius:
+        number += int(radius) << (int(of) - exponent)
+    if exponent >= 0:
+        return number << exponent
+    half = 1 << (-exponent - 1)
+    whole, rest = number >> -exponent, number & (2 * half - 1)
+    return whole + (rest > half or (rest == half and whole % 2 == 1))
+
+
 def float_above(value: Ball | Fraction) -> float:
     """Return a float that is certainly not below ``value``, at most one step above the nearest."""
     if isinstance(value, Fraction):

@@ -12,6 +12,7 @@ import pytest
 from scipy import special, stats
 from tests.plans import plan_of
 from tests.streams import Recorded
+from tests.unit.audit.faulty import Clipped
 
 from dimly.audit import mechanism as audited
 from dimly.audit.bounds import Guesses, epsilon_from_guesses
@@ -97,18 +98,6 @@ def test_a_fifth_too_little_noise_along_directions(monkeypatch: pytest.MonkeyPat
     less = DiscreteLaplace.of(Budget(1.25), l1_sensitivity=plan.sensitivity.l1)
     monkeypatch.setattr(perturb, "NoiseSampler", lambda _: NoiseSampler(less))
     assert bound(plan, numbers=ALONG) > 1.0  # 1.16, with a standard deviation of 0.017 in repeated audits
-
-
-class Clipped:
-    """Noise that ends where the plan's does not: what lies beyond is certain."""
-
-    def __init__(self, table: Any, most: int) -> None:
-        self._sound, self._most = NoiseSampler(table), most
-
-    def add(self, sketch: Any, words: Any, out: Any) -> None:
-        noise = np.empty(sketch.shape, out.dtype)
-        self._sound.add(np.zeros_like(sketch), words, noise)
-        out[...] = sketch + np.clip(noise, -self._most, self._most)
 
 
 ENDING = [

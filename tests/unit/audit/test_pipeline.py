@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.plans import plan_of
 from tests.streams import Recorded
-from tests.unit.audit.test_mechanism import Clipped
+from tests.unit.audit.faulty import Clipped
 from tests.unit.audit.visits import FORMATS, write
 
 from dimly.audit import pipeline

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import cache
 from itertools import accumulate
 
 import numpy as np
@@ -20,50 +21,59 @@ from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import TOTAL, NoiseTable, symmetric
 from dimly.privacy import Budget
 
-TABLES: dict[str, NoiseTable] = {
-    "laplace": DiscreteLaplace.of(Budget(1.0), l1_sensitivity=1),
-    "laplace, nearly no noise": DiscreteLaplace.of(Budget(30.0), l1_sensitivity=1),
-    "laplace, wide": DiscreteLaplace.of(Budget(0.1), l1_sensitivity=10),
-    "gaussian, narrow": RoundedGaussian.of(0.3),
-    "gaussian": RoundedGaussian.of(4.225),
-    "gaussian, just of eight bits": RoundedGaussian.of(35.0),
-    "gaussian, just of nine bits": RoundedGaussian.of(36.0),
-    "gaussian, wide": RoundedGaussian.of(200.0),
-    "laplace, too wide": DiscreteLaplace.of(Budget(0.1), l1_sensitivity=1000),
-    "gaussian, too wide": RoundedGaussian.of(12_000.0),
+# A table with the standard deviation of 12,000 takes seconds to prove: each is made once, by one process.
+pytestmark = pytest.mark.xdist_group("tables of noise")
+
+TABLES: dict[str, Callable[[], NoiseTable]] = {
+    "laplace": lambda: DiscreteLaplace.of(Budget(1.0), l1_sensitivity=1),
+    "laplace, nearly no noise": lambda: DiscreteLaplace.of(Budget(30.0), l1_sensitivity=1),
+    "laplace, wide": lambda: DiscreteLaplace.of(Budget(0.1), l1_sensitivity=10),
+    "gaussian, narrow": lambda: RoundedGaussian.of(0.3),
+    "gaussian": lambda: RoundedGaussian.of(4.225),
+    "gaussian, just of eight bits": lambda: RoundedGaussian.of(35.0),
+    "gaussian, just of nine bits": lambda: RoundedGaussian.of(36.0),
+    "gaussian, wide": lambda: RoundedGaussian.of(200.0),
+    "laplace, too wide": lambda: DiscreteLaplace.of(Budget(0.1), l1_sensitivity=1000),
+    "gaussian, too wide": lambda: RoundedGaussian.of(12_000.0),
 }
 MIDDLE = 0x5555_5555_5555_5555
 WIDE = tuple(name for name in TABLES if name.endswith("too wide"))
 NARROW = tuple(name for name in TABLES if name not in WIDE)
-SAMPLERS = {name: NoiseSampler(table) for name, table in TABLES.items()}
 every_table = pytest.mark.parametrize("name", TABLES)
 
 
-def weights(table: NoiseTable) -> tuple[list[int], int]:
+@cache
+def table_of(name: str) -> NoiseTable:
+    return TABLES[name]()
+
+
+@cache
+def sampler_of(name: str) -> NoiseSampler:
+    return NoiseSampler(table_of(name))
+
+
+@cache
+def weights(name: str) -> tuple[list[int], int]:
     """Return the weights of all values, and the first value; a Laplace's first and last stand for its tails."""
-    return KEPT.get(id(table)) or KEPT.setdefault(id(table), listed_weights(table))
-
-
-KEPT: dict[int, tuple[list[int], int]] = {}
-
-
-def listed_weights(table: NoiseTable) -> tuple[list[int], int]:
+    table = table_of(name)
     if isinstance(table, DiscreteLaplace):
         return [table.overflow, *symmetric(table.head), table.overflow], -len(table.head)
     assert isinstance(table, RoundedGaussian)
     return symmetric(table.half), 1 - len(table.half)
 
 
-ENDS = {name: list(accumulate(weights(table)[0])) for name, table in TABLES.items()}
-"""Of each cell, the first 128-bit number beyond it."""
+@cache
+def ends_of(name: str) -> list[int]:
+    """Return of each cell the first 128-bit number beyond it."""
+    return list(accumulate(weights(name)[0]))
 
 
 def plain(name: str, number: int, tail_numbers: list[int]) -> int:
     """Return the noise that a 128-bit number stands for, with more of them if it is one of the tails."""
-    table = TABLES[name]
-    cell = bisect_right(ENDS[name], number)
-    value = weights(table)[1] + cell
-    if isinstance(table, DiscreteLaplace) and cell in (0, len(ENDS[name]) - 1):
+    table = table_of(name)
+    cell = bisect_right(ends_of(name), number)
+    value = weights(name)[1] + cell
+    if isinstance(table, DiscreteLaplace) and cell in (0, len(ends_of(name)) - 1):
         beyond = len(table.head) - 1
         ends = list(accumulate([*table.tail, table.tail_overflow]))
         for tail_number in tail_numbers:
@@ -93,19 +103,19 @@ def words_of(number: int, tail_numbers: list[int], *, wide: bool, spare: int = 0
 
 def sampled(name: str, number: int, tail_numbers: list[int], spare: int = 0) -> int:
     words = words_of(number, tail_numbers, wide=name in WIDE, spare=spare)
-    return int(SAMPLERS[name].draw(1, words)[0])
+    return int(sampler_of(name).draw(1, words)[0])
 
 
 def test_only_tables_that_are_too_wide_have_no_guide() -> None:
-    assert all(SAMPLERS[name]._guide is None for name in WIDE)
-    assert all(SAMPLERS[name]._guide is not None for name in NARROW)
-    assert all(ends[-1] == TOTAL for ends in ENDS.values())
+    assert all(sampler_of(name)._guide is None for name in WIDE)
+    assert all(sampler_of(name)._guide is not None for name in NARROW)
+    assert all(ends_of(name)[-1] == TOTAL for name in TABLES)
 
 
 @every_table
 def test_cells_begin_and_end_exactly_where_their_weights_say(name: str) -> None:
     """The last number of a cell, and the first of the next; of a wide table some cells, the outermost among them."""
-    ends = ENDS[name]
+    ends = ends_of(name)
     chosen = ends if len(ends) < 1000 else [*ends[:40], *ends[40 : -40 : len(ends) // 500], *ends[-40:]]
     tail = [TOTAL // 100]
     for end in chosen:
@@ -116,17 +126,17 @@ def test_cells_begin_and_end_exactly_where_their_weights_say(name: str) -> None:
 @pytest.mark.parametrize("name", NARROW)
 def test_every_sixteen_bits_are_looked_up_as_their_numbers_are(name: str) -> None:
     """All 2¹⁶ prefixes at once, each continued by zeros, by ones and by a middle: what settles them must agree."""
-    table = TABLES[name]
-    outermost = {0, len(ENDS[name]) - 1} if isinstance(table, DiscreteLaplace) else set()
+    table = table_of(name)
+    outermost = {0, len(ends_of(name)) - 1} if isinstance(table, DiscreteLaplace) else set()
     for rest in (0, (1 << 64) - 1, MIDDLE):
         words = Prefixes(rest)
-        got = SAMPLERS[name].draw(1 << 16, words)
+        got = sampler_of(name).draw(1 << 16, words)
         following = ((rest & ((1 << 48) - 1)) << 64) | MIDDLE
-        cells = [bisect_right(ENDS[name], (prefix << 112) | following) for prefix in range(1 << 16)]
+        cells = [bisect_right(ends_of(name), (prefix << 112) | following) for prefix in range(1 << 16)]
         inner = np.array([cell not in outermost for cell in cells])
-        expected = np.array(cells) + weights(table)[1]
+        expected = np.array(cells) + weights(name)[1]
         np.testing.assert_array_equal(got[inner], expected[inner])
-        assert (np.abs(got[~inner]) >= abs(weights(table)[1])).all()
+        assert (np.abs(got[~inner]) >= abs(weights(name)[1])).all()
 
 
 class Prefixes:
@@ -174,14 +184,14 @@ def test_any_number_gives_the_value_of_its_cell(name: str, number: int, tail: li
     spare=st.integers(0, 2**16 - 1),
 )
 def test_numbers_about_the_end_of_any_cell(name: str, where: int, offset: int, spare: int) -> None:
-    number = min(max(ENDS[name][where % len(ENDS[name])] + offset, 0), TOTAL - 1)
+    number = min(max(ends_of(name)[where % len(ends_of(name))] + offset, 0), TOTAL - 1)
     assert sampled(name, number, [0], spare) == plain(name, number, [0])
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name.startswith("laplace")])
 @pytest.mark.parametrize("side", [0, TOTAL - 1])
 def test_tails_reach_beyond_the_head_and_repeat(name: str, side: int) -> None:
-    table = TABLES[name]
+    table = table_of(name)
     assert isinstance(table, DiscreteLaplace)
     reach, length = len(table.head) - 1, len(table.tail)
     sign = 1 if side else -1
@@ -199,19 +209,19 @@ def test_the_middle_of_a_table_is_no_noise(name: str) -> None:
     for words in (Constant(0x8000, 0), NO_NOISE):
         sketch = np.arange(-300, 300)
         out = np.empty(600, np.int16)
-        SAMPLERS[name].add(sketch, words, out)
+        sampler_of(name).add(sketch, words, out)
         np.testing.assert_array_equal(out, sketch)
 
 
 @pytest.mark.parametrize("name", WIDE)
 def test_the_middle_of_a_wide_table_is_no_noise(name: str) -> None:
-    assert not SAMPLERS[name].draw(600, NO_NOISE).any()
+    assert not sampler_of(name).draw(600, NO_NOISE).any()
 
 
 @every_table
 def test_settled_samples_ask_for_no_more_words(name: str) -> None:
     words = Recorded(1)
-    SAMPLERS[name].draw(10_000, words)
+    sampler_of(name).draw(10_000, words)
     short = sum(size for kind, size in words.asked if kind == "uint16")
     long = sum(size for kind, size in words.asked if kind == "uint64")
     if name in WIDE:
@@ -220,7 +230,7 @@ def test_settled_samples_ask_for_no_more_words(name: str) -> None:
     else:
         assert short == 10_000
         # A cell's end makes one prefix of 2¹⁶ ambiguous, so a sample is for a share of at most cells/2¹⁶.
-        expected = 10_000 * len(ENDS[name]) / 2**16
+        expected = 10_000 * len(ends_of(name)) / 2**16
         assert long <= 2 * (expected + 6 * expected**0.5 + 6)
 
 
@@ -231,8 +241,8 @@ def test_sums_saturate_at_the_limits_of_the_published_type(name: str, kind: type
     near = [limits.min - 10**6, limits.min - 1, limits.min, limits.min + 1, -1, 0, 1]
     sketch = np.repeat([*near, *(-value - 1 for value in near)], 2000)
     out = np.empty(len(sketch), kind)
-    SAMPLERS[name].add(sketch, Recorded(2), out)
-    noise = SAMPLERS[name].draw(len(sketch), Recorded(2))
+    sampler_of(name).add(sketch, Recorded(2), out)
+    noise = sampler_of(name).draw(len(sketch), Recorded(2))
     np.testing.assert_array_equal(out, np.clip(sketch + noise, limits.min, limits.max))
     assert out.min() == limits.min
     assert out.max() == limits.max
@@ -240,10 +250,10 @@ def test_sums_saturate_at_the_limits_of_the_published_type(name: str, kind: type
 
 @pytest.mark.parametrize("side", [0, TOTAL - 1])
 def test_tails_saturate_too(side: int) -> None:
-    repeats = 40_000 // len(TABLES["laplace"].tail)  # type: ignore[attr-defined]
+    repeats = 40_000 // len(table_of("laplace").tail)  # type: ignore[attr-defined]
     words = words_of(side, [TOTAL - 1] * repeats + [0], wide=False)
     out = np.empty(1, np.int16)
-    SAMPLERS["laplace"].add(np.zeros(1, np.int64), words, out)
+    sampler_of("laplace").add(np.zeros(1, np.int64), words, out)
     assert out[0] == (32767 if side else -32768)
     assert words.left == 0
 
@@ -252,18 +262,18 @@ def test_tails_saturate_too(side: int) -> None:
 def test_noise_does_not_depend_on_the_sketch(name: str) -> None:
     generator = np.random.default_rng(3)
     sketch = generator.integers(-(10**9), 10**9, 300_000)
-    drawn = SAMPLERS[name].draw(len(sketch), Recorded(4))
+    drawn = sampler_of(name).draw(len(sketch), Recorded(4))
     for data in (sketch, -sketch, np.zeros_like(sketch)):
         out = np.empty(len(data), np.int64)
         words = Recorded(4)
-        SAMPLERS[name].add(data, words, out)
+        sampler_of(name).add(data, words, out)
         np.testing.assert_array_equal(out - data, drawn)
 
 
 @every_table
 def test_large_batches_repeat_no_noise(name: str) -> None:
     """Pieces within a batch must each have words of their own."""
-    noise = SAMPLERS[name].draw(1 << 19, Recorded(5))
+    noise = sampler_of(name).draw(1 << 19, Recorded(5))
     if name != "laplace, nearly no noise":
         for shift in (1 << 13, 1 << 16, 1 << 17, 1 << 18):
             assert (noise[shift:] != noise[:-shift]).any()
@@ -271,7 +281,7 @@ def test_large_batches_repeat_no_noise(name: str) -> None:
 
 
 def test_an_empty_sketch_asks_for_nothing() -> None:
-    for sampler in SAMPLERS.values():
+    for sampler in map(sampler_of, TABLES):
         words = Recorded(0)
         assert sampler.draw(0, words).shape == (0,)
         assert sum(size for _, size in words.asked) == 0
@@ -279,7 +289,7 @@ def test_an_empty_sketch_asks_for_nothing() -> None:
 
 def test_the_plain_search_itself_is_right() -> None:
     """What stands beside the sampler is checked by hand on the table that is easiest to see through."""
-    table = TABLES["gaussian, narrow"]
+    table = table_of("gaussian, narrow")
     assert isinstance(table, RoundedGaussian)
     zero = Fraction(table.half[0], TOTAL)
     assert plain("gaussian, narrow", 0, []) == 1 - len(table.half)
@@ -298,7 +308,7 @@ def test_the_mirrored_number_gives_the_opposite_value(name: str) -> None:
 
 
 def test_threads_that_share_a_sampler_do_not_disturb_each_other() -> None:
-    sampler = SAMPLERS["laplace"]
+    sampler = sampler_of("laplace")
     expected = [sampler.draw(200_000, Recorded(seed)) for seed in range(4)]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(3):
@@ -323,7 +333,7 @@ class Interrupting:
 @every_table
 def test_a_call_inside_of_another_leaves_it_alone(name: str) -> None:
     """As that of a signal handler, a finalizer or a source of words is: one thread, two calls under way."""
-    sampler = SAMPLERS[name]
+    sampler = sampler_of(name)
     inner: list[np.ndarray] = []
 
     def interrupt() -> None:
@@ -341,7 +351,7 @@ def test_no_words_stay_behind_in_memory_that_is_used_again(monkeypatch: pytest.M
     """Whatever ended the call."""
     rooms: list[sampling._Room] = []
     monkeypatch.setattr(sampling, "_rooms", rooms)
-    sampler = SAMPLERS["gaussian"]
+    sampler = sampler_of("gaussian")
     sampler.draw(5000, Recorded(1))
     assert len(rooms) == 1
     assert not rooms[0].prefixes[:5000].any()

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimly.privacy.balls import Ball, ball, float_above, lower_fraction, normal_cdf, precision, upper_fraction
+from dimly.privacy.balls import (
+    Ball,
+    ball,
+    float_above,
+    lower_fraction,
+    normal_cdf,
+    precision,
+    upper_fraction,
+    upper_integer,
+)
 
 
 @given(st.fractions(min_value=-(10**9), max_value=10**9))
@@ -16,6 +25,18 @@ def test_enclosures_hold_the_number(number: Fraction) -> None:
     with precision(64):
         enclosure = ball(number)
     assert lower_fraction(enclosure) <= number <= upper_fraction(enclosure)
+
+
+@given(
+    st.fractions(min_value=-(10**9), max_value=10**9) | st.integers(-9, 9).map(lambda i: Fraction(i, 2)),
+    st.integers(-90, 90),
+    st.integers(0, 8).map(lambda i: Fraction(i, 4)),
+)
+def test_the_integer_next_to_an_upper_end_is_that_of_the_fraction(number: Fraction, shift: int, off: Fraction) -> None:
+    """Of halves the even one, as of any fraction; with a radius and without."""
+    with precision(64):
+        for enclosure in (ball(number) * Ball(2) ** shift, Ball(ball(number), ball(off))):
+            assert upper_integer(enclosure) == round(upper_fraction(enclosure))
 
 
 @given(st.fractions(min_value=-(10**6), max_value=10**6))

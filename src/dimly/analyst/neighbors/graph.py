@@ -4,6 +4,7 @@ Each pair is compared once, and tells both sides. A tile gives single-precision 
 for are kept of each person; their exact keys then decide, and ties go to the smaller id.
 """
 
+import math
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from dimly.analyst.estimate import Estimate
 from dimly.analyst.neighbors import kernels
+from dimly.analyst.neighbors.expected import expected_true
 from dimly.analyst.neighbors.query import (
     Neighbors,
     Positions,
@@ -37,6 +39,7 @@ Engine = Literal["auto", "tiles", "faiss"]
 _SPARE = 8
 """People kept of each beyond those asked for: rounding may have put the wrong one last."""
 _TILE = 1024
+_ASKED = 12  # people whose expected number of true neighbors is averaged
 _PAIRS = 1 << 18  # pairs that are worked on at a time
 _BLOCK = 1 << 20  # published numbers that are turned into rows at a time
 
@@ -51,9 +54,18 @@ def graph_of(
     check(release, n, metric, others=max(0, len(sketches) - 1))
     space = space_of(release, metric, denoise=denoise)
     found = _by_distances(sketches, n, progress) if space is None else _by_comparing(sketches, space, n, progress)
-    return Neighbors(
-        _named(sketches, found), _estimates(release, found, metric), metric, isinstance(space, DenoisedSpace)
-    )
+
+    def expected() -> float:
+        asked = np.unique(np.linspace(0, len(sketches) - 1, _ASKED).astype(np.int64))
+        told = [
+            expected_true(release, Chosen(sketches, asked[i : i + 1]), found[one], n, metric=metric, space=space)
+            for i, one in enumerate(asked.tolist())
+        ]
+        known = [one for one in told if not math.isnan(one)]
+        return sum(known) / len(known) if known else math.nan
+
+    estimates = _estimates(release, found, metric)
+    return Neighbors(_named(sketches, found), estimates, metric, isinstance(space, DenoisedSpace), _expect=expected)
 
 
 def _by_comparing(sketches: Published, space: Space, n: int, progress: Progress | None) -> Positions:

@@ -1,7 +1,9 @@
 """The nearest people: of one person or of a vector of one's own, by reading the release once."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dimly.analyst.estimate import Arrays, Vector
+from dimly.analyst.neighbors.expected import CANDIDATES, expected_true
 from dimly.analyst.neighbors.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
 from dimly.analyst.pairs import (
     BitReader,
@@ -37,7 +40,7 @@ _MOST_MISSED = 0.3
 _BLOCK = 1 << 18  # published numbers; as floats 1 MB
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Neighbors:
     """The nearest people, the nearest first; people equally near in the order of their ids.
 
@@ -61,6 +64,27 @@ class Neighbors:
     estimates: Arrays
     metric: Metric
     denoised: bool
+    _expect: Callable[[], float] = field(repr=False, kw_only=True)
+
+    @cached_property
+    def expected(self) -> float:
+        """How many of the people listed can be expected to be among those truly nearest; of everybody, on average.
+
+        From the release's own noise, structure and size; see docs/analysis.md. NaN where nothing is known.
+        """
+        return self._expect()
+
+    @property
+    def words(self) -> str:
+        """How many of the people listed can be expected to be true neighbors, in a sentence."""
+        n = self.users.shape[-1]
+        everybody = self.users.ndim > 1
+        if math.isnan(self.expected):
+            return "How many of these are true neighbors is not known: nothing is known of the person asked about."
+        least = "fewer than 1" if self.expected < 0.5 else f"about {self.expected:.0f}"
+        told = f"{least} of {'each' if everybody else 'these'} {n} can be expected to be among the {n} truly nearest"
+        told = told[0].upper() + told[1:] + "."
+        return told if self.expected >= n / 2 else f"Mostly noise: {told[0].lower()}{told[1:]}"
 
     def __len__(self) -> int:
         return len(self.users)
@@ -76,10 +100,18 @@ def nearest_to(
         raise ParameterError(f"neighbors are those of one user or vector, got {len(side)}. Use neighbor_graph for all.")
     check(release, n, metric, others=len(sketches) - side.noisy)
     space = space_of(release, metric, denoise=denoise)
-    positions = _by_distances(sketches, side, n) if space is None else _by_reading(space, side, n, progress)
+    most = min(max(n, CANDIDATES), len(sketches) - side.noisy)
+    candidates = _by_distances(sketches, side, most) if space is None else _by_reading(space, side, most, progress)
+    positions = candidates[:n]
     found = Chosen(sketches, positions)
-    estimates = estimate(release, metric)(who if isinstance(who, Vector) else side, found)
-    return Neighbors(sketches.named(positions), estimates, metric, isinstance(space, DenoisedSpace))
+    whom = who if isinstance(who, Vector) else side
+    estimates = estimate(release, metric)(whom, found)
+
+    def expected() -> float:
+        return expected_true(release, whom, candidates, n, metric=metric, space=space)
+
+    denoised = isinstance(space, DenoisedSpace)
+    return Neighbors(sketches.named(positions), estimates, metric, denoised, _expect=expected)
 
 
 def check(release: "Release", n: Any, metric: Metric, *, others: int) -> None:

@@ -1,5 +1,6 @@
 """``dimly neighbors``: who is most like somebody, or like a list of attributes."""
 
+import math
 import statistics
 from typing import Annotated, Literal
 
@@ -7,9 +8,11 @@ import typer
 
 from dimly.cli.options import (
     PARTS,
+    AsCsv,
     AsJson,
     Debug,
     ReleaseFolder,
+    check_one_output,
     estimate_facts,
     interval_text,
     measure_facts,
@@ -17,7 +20,7 @@ from dimly.cli.options import (
     number_text,
     open_to_ask,
 )
-from dimly.cli.terminal import ProgressBar, print_json, print_lines, print_table
+from dimly.cli.terminal import ProgressBar, print_csv, print_json, print_lines, print_table
 from dimly.errors import ParameterError
 
 
@@ -41,17 +44,20 @@ def neighbors(
     no_denoise: Annotated[
         bool, typer.Option("--no-denoise", help="Rank by the published numbers as they are; mostly worse.")
     ] = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
     """Find the people nearest to somebody, or to a list of attributes, with an estimate of how near each is.
 
-    They are ranked after denoising, which mostly orders better; the estimate beside each one is that of the published
-    numbers. Estimates of people who were picked as the nearest of many are too low on average, and their intervals
-    hold the truth less often than they say.
+    The first line says how many of those listed can be expected to be among the truly nearest: at a small epsilon, few.
+    People are chosen and ranked after denoising, which mostly orders better; the estimate beside each one is that of
+    the published numbers, and the list is in its order. Estimates of people who were picked as the nearest of many are
+    too low on average, and their intervals hold the truth less often than they say.
 
     $ dimly neighbors release --user ada -n 5
     """
+    check_one_output(as_json=as_json, as_csv=as_csv)
     if (user is None) == (attribute is None):
         got = "neither" if user is None else "both"
         raise ParameterError(f"whose neighbors must be told by --user or by --attribute, got {got}.")
@@ -70,20 +76,34 @@ def neighbors(
     people = list(zip(found.users.tolist(), estimates, strict=True))
     if as_json:
         facts = [{"user": one, **estimate_facts(estimate)} for one, estimate in people]
-        print_json({"neighbors": facts, **measure_facts(asked.release.plan, metric)})
+        expected = None if math.isnan(found.expected) else found.expected
+        print_json({"expected_true": expected, "neighbors": facts, **measure_facts(asked.release.plan, metric)})
         return
     what = measure_text(asked.release.plan, metric)
-    rows = [(_one_line(one), number_text(e.value), number_text(e.stderr), interval_text(e)) for one, e in people]
-    print_table(["user", what, "standard error", "95 % interval"], rows, numbers=[what, "standard error"])
+    shown = [(rank, one, e.possible) for rank, (one, e) in enumerate(people, start=1)]
+    shown.sort(key=lambda row: (math.isnan(row[2].value), row[2].value * (1 if metric == "euclidean" else -1), row[0]))
+    rows = [
+        (_one_line(one), number_text(e.value), interval_text(e), number_text(e.stderr), rank) for rank, one, e in shown
+    ]
+    if as_csv:
+        print_csv(
+            ["user", "value", "low", "high", "stderr", "rank"],
+            [(one, e.value, e.low, e.high, e.stderr, rank) for rank, one, e in shown],
+        )
+        return
+    print_lines([found.words, ""])
+    print_table(
+        ["user", what, "95 % interval", "standard error", "rank"], rows, numbers=[what, "standard error", "rank"]
+    )
     if metric == "euclidean":
         # Two independent errors: a difference of so many standard errors is chance in one of twenty cases.
         least = 1.96 * 2**0.5 * statistics.median(e.stderr for _, e in people)
         print_lines(
             [
                 "",
-                f"Distances may be below zero; differences below {number_text(least)} may be noise.",
+                f"Differences below {number_text(least)} may be noise. Rank: how near "
+                + ("after denoising, which mostly orders better." if found.denoised else "by the published numbers."),
                 "Picked as the nearest of many, they are mostly farther than it seems, beyond some of the intervals.",
-                *([] if no_denoise else ["The order is by denoised points, and need not be that of the distances."]),
             ]
         )
 

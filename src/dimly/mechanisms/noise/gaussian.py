@@ -15,7 +15,7 @@ from typing import Self
 from dimly.errors import ParameterError
 from dimly.mechanisms.noise.tables import MAX_WEIGHTS, TOTAL, Cells, even_moment, symmetric
 from dimly.privacy import Budget
-from dimly.privacy.balls import Ball, ball, float_above, normal_cdf, precision, upper_fraction
+from dimly.privacy.balls import Ball, ball, float_above, normal_cdf, precision, upper_integer
 from dimly.privacy.calibration import gaussian_profile
 
 _BITS = 192
@@ -76,7 +76,7 @@ class RoundedGaussian:
         """
         check_size(sigma)
         with precision(_BITS):
-            half = [round(upper_fraction(p * TOTAL)) for p in _probabilities(sigma, _cells(sigma))]
+            half = [upper_integer(p * TOTAL) for p in _probabilities(sigma, _cells(sigma))]
         while half[-1] == 0:
             half.pop()
         # The mode takes what rounding left over: a few units of 2⁻¹²⁸.
