@@ -156,8 +156,7 @@ def errors(chosen: Sequence[Prediction], grid: Sequence[Prediction]) -> str:
 def verdicts(trials: Sequence[Trial]) -> str:
     """Return how often verdicts were right, in both checks."""
     lines = [
-        "| check | purpose | people | verdicts | right | too favorable | too unfavorable | unknown | "
-        "worse than its range | better |",
+        "| check | purpose | people | verdicts | right | too favorable | too unfavorable | unknown | worse | better |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for fresh in (False, True):

@@ -51,8 +51,8 @@ _WHAT: dict[tuple[Purpose, Verdict], str] = {
 }
 _SAMPLE: Final = "A sample of public people decides it (--sample)."
 _COMPACT: Final = (
-    "Unknown, coarse to good: noise allows compact groups this far apart to be found, but distances do not tell whether "
-    f"people form such groups. {_SAMPLE}"
+    "Unknown, coarse to good: noise allows compact groups this far apart to be found, but distances do not tell "
+    f"whether people form such groups. {_SAMPLE}"
 )
 
 
