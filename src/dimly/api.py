@@ -172,6 +172,7 @@ def survey(
     seed: bytes | str | None = None,
     by: PathLike | None = None,
     members: int | None = None,
+    buckets: int | None = None,
     protect: int = 1,
     total: bool = False,
     **options: Unpack[PublishOptions],
@@ -189,6 +190,7 @@ def survey(
     seed: bytes | str | None = None,
     by: PathLike | None = None,
     members: int | None = None,
+    buckets: int | None = None,
     protect: int = 1,
     total: bool = False,
     **options: Unpack[PublishOptions],
@@ -207,6 +209,7 @@ def survey(
     seed: bytes | str | None = None,
     by: PathLike | None = None,
     members: int | None = None,
+    buckets: int | None = None,
     protect: int = 1,
     total: bool = False,
     **options: Unpack[PublishOptions],
@@ -229,7 +232,7 @@ def survey(
         the same where there is no list, for the names that many people have; takes δ > 0. "weights": how many
         attributes people have. "distances": squared distances of people paired by chance; both take a roster. By
         default all that can be answered with what is given. "directions", alone: directions learned from which
-        attributes go together; takes a roster, a list, δ > 0 and many people, and ``out`` is a directions file.
+        attributes go together; takes a roster, δ > 0 and many people, and ``out`` is a directions file.
     share : mapping of question to number, optional
         How the budget is divided, in proportion to these; 1 for a question that is not named.
     unit : {"attribute", "column"}, default="attribute"
@@ -243,6 +246,9 @@ def survey(
         ``vocabulary``, and nothing else. The people are then those of the segments, and ``out`` is a Parquet file.
     members : int, optional
         For directions: how many attributes of a person count at most; 150 by default.
+    buckets : int, optional
+        For directions: put attributes into so many hash buckets, 64 to 65,536, and learn which buckets go together. By
+        default into 4,096 if there is no list of attributes, or one of more than 2²⁰, and into none otherwise.
     protect : int, default=1
         ``budget`` is for any so many attributes of a person together, by group privacy.
     total : bool, default=False
@@ -288,6 +294,7 @@ def survey(
         seed=seed,
         by=by,
         members=members,
+        buckets=buckets,
         protect=protect,
         total=total,
     )

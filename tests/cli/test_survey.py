@@ -176,6 +176,12 @@ def test_directions_from_the_table(tmp_path: Path) -> None:
     assert "made without the private table" not in shown.stdout
     again = run(*asked, *promise, "-o", out, "--overwrite", "--json")
     assert json.loads(again.stdout)["count"] >= 1
+    assert json.loads(again.stdout)["buckets"] is None
+    unlisted = [word for word in asked if word not in lists[2:]]
+    dry = [*unlisted, *promise, "--dry-run"]
+    assert json.loads(run(*dry, "--buckets", 100, "--json").stdout)["buckets"] == 100
+    assert "4,096 hash buckets, as stated or because there is no list" in " ".join(run(*dry).stdout.split())
+    assert "buckets must be an integer from 64 to 65536" in refusal(*dry, "--buckets", 10)
 
 
 def test_one_budget_for_a_survey_and_a_release(tmp_path: Path, line: list[object]) -> None:

@@ -14,13 +14,14 @@ from tests.engines.engine import ENGINES, Engine, frame_of
 from tests.streams import NO_NOISE
 from tests.surveys import LIST, ROSTER, cells, table
 
-from dimly.curator.cooccurrence import count_pairs
+from dimly.curator import kernels
 from dimly.curator.options import Options
+from dimly.curator.pairs import count_columns, count_pairs, person_key
 from dimly.curator.profiles import profile_table
 from dimly.curator.survey import survey_table
-from dimly.curator.survey_run import open_survey
+from dimly.curator.survey_run import open_survey, order_key
+from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.survey import SurveyPlan
-from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.segments import Labels
 
@@ -132,15 +133,34 @@ def test_profiles_are_counts_by_segment(engine: Engine, tmp_path: Path) -> None:
     assert done.sizes.tolist() == [int((segments == segment).sum()) for segment in range(3)]
 
 
-def test_pairs_of_attributes_for_directions(engine: Engine, tmp_path: Path) -> None:
-    names, plan = LIST[5:25][::-1], plan_of("directions", members=5)
-    options = Options(**LONG, roster=ROSTER, vocabulary=LIST)
+@pytest.mark.parametrize("listed", [True, False])
+def test_pairs_of_attributes_and_of_buckets_for_directions(engine: Engine, tmp_path: Path, listed: bool) -> None:
+    plan, buckets = plan_of("directions", members=5), Buckets(12, bytes(32))
+    chosen, place = (np.arange(5, 25), 30) if listed else (np.arange(2, 12), 12)
+    options = Options(**LONG, roster=ROSTER, vocabulary=LIST if listed else None)
+    taken = None if listed else buckets
     with open_survey(source_for(engine, table(FOUND), tmp_path), plan, options).opening as opened:
-        counts = count_pairs(opened, plan, names, Vocabulary.listed(LIST), members=5)
-    place = {name: at for at, name in enumerate(names)}
-    expected = np.zeros((20, 20), int)
-    for who in ROSTER:
-        first = sorted(place[what] for one, what in FOUND if one == who and what in place)[:5]
-        for at, one in enumerate(first):
-            expected[one, first[at + 1 :]] += 1
+        counts = count_pairs(opened, plan, chosen, width=place, members=5, buckets=taken)
+        people = None if listed else count_columns(opened, plan, buckets)
+    codes = dict(zip(LIST, range(30) if listed else buckets.codes(LIST).tolist(), strict=True))
+    own = [{codes[what] for one, what in FOUND if one == who} for who in ROSTER]
+    expected = np.zeros((len(chosen), len(chosen)), np.int64)
+    kept = [sorted(one & {*chosen.tolist()}) for one in own]
+    indptr = np.concatenate([[0], np.cumsum([len(one) for one in kept])])
+    keys = np.array([person_key(order_key(plan), who) for who in ROSTER], np.uint64)
+    column = np.full(place, -1, np.int32)
+    column[chosen] = np.arange(len(chosen))
+    kernels.count_pairs(indptr, np.concatenate(kept).astype(np.int32), column, keys, 5, expected)
     assert counts.tolist() == expected.tolist()
+    if people is not None:
+        assert people.tolist() == [sum(bucket in one for one in own) for bucket in range(12)]
+
+
+def test_a_list_is_put_into_buckets(engine: Engine, tmp_path: Path) -> None:
+    plan, buckets = plan_of("directions", members=5), Buckets(12, bytes(32))
+    options = Options(**LONG, roster=ROSTER, vocabulary=LIST[:20])
+    with open_survey(source_for(engine, table(FOUND), tmp_path), plan, options).opening as opened:
+        people = count_columns(opened, plan, buckets)
+    codes = dict(zip(LIST[:20], buckets.codes(LIST[:20]).tolist(), strict=True))
+    own = [{codes[what] for one, what in FOUND if one == who and what in codes} for who in ROSTER]
+    assert people.tolist() == [sum(bucket in one for one in own) for bucket in range(12)]

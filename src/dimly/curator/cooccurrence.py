@@ -4,11 +4,13 @@ Where no volunteers published their data, a share of the budget and many people 
 with noise of its own: how many people have each attribute, how strong the second eigenvalue of the counts of pairs is,
 and these counts themselves. The first two are cheap, and the run stops after either if the third would tell nothing:
 then only what was drawn is charged. What is said about directions is computed from the noisy counts alone.
+
+"Column" is an attribute of a list or, where there is none or a very long one, a hash bucket of attributes; see
+:mod:`dimly.curator.pairs`, which counts.
 """
 
-import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Self
@@ -18,33 +20,25 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
-from dimly.curator import kernels
-from dimly.curator.engine import cut, people_of_sorted
 from dimly.curator.options import Options
+from dimly.curator.pairs import count_columns, count_pairs
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey_run import (
-    CountedTable,
-    CountingTable,
-    Settle,
-    Surveyed,
-    count_table,
-    having,
-    made_by,
-    open_survey,
-)
+from dimly.curator.survey_run import CountedTable, Settle, Surveyed, count_table, made_by, open_survey
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
-from dimly.mechanisms.projection.directions import Directions, bounded, rotated, rounded
+from dimly.mechanisms.projection.directions import Buckets, Directions, bounded, rotated, rounded
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.directions import encode_directions
 
-MOST_ATTRIBUTES: Final = 4096
-"""Attributes whose pairs are counted: 64 MB of counts."""
-LEAST_ATTRIBUTES: Final = 50
+MOST_COLUMNS: Final = 4096
+"""Attributes or buckets whose pairs are counted: 64 MB of counts."""
+LEAST_COLUMNS: Final = 50
+LONG_LIST: Final = 1 << 20
+"""Attributes of a list beyond which they are put into buckets: of so many, noise makes thousands seem frequent."""
 MOST_DIRECTIONS: Final = 12
 _FEWEST: Final = 3
 _ROOM: Final = 2.5
@@ -63,7 +57,9 @@ _CLEAR: Final = 1.1
 """Eigenvalues in multiples of the largest that noise alone has."""
 _STRONG: Final = 0.45
 """Eigenvalues in shares of the largest, below which a direction costs more noise than it tells."""
-_CAP: Final = 0.8
+_TELLING: Final = 3.0
+"""Entries in standard deviations of their error, below which they count nothing: most of a long list tells nothing."""
+_CAP: Final = 0.5
 _SCALE: Final = 128
 _STEP: Final = 1 << 16
 _SMALL: Final = 500  # attributes up to which all eigenvectors are computed
@@ -107,7 +103,7 @@ def learn_from_table(
     Raises
     ------
     ParameterError
-        If there is no roster or no list, or too few people for the noise: then nothing is charged.
+        If there is no roster, or too few people for the noise: then nothing is charged.
     DimlyError
         If nothing stands out from the noise. Of the charge stays what was spent on finding that out: in most cases the
         first two steps, by noisy counts of attributes and by a noisy eigenvalue.
@@ -118,41 +114,54 @@ def learn_from_table(
             "roster must be given to learn directions, got none: how many people suffice must be known beforehand, "
             "and must not follow from the data. Add --roster."
         )
-    if asked.vocabulary is None:
-        raise ParameterError(
-            "vocabulary must be given to learn directions, got none: directions name attributes. Add --vocabulary with "
-            "a public list, or with a survey that found the frequent ones."
-        )
     vocabulary = asked.vocabulary
-    asked = replace(asked, checked=lambda n: check_people(plan, n, len(vocabulary)))
+    plan = with_columns(plan, None if vocabulary is None else len(vocabulary))
+    buckets = None if plan.buckets is None else Buckets(plan.buckets, bytes.fromhex(plan.seed))
+    columns = vocabulary if buckets is None else buckets
+    assert columns is not None  # noqa: S101 - without a list there are buckets
+    width = len(columns) if isinstance(columns, Vocabulary) else columns.count
+    asked = replace(asked, checked=lambda n: check_people(plan, n, width))
 
     def answered(table: CountedTable, n_users: int | None, begin: Callable[[], Settle]) -> LearnedFile:
         n = n_users or 0
-        exact = count_table(table, plan, vocabulary=vocabulary, progress=options.watcher).attributes
+        if buckets is None:
+            exact = count_table(table, plan, vocabulary=vocabulary, progress=options.watcher).attributes
+        else:
+            options.watcher.phase("counting")
+            exact = count_columns(table, plan, buckets)
         stop = partial(_stopped, plan, begin())
         scope = Scope.of(plan, n, _counted(exact, plan, words()))
         if not scope.promising:
             raise stop(_too_rare(scope), plan.selecting)
         while True:
-            names = _in_public_order([vocabulary[at] for at in scope.chosen.tolist()], plan)
-            pairs = count_pairs(table, plan, names, vocabulary, members=scope.members)
+            pairs = count_pairs(table, plan, scope.chosen, width=width, members=scope.members, buckets=buckets)
             found = _strength(pairs, scope, words())
             if found >= scope.needed:
                 break
-            if scope.size < 2 * LEAST_ATTRIBUTES:
+            if scope.size < 2 * LEAST_COLUMNS:
                 raise stop(_too_weak(scope, found), plan.selecting, *map(plan.testing, scope.tested))
             scope = scope.smaller()
         noise = scope.noise
         above = np.triu_indices(scope.size, 1)
         noisy = np.empty(len(above[0]), np.int64)
         NoiseSampler(noise).add(pairs[above], words(), noisy)
-        learned = directions_from(noisy, names, n_users=n, variance=noise.variance)
-        return _described(learned, plan, scope, private=is_secret(words()))
+        learned = directions_from(noisy, n_users=n, variance=noise.variance)
+        return _named(learned, scope, columns, private=is_secret(words()))
 
     return made_by(asked, plan, options, answered)
 
 
-def check_people(plan: SurveyPlan, n_users: int, n_attributes: int) -> None:
+def with_columns(plan: SurveyPlan, n_attributes: int | None) -> SurveyPlan:
+    """Return the plan with buckets where none were stated and there is no list of attributes, or a very long one.
+
+    By public facts alone: the length of the list.
+    """
+    if plan.buckets is not None or (n_attributes is not None and n_attributes <= LONG_LIST):
+        return plan
+    return plan.model_copy(update={"buckets": MOST_COLUMNS})
+
+
+def check_people(plan: SurveyPlan, n_users: int, n_columns: int) -> None:
     """Refuse so few people that noise would hide groups as distinct as any that are known, whatever the table holds.
 
     By public numbers alone, for the case that people have half of the most frequent attributes.
@@ -160,12 +169,12 @@ def check_people(plan: SurveyPlan, n_users: int, n_attributes: int) -> None:
     Raises
     ------
     ParameterError
-        If there are too few people or attributes.
+        If there are too few people or columns.
     """
-    if n_attributes < _FEWEST:
+    if n_columns < _FEWEST:
         raise ParameterError(f"vocabulary must hold at least {_FEWEST} attributes to learn directions from.")
     assert plan.members is not None  # noqa: S101 - as directions say
-    size = min(n_attributes, LEAST_ATTRIBUTES)
+    size = min(n_columns, LEAST_COLUMNS)
     members = min(plan.members, max(2, size // 2))
     hidden = _CLEAR_STRENGTH * _noise_of_one(plan) * math.sqrt(2 * (members - 1) * size)
     needed = math.ceil(hidden / (_STRONGEST * members))
@@ -175,20 +184,20 @@ def check_people(plan: SurveyPlan, n_users: int, n_attributes: int) -> None:
             f"epsilon it takes at least {needed:,} people. Nothing was charged. Use public volunteers instead (dimly "
             "directions learn)."
         )
-    for most in (size, min(n_attributes, MOST_ATTRIBUTES)):  # tables that cannot be made are refused now
+    for most in (size, min(n_columns, MOST_COLUMNS)):  # tables that cannot be made are refused now
         plan.strength_noise(size=most, members=plan.members, n_users=n_users)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Of which attributes pairs are counted, and how many of a person; by public numbers and noisy counts alone.
+    """Of which columns pairs are counted, and how many of a person; by public numbers and noisy counts alone.
 
     Attributes
     ----------
     plan : SurveyPlan
     n_users : int
     chosen : ndarray of int
-        The attributes that seem most frequent, in the list's order.
+        The columns that seem most frequent, in the order of the list or of buckets.
     weight : float
         How many of them a person has on average, by the noisy counts.
     members : int
@@ -196,7 +205,7 @@ class Scope:
     tested : tuple of int
         The sizes of this and of earlier, larger ones: the test of each has its cost.
     counts : ndarray of int
-        The noisy counts of all attributes.
+        The noisy counts of all columns.
     """
 
     plan: SurveyPlan
@@ -216,7 +225,7 @@ class Scope:
         grows with √W, so that W is no more than 2.5 times what people have on average.
         """
         order = np.argsort(-noisy, kind="stable")
-        least, most = (min(len(noisy), size) for size in (LEAST_ATTRIBUTES, MOST_ATTRIBUTES))
+        least, most = (min(len(noisy), size) for size in (LEAST_COLUMNS, MOST_COLUMNS))
         sizes = np.arange(least, most + 1)
         weights = np.cumsum(np.clip(noisy[order[:most]], 0, n_users))[sizes - 1] / n_users
         members = _members_for(weights, sizes, plan)
@@ -233,13 +242,18 @@ class Scope:
 
     def smaller(self) -> Self:
         """Return the same with fewer attributes, whose pairs have less noise together."""
-        size = max(min(self.size, LEAST_ATTRIBUTES), self.size // _SMALLER)
+        size = max(min(self.size, LEAST_COLUMNS), self.size // _SMALLER)
         return self._sized(self.plan, self.n_users, self.counts, size=size, tested=self.tested)
 
     @property
     def size(self) -> int:
         """How many attributes."""
         return len(self.chosen)
+
+    @property
+    def what(self) -> str:
+        """What columns are."""
+        return "attributes" if self.plan.buckets is None else "buckets"
 
     @property
     def noise(self) -> RoundedGaussian:
@@ -307,7 +321,7 @@ def _stopped(plan: SurveyPlan, settle: Settle, why: str, *steps: Budget) -> Diml
 
 def _too_rare(scope: Scope) -> str:
     return (
-        f"people have about {scope.weight:.2g} of the {scope.size} most frequent attributes on average, and noise "
+        f"people have about {scope.weight:.2g} of the {scope.size} most frequent {scope.what} on average, and noise "
         "would hide even groups as distinct as any that are known."
     )
 
@@ -318,27 +332,28 @@ def _too_weak(scope: Scope, found: float) -> str:
     return f"{strongest} An epsilon of about {enough:.2g} might be enough." if enough < _AFFORDABLE else strongest
 
 
-def count_pairs(
-    table: CountedTable, plan: SurveyPlan, names: Sequence[str], vocabulary: Vocabulary, *, members: int
-) -> Integers:
-    """Return above the diagonal how many people have each two of these attributes among their first W."""
-    column = np.full(len(vocabulary), -1, np.int32)
-    place = {name: at for at, name in enumerate(names)}
-    for at, name in enumerate(vocabulary):
-        column[at] = place.get(name, -1)
-    if isinstance(table, CountingTable):
-        return table.count_pairs(column, size=len(names), members=members)
-    counts = np.zeros((len(names), len(names)), np.int64)
-    for batch in cut(table.rows(), n_users=table.n_users, step=_STEP):
-        people = having(people_of_sorted(batch, resolution=plan.resolution))
-        kernels.count_pairs(people.indptr, people.indices, column, members, counts)
-    return counts
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """What noisy counts of pairs tell: how much each column counts along each direction. Public.
+
+    Attributes
+    ----------
+    loadings : ndarray of float, shape (columns, directions)
+        Bounded and rounded to multiples of 1/128.
+    eigenvalues : tuple of float
+    noise : float
+        The largest eigenvalue that noise alone would have.
+    """
+
+    loadings: Floats
+    eigenvalues: tuple[float, ...]
+    noise: float
 
 
-def directions_from(noisy: Integers, names: Sequence[str], *, n_users: int, variance: float) -> LearnedFile:
-    """Return directions from noisy counts of pairs: post-processing, and nothing private.
+def directions_from(noisy: Integers, *, n_users: int, variance: float) -> Leading:
+    """Return directions from noisy counts of pairs, row by row above the diagonal: post-processing, nothing private.
 
-    The first eigenvector is how frequent attributes are. Of the others those count that stand out from the noise,
+    The first eigenvector is how frequent columns are. Of the others those count that stand out from the noise,
     and are not much weaker than the strongest.
 
     Raises
@@ -346,7 +361,7 @@ def directions_from(noisy: Integers, names: Sequence[str], *, n_users: int, vari
     DimlyError
         If none does.
     """
-    size = len(names)
+    size = (1 + math.isqrt(1 + 8 * len(noisy))) // 2
     matrix = np.zeros((size, size))
     above = np.triu_indices(size, 1)
     matrix[above] = noisy / n_users
@@ -361,10 +376,33 @@ def directions_from(noisy: Integers, names: Sequence[str], *, n_users: int, vari
             "no direction stands out from the noise, so that none is written. Learn from more people, with a larger "
             "epsilon, or from public volunteers (dimly directions learn)."
         )
-    loadings: Floats = bounded(rotated(vectors[:, order]), _CAP)
-    loadings *= np.where((loadings**3).sum(axis=0) < 0, -1.0, 1.0)  # a sign is arbitrary
-    learned = Directions.of_values(names, rounded(loadings, _SCALE), scale=_SCALE, kind="surveyed", origin="a survey")
-    return LearnedFile(learned, tuple(float(value) for value in values[order]), edge)
+    # To first order an eigenvector is off by its product with the noise over its eigenvalue, alike in all columns.
+    off = edge / (2 * math.sqrt(size) * float(values[order].mean()))
+    axes = vectors[:, order] if len(order) == 1 else _votes(vectors[:, [int(values.argmax()), *order]])
+    telling = np.abs(axes) > _TELLING * off
+    loadings = bounded(_turned(np.where(telling, axes, 0.0) if telling.any() else axes), _CAP)
+    loadings = loadings[:, loadings.any(axis=0)]
+    return Leading(rounded(loadings, _SCALE), tuple(float(value) for value in values[order]), edge)
+
+
+def _votes(vectors: Floats) -> Floats:
+    """Return each column for or against the one group that it tells most of.
+
+    People of g groups have counts of pairs of rank g, so that the first g eigenvectors, how frequent columns are among
+    them, span the groups' profiles. Varimax turns them such that each axis is about one group. A column whose weight is
+    spread over several axes would move as many numbers, and noise is for all of them together.
+    """
+    axes = _turned(rotated(vectors))
+    apart: Floats = axes - axes.mean(axis=1, keepdims=True)
+    strongest = np.abs(apart).argmax(axis=1)
+    votes: Floats = np.where(np.arange(apart.shape[1]) == strongest[:, None], apart, 0.0)
+    return votes
+
+
+def _turned(axes: Floats) -> Floats:
+    """Return the same with the stronger end of each axis positive: a sign is arbitrary."""
+    turned: Floats = axes * np.where((axes**3).sum(axis=0) < 0, -1.0, 1.0)
+    return turned
 
 
 def _leading(matrix: Floats, count: int) -> tuple[Floats, Floats]:
@@ -376,19 +414,22 @@ def _leading(matrix: Floats, count: int) -> tuple[Floats, Floats]:
     return found
 
 
-def _described(learned: LearnedFile, plan: SurveyPlan, scope: Scope, *, private: bool) -> LearnedFile:
-    """Return the same with an origin that says what it cost."""
-    old = learned.directions
+def _named(learned: Leading, scope: Scope, columns: Vocabulary | Buckets, *, private: bool) -> LearnedFile:
+    """Return the directions of a list or of buckets, with an origin that says what they cost."""
+    plan, count = scope.plan, learned.loadings.shape[1]
     warning = "" if private else "NOT PRIVATE, for tests only: "
+    what = f"{scope.size} attributes" if isinstance(columns, Vocabulary) else f"{scope.size} of {columns.count} buckets"
     origin = (
         f"{warning}learned from the private table of {scope.n_users} people under epsilon = {plan.epsilon!r}, delta = "
-        f"{plan.delta!r} (unit {plan.unit}): co-occurrence of {len(old.matrix)} attributes, at most {scope.members} "
-        f"of a person, with rounded Gaussian noise; {old.count} eigenvectors above the noise; survey {plan.digest}"
+        f"{plan.delta!r} (unit {plan.unit}): co-occurrence of {what}, at most {scope.members} of a person, with "
+        f"rounded Gaussian noise; {count} directions by {len(learned.eigenvalues)} eigenvectors above the noise; "
+        f"survey {plan.digest}"
     )
-    named = Directions(old.kind, origin, old.scale, old.matrix, old.vocabulary)
-    return LearnedFile(named, learned.eigenvalues, learned.noise)
-
-
-def _in_public_order(names: list[str], plan: SurveyPlan) -> list[str]:
-    """Return attributes in an order that has nothing to do with the data: the first W of a person count."""
-    return sorted(names, key=lambda name: hashlib.sha256(f"dimly/survey {plan.seed} {name}".encode()).hexdigest())
+    if isinstance(columns, Vocabulary):
+        names: list[str] | Buckets = [columns[at] for at in scope.chosen.tolist()]
+        rows = learned.loadings
+    else:
+        names, rows = columns, np.zeros((columns.count, count))
+        rows[scope.chosen] = learned.loadings  # rare buckets count nothing
+    directions = Directions.of_values(names, rows, scale=_SCALE, kind="surveyed", origin=origin)
+    return LearnedFile(directions, learned.eigenvalues, learned.noise)

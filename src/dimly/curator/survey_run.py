@@ -34,6 +34,7 @@ from dimly.errors import DimlyError, ParameterError
 from dimly.files import check_output, write_bytes
 from dimly.mechanisms.error.quantiles import LEVEL, boundaries, cumulative
 from dimly.mechanisms.noise.tables import Cells
+from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
@@ -138,8 +139,14 @@ class CountingTable(ABC):
         """Return how many of these people have each attribute of the list, by the number of their segment."""
 
     @abstractmethod
-    def count_pairs(self, column: NDArray[np.int32], *, size: int, members: int) -> Integers:
-        """Return what :func:`~dimly.curator.kernels.count_pairs` counts."""
+    def count_buckets(self, buckets: Buckets) -> Integers:
+        """Return how many people have each bucket."""
+
+    @abstractmethod
+    def count_pairs(
+        self, column: NDArray[np.int32], *, size: int, members: int, key: str, buckets: Buckets | None
+    ) -> Integers:
+        """Return what :func:`~dimly.curator.kernels.count_pairs` counts, by everybody's own key."""
 
 
 class CountingSource(ABC):

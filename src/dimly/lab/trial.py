@@ -228,6 +228,16 @@ class Trial:
         own = f"{_NAMES_OF[by]} of {first.figures[by]} on people who were held back"
         if not others:
             return f"{first.mechanism} is the only one that could be tried: {own}."
+        purpose = self.asking.brief.purpose
+        ahead = [
+            one for one in self.tried if one.n_parts == first.n_parts and gain(one, purpose) > gain(first, purpose)
+        ]
+        if ahead:
+            near, nearer = (one.figures["closeness"].value for one in (ahead[0], first))
+            return (
+                f"{first.name} was chosen, with {own}: the sample does not tell it from {ahead[0].name} with "
+                f"{ahead[0].figures[by].value:.2f}, and neighbors are nearer by it ({nearer:.2f} against {near:.2f})."
+            )
         second = others[0]
         return f"{first.mechanism} was best, with {own}; the next is {second.name} with {second.figures[by].value:.2f}."
 

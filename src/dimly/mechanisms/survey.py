@@ -11,6 +11,7 @@ profiles   the same within each segment of a public division of people     one o
 weights    people with at most b attributes, at public boundaries b        one of them by 1       discrete Laplace
 distances  pairs of people at most b apart, at public boundaries b         one of them by 1       discrete Laplace
 directions people who have both of two attributes, of at most W each       2(W − 1) of them by 1  rounded Gaussian
+           (or of two hash buckets of attributes)
 ========== =============================================================== ====================== ==================
 
 The promise of unit "column" moves two attributes at a time, and everything but the last by twice as much.
@@ -44,6 +45,8 @@ SPENDS_DELTA: Final = frozenset({"vocabulary", "directions"})
 NEEDS_ROSTER: Final = frozenset({"weights", "distances", "directions"})
 """Questions about everybody: who is there must not follow from the attributes that are asked about."""
 
+LEAST_BUCKETS: Final = 64
+MOST_BUCKETS: Final = 1 << 16
 MEMBERS: Final = 150
 """Attributes of a person that count for directions, unless stated: the more, the more they tell, and the more noise."""
 _SELECTING: Final = Fraction(1, 10)
@@ -85,7 +88,9 @@ class SurveyPlan(BaseModel):
     release : str or None
         Of profiles: the release whose segments divide the people.
     members : int or None
-        Of directions: W, how many attributes of a person count at most.
+        Of directions: W, how many attributes, or buckets, of a person count at most.
+    buckets : int or None
+        Of directions: into how many hash buckets attributes are put, keyed by the seed; None: into none.
     protect : int or None
         How many units of a person the budget was divided for: a promise for any so many together follows.
 
@@ -109,6 +114,7 @@ class SurveyPlan(BaseModel):
     seed: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     release: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     members: Annotated[int, Field(ge=2, le=MAX_MEMBERS)] | None = None
+    buckets: Annotated[int, Field(ge=LEAST_BUCKETS, le=MOST_BUCKETS)] | None = None
     protect: Annotated[int, Field(ge=2, le=MAX_TOGETHER)] | None = None
 
     @classmethod
@@ -123,6 +129,7 @@ class SurveyPlan(BaseModel):
         seed: bytes | str | None = None,
         release: str | None = None,
         members: int | None = None,
+        buckets: int | None = None,
         protect: int = 1,
     ) -> Self:
         """Return a survey of some questions that keeps within ``budget``.
@@ -142,6 +149,8 @@ class SurveyPlan(BaseModel):
             Of profiles, which are asked for alone: the id of the release whose segments divide the people.
         members : int, optional
             Of directions, which are asked for alone: how many attributes of a person count at most; 150 by default.
+        buckets : int, optional
+            Of directions: put attributes into so many hash buckets, and count pairs of these; 64 to 65,536.
         protect : int, default=1
             The plan says what any so many units of a person cost together, too; ``budget`` is of one of them.
 
@@ -162,6 +171,10 @@ class SurveyPlan(BaseModel):
             )
         if members is not None and topics != ["directions"]:
             raise ParameterError("members must be given for directions only. Leave it out.")
+        if buckets is not None:
+            if topics != ["directions"]:
+                raise ParameterError("buckets must be given for directions only. Leave it out.")
+            buckets = as_integer("buckets", buckets, LEAST_BUCKETS, MOST_BUCKETS)
         if topics == ["directions"]:
             members = as_integer("members", MEMBERS if members is None else members, 2, MAX_MEMBERS)
         parts = _parts(topics, {} if share is None else share)
@@ -194,6 +207,7 @@ class SurveyPlan(BaseModel):
             seed=public_seed(seed).hex(),
             release=release,
             members=members,
+            buckets=buckets,
             protect=None if as_integer("protect", protect, 1, MAX_TOGETHER) == 1 else protect,
         )
         for topic in topics:
@@ -209,6 +223,8 @@ class SurveyPlan(BaseModel):
             raise ValueError("profiles must name the release whose segments they are of")
         if ("directions" in self.topics) != (self.members is not None):
             raise ValueError("directions must say how many attributes of a person count")
+        if self.buckets is not None and "directions" not in self.topics:
+            raise ValueError("buckets must be of directions")
         for name in ("epsilon", "delta"):
             if sum((stated(getattr(one, name)) for one in self.shares), Fraction(0)) > stated(getattr(self, name)):
                 raise ValueError(f"shares must not add up to more than {name}")
@@ -288,9 +304,9 @@ class SurveyPlan(BaseModel):
     def pairs_noise(self, *, members: int | None = None, tested: Iterable[int] = ()) -> RoundedGaussian:
         """Return the proven table by which counts of pairs of attributes are perturbed.
 
-        Of each person the first W attributes in a public order count. One attribute more or less, or one in the place
-        of another, exchanges at most one of these for one other. Each of the two is in W − 1 pairs with those that
-        stay: 2(W − 1) counts move by 1, and their ℓ₂ norm is √(2(W − 1)).
+        Of each person the first W attributes, or different buckets, in a public order count. One attribute more or
+        less, or one in the place of another, exchanges at most one of these for one other (dimly.curator.pairs). Each
+        of the two is in W − 1 pairs with those that stay: 2(W − 1) counts move by 1, and their ℓ₂ norm is √(2(W − 1)).
 
         Parameters
         ----------

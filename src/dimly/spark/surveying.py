@@ -18,6 +18,7 @@ from dimly import api
 from dimly.curator import kernels
 from dimly.curator.diagnosis import inspected
 from dimly.curator.options import Options
+from dimly.curator.pairs import KEY_DIGITS, bucket_codes
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
 from dimly.curator.survey_run import (
@@ -34,7 +35,7 @@ from dimly.curator.survey_run import (
 from dimly.curator.tables.files import Stamp
 from dimly.curator.tables.public_lists import check_lists_apart, read_vocabulary
 from dimly.errors import DataError, ParameterError
-from dimly.mechanisms.projection.directions import Directions
+from dimly.mechanisms.projection.directions import Buckets, Directions
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -273,17 +274,36 @@ class FrameCounts(CountingTable):
         self._table.source.check_unchanged()
         return exact
 
-    def count_pairs(self, column: NDArray[np.int32], *, size: int, members: int) -> Integers:
-        """Return above the diagonal how many people have each two of ``size`` attributes among their first ones."""
+    def count_buckets(self, buckets: Buckets) -> Integers:
+        """Return how many people have each bucket."""
+        exact = np.zeros(buckets.count, np.int64)
+        for piece in streamed(self._in_buckets(buckets).groupBy("a").count(), "counting"):
+            exact[piece.column(0).to_numpy()] = piece.column(1).to_numpy()
+        self._table.source.check_unchanged()
+        return exact
+
+    def _in_buckets(self, buckets: Buckets) -> Any:
+        """Return a frame of people ``u`` and the different buckets ``a`` of what they have."""
+        listed = None if self._table.vocabulary is None else bucket_codes(ListedTexts(self._table.vocabulary), buckets)
+        schema = f"u {spark_type(self._table.user_type)}, a int"
+        return mapped(self._have.select("u", "a"), PutInBuckets(buckets, listed), schema).distinct()
+
+    def count_pairs(
+        self, column: NDArray[np.int32], *, size: int, members: int, key: str, buckets: Buckets | None
+    ) -> Integers:
+        """Return above the diagonal how many people have each two of ``size`` columns among their first ones."""
         from pyspark.sql import functions
 
         session = self._have.sparkSession
         codes = np.flatnonzero(column >= 0)
         told = pa.table({"a": pa.array(codes, pa.int32()), "place": pa.array(column[codes], pa.int32())})
         chosen = functions.broadcast(frame_of(session, [told], "a int, place int"))
-        people = self._have.join(chosen, "a").groupBy("u").agg(functions.collect_list("place").alias("places"))
+        have = self._have if buckets is None else self._in_buckets(buckets)
+        people = have.join(chosen, "a").groupBy("u").agg(functions.collect_list("place").alias("places"))
+        hashed = functions.sha2(functions.concat(functions.lit(key), functions.col("u").cast("string")), 256)
+        number = functions.conv(functions.substring(hashed, 1, KEY_DIGITS), 16, 10).cast("bigint")
         # Each task holds all counts and sends them on: few tasks, however many pieces Spark sorts in.
-        people = people.select("places").coalesce(session.sparkContext.defaultParallelism)
+        people = people.select("places", number.alias("key")).coalesce(session.sparkContext.defaultParallelism)
         cells = mapped(people, CountPairs(size, members), "cell bigint, n bigint")
         counts = np.zeros(size * size, np.int64)
         for piece in streamed(cells.groupBy("cell").agg(functions.sum("n")), "counting"):
@@ -328,9 +348,27 @@ class PlaceNumbers:
         yield pa.record_batch({"place": pa.array(found, pa.int32()), "n": pa.array(counts[found])})
 
 
+@dataclass(frozen=True, eq=False)
+class PutInBuckets:
+    """Yields people and the buckets of their attributes, which are texts, or numbers whose buckets are ``listed``."""
+
+    buckets: Buckets
+    listed: NDArray[np.int32] | None
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition."""
+        for batch in batches:
+            names = batch.column(1)
+            if self.listed is None:
+                found = self.buckets.codes(names.to_pylist())
+            else:
+                found = self.listed[names.to_numpy(zero_copy_only=False)]
+            yield pa.record_batch({"u": batch.column(0), "a": pa.array(found, pa.int32())})
+
+
 @dataclass(frozen=True)
 class CountPairs:
-    """Yields in how many people two columns meet, from lists of the columns of each person, in no order."""
+    """Yields in how many people two columns meet, from lists of each person's columns, in no order, and their keys."""
 
     size: int
     members: int
@@ -342,7 +380,8 @@ class CountPairs:
         for batch in batches:
             lists = batch.column(0)
             starts = np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy(), dtype=np.int64)])
-            kernels.count_pairs(starts, lists.flatten().to_numpy(), everyone, self.members, counts)
+            keys = batch.column(1).to_numpy().astype(np.uint64)
+            kernels.count_pairs(starts, lists.flatten().to_numpy(), everyone, keys, self.members, counts)
         flat = counts.reshape(-1)
         found = np.flatnonzero(flat)
         for start in range(0, len(found), _CELLS):

@@ -129,6 +129,23 @@ def test_the_best_two_that_are_not_told_apart_are_named(segments: Trial) -> None
     assert not far.rivals
 
 
+def test_of_segments_that_are_not_told_apart_those_with_nearer_neighbors_are_chosen(segments: Trial) -> None:
+    def one(mechanism: str, agreement: float, closeness: float, n_parts: int = 3) -> Tried:
+        figures = {"agreement": Measured(agreement, 0.0, 1.0), "closeness": Measured(closeness, 0.0, 1.0)}
+        return Tried(mechanism, 8, 0.5, 32.0, pure=True, figures=figures, n_parts=n_parts)
+
+    lucky, sound = one("hashing+laplace", 0.52, 0.5), one("directions+laplace", 0.46, 0.77)
+    once, behind = one("hashing+laplace", 0.5, 0.95, n_parts=1), one("counting+laplace", 0.3, 0.9)
+    tried = [lucky, sound, behind, once]
+    assert tryout._soundest_first(tried, "segments", {"agreement": 0.12}) == [sound, lucky, behind, once]
+    assert tryout._soundest_first(tried, "segments", {"agreement": 0.06}) == tried  # which are told apart
+    assert tryout._soundest_first(tried, "neighbors", {"agreement": 0.12}) == tried
+    told = dataclasses.replace(segments, tried=(sound, lucky, behind, once)).reason
+    assert (
+        "does not tell it from hashing+laplace, k = 8 with 0.52, and neighbors are nearer by it (0.77 against" in told
+    )
+
+
 def test_nothing_that_works_is_said_to_be_not_feasible(segments: Trial) -> None:
     none = with_figures(segments, 0.05)
     assert none.verdict == "not feasible"

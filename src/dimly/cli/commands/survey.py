@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dimly.curator.cooccurrence import LearnedFile
     from dimly.curator.options import Options
     from dimly.curator.survey_run import Surveyed
+    from dimly.mechanisms.survey import SurveyPlan
     from dimly.release.profiles import Profiles
     from dimly.release.survey import Counts, Curve, Survey
 
@@ -154,6 +155,14 @@ def survey(
             rich_help_panel=_PROMISE,
         ),
     ] = None,
+    buckets: Annotated[
+        int | None,
+        typer.Option(
+            help="For directions: put attributes into so many hash buckets. By default into 4,096 if there is no list "
+            "of attributes or one of more than a million, and into none otherwise.",
+            rich_help_panel=_PROMISE,
+        ),
+    ] = None,
     seed: Annotated[
         str | None,
         typer.Option(
@@ -235,6 +244,7 @@ def survey(
                 seed=seed,
                 by=by,
                 members=members,
+                buckets=buckets,
                 protect=protect,
                 total=total,
             )
@@ -271,12 +281,13 @@ def _opened(data: list[str], options: "Options", engine: str, master: str | None
 def _check_figure(path: Path, inputs: Any, *, overwrite: bool, profiles: bool) -> None:
     """Refuse a figure that cannot be drawn, before anything is read or charged."""
     from dimly.files import check_output
-    from dimly.lab.charts import FORMATS
+    from dimly.lab.charts import FORMATS, need_plots
 
     if not profiles:
         raise ParameterError("figure must be given together with --by, and not in a dry run: it shows profiles.")
     if path.suffix.lower() not in FORMATS:
         raise ParameterError(f"figure must end in {', '.join(FORMATS)}, got {path.name!r}.")
+    need_plots()
     check_output(path, overwrite=overwrite, inputs=inputs)
 
 
@@ -315,6 +326,7 @@ def _facts(done: "Surveyed[Any]") -> dict[str, Any]:
         "delta": done.cost.delta,
         "shares": {one.topic: one.epsilon for one in done.plan.shares},
         "plan_digest": done.plan.digest,
+        **({} if done.plan.members is None else {"buckets": done.plan.buckets}),
         "users": getattr(done.survey, "n_users", None),
         "ledger": done.ledger,
     }
@@ -336,11 +348,19 @@ def _fields(done: "Surveyed[Any]") -> dict[str, str]:
         "id": "" if done.survey is None else done.survey.id,
         "cost": f"epsilon = {done.cost.epsilon:g}, delta = {done.cost.delta:g}",
         "shares": ", ".join(f"{one.topic} {one.epsilon:g}" for one in done.plan.shares),
+        "pairs of": "" if done.plan.members is None else _columns(done.plan),
         "ledger": "none",
     }
     if done.ledger is not None:
         fields["ledger"] = ", ".join(f"{name} {value}" for name, value in done.ledger.items())
     return {name: text for name, text in fields.items() if text}
+
+
+def _columns(plan: "SurveyPlan") -> str:
+    """Return of what pairs are counted, and why."""
+    if plan.buckets is None:
+        return "attributes of the list (--buckets M would take hash buckets instead)"
+    return f"{plan.buckets:,} hash buckets, as stated or because there is no list of attributes or a very long one"
 
 
 def _print_answers(survey: "Survey") -> None:
@@ -382,11 +402,15 @@ def _print_directions(found: "LearnedFile") -> None:
     typer.echo()
     print_fields(
         {
-            "directions": f"{found.directions.count} of {len(found.directions.matrix):,} attributes",
+            "directions": f"{found.directions.count} of {len(found.directions.matrix):,} {_rows(found)}",
             "strength": f"{strengths}; noise alone reaches {number_text(found.noise)}",
             "origin": found.directions.origin,
         }
     )
+
+
+def _rows(found: "LearnedFile") -> str:
+    return "attributes" if found.directions.buckets is None else "buckets"
 
 
 def _quantiles(curve: "Curve") -> list[str]:

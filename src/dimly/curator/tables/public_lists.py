@@ -445,7 +445,8 @@ def only_or_named(names: Iterable[str], wanted: str | None, role: str) -> str:
         return str(wanted)
     if len(known) == 1:
         return known[0]
-    raise ParameterError(f"{role} must have one column, or one named {wanted!r}. {listing(known)}")
+    which = "one column" if wanted is None else f"one column, or one named {wanted!r}"
+    raise ParameterError(f"{role} must have {which}. {listing(known)}")
 
 
 def _texts(column: pa.ChunkedArray) -> Iterator[str]:

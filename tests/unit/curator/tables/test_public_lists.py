@@ -246,6 +246,11 @@ def test_vocabularies_that_cannot_be(vocabulary: Any, message: str) -> None:
         read_vocabulary(vocabulary, attribute_column="what")
 
 
+def test_a_list_of_two_columns_where_none_is_named() -> None:
+    with pytest.raises(ParameterError, match=r"vocabulary must have one column\. The table has: a, b\."):
+        read_vocabulary(pa.table({"a": [1], "b": [2]}))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
