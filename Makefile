@@ -6,26 +6,33 @@ BIN := .venv/bin
 # Relative, because pip splits these at spaces, which the path of a clone may have.
 export PIP_CONSTRAINT := pins.txt
 export PIP_BUILD_CONSTRAINT := pins.txt
-# How many pairs of neighboring files `make torture` tries; PAIRS=1000000 takes hours.
+# What `make torture` tries, for hours: pairs of neighboring files, tables with 160 odd cells each, damaged files.
 PAIRS ?= 100000
+CROWDS ?= 5000
+FUZZED ?= 1000000
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start Dimly more than a hundred times: its byte code is kept, whatever the machine's habit.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-fast test-generic test-s3 test-spark4 torture lint bench bench-quick setup pins clean
+.PHONY: help demo docs docs-screens package test test-fast test-generic test-s3 test-spark4 torture lint bench bench-quick setup pins clean
 
 help:            ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
 
-demo: .venv/core ## the whole story on made-up people: plan, publish, verify, ask, report
+demo: .venv/demo ## the whole story on made-up people: plan, publish, verify, ask, report
 	$(BIN)/dimly demo
 
 test: .venv/dev  ## all tests, doctests included
 	$(BIN)/python -m pytest -n auto --dist loadgroup src tests
 
-# For daily work: without Spark, kills, statistics, the demo and what the pages say.
-SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/cli/test_lab.py tests/cli/test_publish_spark.py
+# For daily work: no Spark, no kills, no statistics (audits and simulations among them), neither the demo nor the pages,
+# and none of the other files that take some ten seconds.
+SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/unit/audit tests/unit/lab \
+  tests/cli/test_lab.py tests/cli/test_publish_spark.py tests/cli/test_odd_values.py tests/cli/test_survey.py \
+  $(addprefix tests/privacy/test_,neighboring_files.py directions.py leaks.py edited_plans.py composition_accountants.py) \
+  tests/unit/analyst/structure/test_segments.py tests/unit/analyst/likelihood \
+  $(addprefix tests/unit/curator/test_,cooccurrence.py options.py) tests/unit/curator/ledger/test_concurrency.py
 test-fast: .venv/dev ## most tests: no Spark, no kills, no statistics, no demo
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
 
@@ -39,9 +46,11 @@ NUMERICAL := tests/golden tests/privacy/test_noise_tables.py tests/unit/privacy/
 test-generic: .venv/dev ## the numerical tests again, as on a processor without newer instructions
 	$(BIN)/python -m tests.processors -n auto $(NUMERICAL)
 
-torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files (20, 10 and 22 in make test)
+torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files, 1,000,000 damaged files
 	DIMLY_KILLS=200 $(BIN)/python -m pytest -n auto tests/crash/test_kill.py tests/crash/test_signals.py
-	DIMLY_PAIRS=$(PAIRS) $(BIN)/python -m pytest -n auto tests/privacy/test_neighboring_files.py
+	DIMLY_PAIRS=$(PAIRS) DIMLY_CROWDS=$(CROWDS) $(BIN)/python -m pytest -n auto tests/privacy/test_neighboring_files.py
+	DIMLY_FUZZED=$(FUZZED) $(BIN)/python -m pytest -n auto tests/privacy/test_fuzzed_sources.py
+	DIMLY_SPARK_PAIRS=50 $(BIN)/python -m pytest tests/privacy/test_neighboring_frames.py
 
 test-spark4: .venv/dev ## the tests of the Spark engine on Spark 4, which needs a Java 17 of the system's own
 	@command -v java >/dev/null || test -n "$$JAVA_HOME" || { echo "Spark 4 needs Java 17: install it first." >&2; exit 1; }
@@ -63,6 +72,20 @@ lint: .venv/dev  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs-screens: .venv/dev ## renew the pictures of the studio in docs/figures (needs Chromium)
+	$(BIN)/python -m tests.studio.screens
+
+# Warnings are errors; notebooks, figures and the API's examples are made anew; links are checked in what was built.
+docs: .venv/docs ## the site, in build/site
+	rm -rf build/site docs/reference/generated
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site
+	$(BIN)/python docs/check_site.py build/site
+	@echo "open build/site/index.html"
+
+package: .venv/dev ## wheel and sdist in dist/, each installed into a new environment and tried there
+	rm -rf dist && $(BIN)/python -m build --outdir dist
+	$(BIN)/python tests/package.py dist
 
 bench: .venv/dev ## every benchmark, each a ratio to a peer in the same run; renews docs/benchmarks.md
 	$(BIN)/python -m benchmarks
@@ -87,9 +110,10 @@ clean:           ## remove .venv and every cache
 	$(PYTHON) -m venv .venv
 
 # One stamp per set of extras; each includes the core.
-.venv/core: EXTRAS :=
+.venv/demo: EXTRAS := [plots]
 .venv/dev: EXTRAS := [dev]
+.venv/docs: EXTRAS := [docs]
 .venv/all: EXTRAS := [all,dev]
-.venv/core .venv/dev .venv/all: .venv/bin/python pyproject.toml pins.txt
+.venv/demo .venv/dev .venv/docs .venv/all: .venv/bin/python pyproject.toml pins.txt
 	$(BIN)/python -m pip install --quiet --editable '.$(EXTRAS)'
 	@touch $@

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         laplace_scale,
     )
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 _HOME = {
     "errors": (

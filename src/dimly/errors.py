@@ -3,6 +3,7 @@
 Text: *name must be X, got Y. What to do.* Never a user id, a private value or a private count.
 """
 
+import importlib.util
 import os
 from collections.abc import Iterable
 
@@ -78,6 +79,24 @@ class ReleaseError(DimlyError):
 
 class MissingExtraError(DimlyError, ImportError):
     """An optional package is needed; the text names the extra to install."""
+
+
+def need_extra(what: str, package: str, extra: str) -> None:
+    """Refuse what takes a package that the core install leaves out, before any work is done for it.
+
+    Raises
+    ------
+    MissingExtraError
+        With the command that installs it.
+
+    Examples
+    --------
+    >>> need_extra("Figures", "no_package", "plots")
+    Traceback (most recent call last):
+    dimly.errors.MissingExtraError: Figures need no_package, which is not installed. Run pip install 'dimly[plots]'.
+    """
+    if importlib.util.find_spec(package.replace("-", "_")) is None:
+        raise MissingExtraError(f"{what} need {package}, which is not installed. Run pip install 'dimly[{extra}]'.")
 
 
 class Note(str):

@@ -79,7 +79,7 @@ def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unexpected_errors_name_a_place_and_no_message(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(error, monkeypatch)
     line = refusal(*PLAN, code=1)
-    assert line.startswith(f"internal error: {type(error).__name__} at dimly/cli/commands/plan_named.py:")
+    assert line.startswith(f"internal error: {type(error).__name__} at dimly/cli/commands/plan_choice.py:")
     assert "Alice" not in line
 
 

@@ -25,6 +25,7 @@ from dimly.cli.commands.publish import publish
 from dimly.cli.commands.report import report
 from dimly.cli.commands.segments import segments
 from dimly.cli.commands.simulate import simulate
+from dimly.cli.commands.studio import studio
 from dimly.cli.commands.survey import survey
 from dimly.cli.commands.verify import verify
 from dimly.cli.options import asks_for_debug
@@ -101,6 +102,7 @@ app.command(rich_help_panel="Analyst")(export)
 app.command(rich_help_panel="Anyone")(inspect)
 app.command(rich_help_panel="Anyone")(verify)
 app.command(rich_help_panel="Anyone")(audit)
+app.command(rich_help_panel="Anyone")(studio)
 app.command(rich_help_panel="Lab")(demo)
 app.command(rich_help_panel="Lab")(simulate)
 app.command(rich_help_panel="Lab")(compare)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, need_extra
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 
 FORMATS = (".png", ".svg", ".pdf")
+
+
+def need_plots() -> None:
+    """Refuse to draw without matplotlib, which is an extra.
+
+    Raises
+    ------
+    MissingExtraError
+    """
+    need_extra("Figures", "matplotlib", "plots")
+
+
 _GRAY = "#666666"
 _MOST_INSIDE = 6  # names in a legend that leave room for lines
 
@@ -186,6 +198,7 @@ class Winners:
 
     def draw(self, *, size: tuple[float, float] = (7.0, 4.8)) -> "Figure":
         """Return it drawn: areas in colors and hatches, each with its name in the middle; no legend is needed."""
+        need_plots()
         import numpy as np  # noqa: PLC0415
         from matplotlib.colors import to_rgb  # noqa: PLC0415  (slow to import)
         from matplotlib.patches import PathPatch  # noqa: PLC0415
@@ -231,6 +244,7 @@ class Shares:
 
     def draw(self, *, size: tuple[float, float] | None = None) -> "Figure":
         """Return it drawn; every cell says its share in percent."""
+        need_plots()
         from matplotlib.figure import Figure  # noqa: PLC0415  (slow to import)
 
         n = len(self.panels)
@@ -276,6 +290,7 @@ def rendered(drawn: Drawn, kind: str, *, size: tuple[float, float] | None = None
 
 def encoded(figure: "Figure", kind: str) -> bytes:
     """Return what was drawn as the bytes of a file."""
+    need_plots()
     import io  # noqa: PLC0415
 
     import matplotlib as mpl  # noqa: PLC0415  (slow to import)
@@ -327,6 +342,7 @@ def _middle(area: "NDArray[np.bool_]") -> tuple[int, int]:
 
 
 def _blank(size: tuple[float, float]) -> tuple["Figure", Any]:
+    need_plots()
     from matplotlib.figure import Figure  # noqa: PLC0415  (slow to import)
 
     figure = Figure(figsize=size, layout="constrained")
@@ -335,6 +351,7 @@ def _blank(size: tuple[float, float]) -> tuple["Figure", Any]:
 
 def blank_panels(count: int, *, across: int, height: float) -> tuple["Figure", list[Any]]:
     """Return a figure of as many panels, so many of them side by side."""
+    need_plots()
     from matplotlib.figure import Figure  # noqa: PLC0415  (slow to import)
 
     across = min(across, count)

@@ -9,7 +9,8 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, Self
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from pydantic import (
@@ -51,9 +52,15 @@ from dimly.mechanisms.plan_parts import (
 from dimly.mechanisms.projection.directions import Directions, Kind
 from dimly.mechanisms.projection.families import Sensitivity
 from dimly.mechanisms.projection.rows import IntArray, Rows
+from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.protect import budget_together
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget, Cost, Rule, Unit
+
+ALONG: Final = "_along"
+"""Where a plan keeps the directions themselves: they are no field, and no part of what makes plans equal."""
+_FACTS: Final = ("together", "digest", "cost", "published_dtype", "bytes_per_user", "open_vocabulary", "is_realized")
+"""What follows from the fields is found once, when the plan is proven, and from then on is read like a field."""
 
 
 def _is_one(value: object) -> object:
@@ -105,6 +112,15 @@ class Plan(BaseModel, ABC):
     blend: float | None = Field(default=None, ge=0, le=1)
     """Counting only: how far the analyst trusts sums of sketches against their squared norms."""
 
+    by_position: ClassVar[bool] = True
+    """Whether an attribute is known by its position in the vocabulary, and not by its text."""
+    places_people: ClassVar[bool] = True
+    """Whether each person is published apart, as a point that others may be compared with."""
+    measures_attributes: ClassVar[bool] = True
+    """Whether distances are in all attributes; else they are along some directions alone."""
+    adds_rows: ClassVar[bool] = False
+    """Whether a sketch is the sum of one row for each attribute, whichever others the person has."""
+
     @classmethod
     def of(
         cls,
@@ -124,6 +140,7 @@ class Plan(BaseModel, ABC):
         blend: float | None = None,
         directions: Directions | None = None,
         protect: int = 1,
+        stream: StreamVersion | None = None,
     ) -> "Plan":
         """Return a plan that keeps ``budget``, with its noise calibrated and proven.
 
@@ -164,6 +181,9 @@ class Plan(BaseModel, ABC):
         protect : int, default=1
             The plan says what any so many units of a person cost together, too. ``budget`` is of one of them:
             :func:`~dimly.mechanisms.protect.budget_for_each` divides a whole.
+        stream : {1, 2}, optional
+            Sketches only: by which version of ``docs/projections.md`` the rows of P follow from the seed. The newest by
+            default; 1 for the P of earlier releases, and for readers that know no other.
 
         Raises
         ------
@@ -186,6 +206,7 @@ class Plan(BaseModel, ABC):
             blend=blend,
             directions=directions,
             protect=protect,
+            stream=stream,
         )
         plan: Plan = _validated(make.public_fields(request) | KINDS[mechanism]._draft(request))
         return plan if directions is None else plan.along(directions)
@@ -215,7 +236,7 @@ class Plan(BaseModel, ABC):
         """Return the plan as indented JSON; fields that do not apply are left out."""
         return json.dumps(self._fields(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the plan's JSON with sorted keys and no spaces, in hexadecimal.
 
@@ -225,12 +246,12 @@ class Plan(BaseModel, ABC):
         canonical = json.dumps(self._fields(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
-    @property
+    @cached_property
     def n_attributes(self) -> int | None:
         """Size of the vocabulary; None where it is open."""
         return None if self.vocabulary is None else self.vocabulary.size
 
-    @property
+    @cached_property
     def open_vocabulary(self) -> bool:
         """Whether the sensitivity is known without a list of attributes."""
         return False
@@ -240,7 +261,7 @@ class Plan(BaseModel, ABC):
     def sensitivity(self) -> Sensitivity:
         """Farthest that one unit of privacy can move the published integers before noise."""
 
-    @property
+    @cached_property
     def is_realized(self) -> bool:
         """Whether the sensitivity is a maximum over the rows of the vocabulary, which has to be looked at."""
         return False
@@ -260,47 +281,42 @@ class Plan(BaseModel, ABC):
     def error(self) -> ErrorModel:
         """Variances of what an analyst estimates, with the moments of the table that is sampled."""
 
-    @property
+    @cached_property
     def k(self) -> int | None:
         """Dimension of a sketch; None where none is published."""
         return None
 
-    @property
-    def by_position(self) -> bool:
-        """Whether an attribute is known by its position in the vocabulary, and not by its text."""
-        return True
-
-    @property
+    @cached_property
     def entries(self) -> int:
         """How many numbers of a person one attribute can move, if each person is published apart."""
         return 1
 
-    @property
+    @cached_property
     def padding(self) -> np.uint8:
         """The bits of a person's last number that stand for nothing: they are zero."""
         return np.uint8(0)
 
-    @property
+    @cached_property
     def longest_row(self) -> Sensitivity:
         """Norms that no row of P exceeds; nothing where there is no P."""
         return Sensitivity(0, 0)
 
-    @property
+    @cached_property
     def drawn_from(self) -> tuple[object, ...]:
         """What P is derived from; nothing where there is no random P."""
         return ()
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """What a row of P takes in memory, at most."""
         return 1
 
-    @property
+    @cached_property
     def ships_rows(self) -> bool:
         """Whether a release holds P, because readers might not derive the same."""
         return False
 
-    @property
+    @cached_property
     def published_dtype(self) -> np.dtype[Any]:
         """NumPy's type of the published numbers."""
         return np.dtype(self.dtype)
@@ -319,57 +335,42 @@ class Plan(BaseModel, ABC):
         del n_users
         return True
 
-    @property
-    def places_people(self) -> bool:
-        """Whether each person is published apart, as a point that others may be compared with."""
-        return True
-
-    @property
+    @cached_property
     def table(self) -> NoiseTable:
         """The table that the noise is drawn from."""
         return self.noise.table(self.budget)
 
-    @property
+    @cached_property
     def _noise(self) -> Noise:
         """Moments of the noise of one published number, in the data's units."""
         return Noise(self.table.variance * self.scale**2, self.table.fourth_moment * self.scale**4)
 
-    @property
+    @cached_property
     def protected(self) -> str:
         """What one unit of the promise is, in a word."""
         return self.unit
 
-    @property
+    @cached_property
     def measured(self) -> str:
         """What distances in a release are, in words."""
         return "squared distance"
-
-    @property
-    def measures_attributes(self) -> bool:
-        """Whether distances are in all attributes; else they are along some directions alone."""
-        return True
-
-    @property
-    def adds_rows(self) -> bool:
-        """Whether a sketch is the sum of one row for each attribute, whichever others the person has."""
-        return False
 
     @property
     def matrix(self) -> Directions | None:
         """The public directions that people are published along; None where there are none."""
         return None
 
-    @property
+    @cached_property
     def directions_kind(self) -> Kind | None:
         """What its directions were made from, which may be people's data; None where there are none."""
         return None
 
-    @property
+    @cached_property
     def together(self) -> Budget | None:
         """What any ``protect`` units of a person cost together, at most; None where nothing is said of several."""
         return None if self.protect is None else budget_together(self.cost.claim, self.protect)
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """What one release by this plan spends."""
         several = self.protect or 1
@@ -386,12 +387,12 @@ class Plan(BaseModel, ABC):
             together=several,
         )
 
-    @property
+    @cached_property
     def bytes_per_user(self) -> float:
         """Published bytes for one person, before compression; for noisy distances on average at n_users."""
         return math.prod(self.published_shape(1)) * self.published_dtype.itemsize
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[DeviationBound, ...]:
         """Proven deviation bounds for every pair at a given squared distance; the smallest applies.
 
@@ -534,13 +535,22 @@ class Plan(BaseModel, ABC):
         ParameterError
             If it does.
         """
+        for name in self.__dict__.keys() - self.__class__.model_fields.keys() - {ALONG}:
+            del self.__dict__[name]  # facts of whatever this was copied from
         self._check_parts()
         self._prove()
-        _ = self.together  # which refuses so many that nothing would be promised
+        for name in _FACTS:  # of which one refuses so many together that nothing would be promised
+            getattr(self, name)
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Leave the facts behind: whoever gets the plan finds them again, and a noise table may be large."""
+        state = super().__getstate__()
+        kept = self.__class__.model_fields.keys() | {ALONG}
+        return state | {"__dict__": {name: value for name, value in self.__dict__.items() if name in kept}}
 
     def _check_parts(self) -> None:
-        check_mechanism(self.mechanism)
         if KINDS.get(self.mechanism) is not type(self):
+            check_mechanism(self.mechanism)
             raise ParameterError(f"mechanism must be one of a {type(self).__name__}, got {self.mechanism!r}.")
         wanted = {
             "projection.family": None,

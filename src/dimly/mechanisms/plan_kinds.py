@@ -6,7 +6,7 @@ What differs between them is answered here and nowhere else; nobody asks which f
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from dimly.mechanisms.make import (
     Sketching,
     sketch_error,
 )
-from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan import ALONG, Plan
 from dimly.mechanisms.plan_parts import (
     DirectionsPart,
     FlipNoise,
@@ -38,7 +38,7 @@ from dimly.mechanisms.plan_parts import (
     VocabularyPart,
 )
 from dimly.mechanisms.projection.directions import WEIGHTED, Directions, Kind
-from dimly.mechanisms.projection.families import Sensitivity, sensitivity
+from dimly.mechanisms.projection.families import Projection, Sensitivity, sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, IntArray, Rows
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import VALUES_MOVED
@@ -57,72 +57,69 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         dtype: Literal["int16", "int32"]
 
     _draft = staticmethod(make.draft_sketch)
+    by_position: ClassVar[bool] = False  # their texts say their rows
+    adds_rows: ClassVar[bool] = True
 
-    @property
+    @cached_property
+    def _projected(self) -> Projection:
+        """P itself, by its seed."""
+        return self.projection.matrix
+
+    @cached_property
     def k(self) -> int:
         """Dimension of a sketch."""
         return self.projection.k
 
-    @property
-    def by_position(self) -> bool:
-        """Whether attributes are positions: no, their texts say their rows."""
-        return False
-
-    @property
-    def adds_rows(self) -> bool:
-        """Whether a sketch is the sum of one row for each attribute: yes, rows of P."""
-        return True
-
-    @property
+    @cached_property
     def open_vocabulary(self) -> bool:
         """Whether every possible row of P has the same norms."""
-        return self.projection.matrix.record.open_vocabulary
+        return self._projected.record.open_vocabulary
 
-    @property
+    @cached_property
     def is_realized(self) -> bool:
         """Whether rows of P differ in norm."""
         return not self.open_vocabulary
 
-    @property
+    @cached_property
     def ships_rows(self) -> bool:
         """Whether a release holds P: readers with another library may round a normal deviate differently."""
         return self.projection.family == "gaussian"
 
-    @property
+    @cached_property
     def drawn_from(self) -> tuple[object, ...]:
-        """What P is derived from; another k makes another P of the same seed."""
+        """What P is derived from; another k, or version of the streams, makes another P of the same seed."""
         part = self.projection
-        return part.family, part.k, part.blocks, part.seed
+        return part.family, part.k, part.blocks, part.seed, part.stream or 1
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """What a row of P takes in memory, at most."""
-        return self.projection.matrix.record.row_bytes(self.k, blocks=self.projection.blocks)
+        return self._projected.record.row_bytes(self.k, blocks=self.projection.blocks)
 
-    @property
+    @cached_property
     def longest_row(self) -> Sensitivity:
         """Norms that no row of P exceeds."""
         return self.projection.sensitivity
 
-    @property
+    @cached_property
     def entries(self) -> int:
         """How many coordinates of a sketch one attribute can move."""
-        return self.projection.matrix.entries
+        return self._projected.entries
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """Farthest that one unit of privacy can move a sketch before noise."""
         return make.unit_sensitivity(self.projection.sensitivity, VALUES_MOVED[self.unit] * self.resolution)
 
-    @property
+    @cached_property
     def touched(self) -> int:
         """How many numbers of a sketch one unit of privacy can move."""
         return min(self.k, VALUES_MOVED[self.unit] * self.entries)
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """What one integer step of a sketch is in the data's units."""
-        return self.projection.matrix.scale / self.resolution
+        return self._projected.scale / self.resolution
 
     @cached_property
     def error(self) -> SignedSketchError | CountingError:
@@ -134,7 +131,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         """Return (n_users, k)."""
         return n_users, self.k
 
-    @property
+    @cached_property
     def per_person(self) -> str:
         """What is published of one person, in words."""
         return f"{self.k:,}, {self.dtype}"
@@ -147,7 +144,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         ParameterError
             If one does: the attribute is not of the plan's vocabulary, or the plan was edited.
         """
-        rows, part = self.projection.matrix.rows(attributes), self.projection
+        rows, part = self._projected.rows(attributes), self.projection
         if self.is_realized and (rows.l1 > part.l1 or rows.l2_squared > part.l2_squared):
             raise ParameterError("attributes must be of the plan's vocabulary: a row exceeds its sensitivity.")
         return rows
@@ -182,7 +179,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         if vocabulary is not None and vocabulary.sha256 is None and self.entries * vocabulary.size <= _PROVEN_WHEN_READ:
             self._check_sensitivity(vocabulary.matching(None))
         super()._prove()
-        self._check_rule(k=part.k, n_attributes=self.n_attributes, row_norm=part.sensitivity.l2 * part.matrix.scale)
+        self._check_rule(k=part.k, n_attributes=self.n_attributes, row_norm=part.sensitivity.l2 * self._projected.scale)
         make.check_room(math.sqrt(self.table.variance), self.dtype)
 
     def _check_sensitivity(self, vocabulary: Vocabulary) -> None:
@@ -190,7 +187,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         part = self.projection
         if not self.is_realized:  # then it was recomputed from family and size
             return
-        longest = sensitivity(part.matrix, vocabulary)
+        longest = sensitivity(self._projected, vocabulary)
         if part.l1 < longest.l1 or part.l2_squared < longest.l2_squared:
             raise ParameterError(
                 f"projection.l1 and projection.l2_squared must be at least {longest.l1} and {longest.l2_squared} for "
@@ -212,6 +209,8 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         dtype: Literal["int16", "int32"]
 
     _draft = staticmethod(make.draft_directions)
+    measures_attributes: ClassVar[bool] = False  # what has no part in the directions does not count
+    by_position: ClassVar[bool] = False
 
     def along(self, directions: Directions | None) -> Self:
         """Return the plan with its directions; see :meth:`Plan.along`."""
@@ -220,12 +219,12 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
             return self
         self.directions.check(directions, self.unit)
         other = super().model_copy(update={"mechanism": self.mechanism})  # proven again, and a plan of its own
-        other.__dict__["_along"] = directions  # as cached properties are kept: no field, and no part of what is equal
+        other.__dict__[ALONG] = directions
         return other
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy, proven again if anything changed; it has the same directions, if they are still its own."""
-        changed, held = super().model_copy(update=update, deep=deep), self.__dict__.get("_along")
+        changed, held = super().model_copy(update=update, deep=deep), self.__dict__.get(ALONG)
         if held is None or not update:
             return changed
         return changed.along(held)
@@ -239,7 +238,7 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         ParameterError
             If the plan was read from JSON, which holds only their digest, and they were not given since.
         """
-        held: Directions | None = self.__dict__.get("_along")
+        held: Directions | None = self.__dict__.get(ALONG)
         if held is None:
             raise ParameterError(
                 f"directions must be given: the plan holds only their digest, sha256 {self.directions.sha256[:12]}…. "
@@ -247,12 +246,12 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
             )
         return held
 
-    @property
+    @cached_property
     def protected(self) -> str:
         """A category, where attributes stand for one: it counts once, whichever of them a person has."""
         return "category" if self.directions.kind == "categories" and self.unit == "attribute" else self.unit
 
-    @property
+    @cached_property
     def measured(self) -> str:
         """What distances are: along the directions alone, and not in all attributes; of weights, Σ w²(x−y)²."""
         return self.name_of("squared distance")
@@ -261,17 +260,12 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         """Return what to call a quantity that is not the one in all attributes."""
         return f"weighted {quantity}" if self.weighted else f"{quantity} along the directions"
 
-    @property
+    @cached_property
     def weighted(self) -> bool:
         """Whether rows are those of a random projection times a weight, so that distances are Σ w²(x−y)²."""
         return self.directions.kind in WEIGHTED
 
-    @property
-    def measures_attributes(self) -> bool:
-        """Whether distances are in all attributes: no, what has no part in the directions does not count."""
-        return False
-
-    @property
+    @cached_property
     def directions_kind(self) -> Kind:
         """What its directions were made from."""
         return self.directions.kind
@@ -291,52 +285,47 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         """Return whether any of these attributes has a row."""
         return bool((self.matrix.codes(attributes) >= 0).any())
 
-    @property
+    @cached_property
     def k(self) -> int:
         """Number of directions."""
         return self.directions.count
 
-    @property
-    def by_position(self) -> bool:
-        """Whether attributes are positions: no, their texts say their rows."""
-        return False
-
-    @property
+    @cached_property
     def open_vocabulary(self) -> bool:
         """Whether any attribute is taken: yes, and those without a row count nothing."""
         return True
 
-    @property
+    @cached_property
     def is_realized(self) -> bool:
         """Whether rows differ in norm."""
         return True
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """What a row takes in memory, at most."""
         return 2 * self.k
 
-    @property
+    @cached_property
     def longest_row(self) -> Sensitivity:
         """Norms that no row exceeds."""
         return Sensitivity(self.directions.l1, self.directions.l2_squared)
 
-    @property
+    @cached_property
     def entries(self) -> int:
         """How many coordinates of a sketch one attribute can move."""
         return self.k
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """Farthest that one unit of privacy can move a sketch before noise."""
         return make.unit_sensitivity(self.directions.moved, self.resolution)
 
-    @property
+    @cached_property
     def touched(self) -> int:
         """How many numbers of a sketch one unit of privacy can move."""
         return self.k
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """What one integer step of a sketch is, along a direction."""
         return 1.0 / (self.directions.scale * self.resolution)
@@ -354,7 +343,7 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         """Return (n_users, k)."""
         return n_users, self.k
 
-    @property
+    @cached_property
     def per_person(self) -> str:
         """What is published of one person, in words."""
         return f"{self.k:,} along directions, {self.dtype}"
@@ -395,7 +384,7 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
 
     def _prove(self) -> None:
         super()._prove()
-        held = self.__dict__.get("_along")
+        held = self.__dict__.get(ALONG)
         if held is not None:
             self.directions.check(held, self.unit)
         self._check_rule()
@@ -413,22 +402,22 @@ class ResponsePlan(Plan, mechanisms=(RANDOMIZED_RESPONSE,)):
 
     _draft = staticmethod(make.draft_response)
 
-    @property
+    @cached_property
     def n_attributes(self) -> int:
         """Size of the vocabulary: the number of bits."""
         return self.vocabulary.size
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """How many bits one unit of privacy can change."""
         return Sensitivity(self.touched, self.touched)
 
-    @property
+    @cached_property
     def touched(self) -> int:
         """How many bits one unit of privacy can change."""
         return VALUES_MOVED[self.unit]
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """What a bit is in the data's units."""
         return 1.0
@@ -438,7 +427,7 @@ class ResponsePlan(Plan, mechanisms=(RANDOMIZED_RESPONSE,)):
         """Variances of what an analyst estimates."""
         return FlippedBitsError(self.n_attributes, self.noise.probability)
 
-    @property
+    @cached_property
     def published_dtype(self) -> np.dtype[Any]:
         """Eight bits a number."""
         return np.dtype(np.uint8)
@@ -447,12 +436,12 @@ class ResponsePlan(Plan, mechanisms=(RANDOMIZED_RESPONSE,)):
         """Return (n_users, ⌈d/8⌉)."""
         return n_users, -(-self.n_attributes // 8)
 
-    @property
+    @cached_property
     def padding(self) -> np.uint8:
         """The bits of a person's last byte that stand for no attribute: they are zero."""
         return np.uint8(0xFF << (self.n_attributes % 8 or 8) & 0xFF)
 
-    @property
+    @cached_property
     def per_person(self) -> str:
         """What is published of one person, in words."""
         return "one bit for each attribute"
@@ -482,23 +471,24 @@ class DistancePlan(Plan, mechanisms=(NOISY_DISTANCES,)):
         dtype: Literal["int16", "int32"]
 
     _draft = staticmethod(make.draft_distances)
+    places_people: ClassVar[bool] = False  # a person is published as distances to others
 
-    @property
+    @cached_property
     def n_attributes(self) -> int:
         """Size of the vocabulary."""
         return self.vocabulary.size
 
-    @property
+    @cached_property
     def sensitivity(self) -> Sensitivity:
         """Farthest that one unit of privacy can move the distances before noise."""
         return make.distance_sensitivity(self.n_users, resolution=self.resolution, unit=self.unit)
 
-    @property
+    @cached_property
     def touched(self) -> int:
         """How many distances one unit of privacy can move: those of one person."""
         return self.n_users - 1
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """What one integer step is in units of squared distance."""
         return 1.0 / self.resolution**2
@@ -512,12 +502,12 @@ class DistancePlan(Plan, mechanisms=(NOISY_DISTANCES,)):
         """Return the number of pairs."""
         return (n_users * (n_users - 1) // 2,)
 
-    @property
+    @cached_property
     def bytes_per_user(self) -> float:
         """Published bytes for one person, before compression: on average at n_users."""
         return (self.n_users - 1) / 2 * self.published_dtype.itemsize
 
-    @property
+    @cached_property
     def per_person(self) -> str:
         """What is published of one person, in words."""
         return "the distances to the people after it"
@@ -525,11 +515,6 @@ class DistancePlan(Plan, mechanisms=(NOISY_DISTANCES,)):
     def admits(self, n_users: int) -> bool:
         """Return whether so many people may be published: the noise is for n_users at most."""
         return n_users <= self.n_users
-
-    @property
-    def places_people(self) -> bool:
-        """No: a person is published as distances to others."""
-        return False
 
     def _theorems(self) -> tuple[DeviationBound, ...]:
         return (NormalTail(self.noise.sigma * self.scale, self.scale),)

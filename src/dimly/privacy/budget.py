@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Real
 from typing import Literal, get_args
 
@@ -28,6 +29,7 @@ LARGEST_EPSILON = 700.0
 _DOWN = Context(prec=6, rounding=ROUND_FLOOR)
 
 
+@lru_cache(maxsize=4096)  # ledgers add the same claims up again and again
 def stated(value: float) -> Fraction:
     """Return the decimal that a float was written as: the shortest that reads back as this float.
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dimly.errors import DimlyError, ParameterError, check_choice
+from dimly.errors import DimlyError, ParameterError, check_choice, need_extra
 from dimly.privacy.budget import UNITS, Budget, Unit, stated
 from dimly.privacy.calibration import delta_of
 
@@ -508,6 +508,7 @@ def _step(costs: Sequence[Cost], loss: PrivacyLoss, *, epsilon: float) -> float:
 
 
 def _discretize(costs: Sequence[Cost], *, step: float, tail: float) -> Any:
+    need_extra("Loss distributions", "dp-accounting", "accounting")
     # Imported here because it takes a second. Not its PLDAccountant: that one ignores the count of
     # randomized-response events, and its REPLACE_ONE relation doubles a Gaussian's sensitivity.
     from dp_accounting.pld import common, privacy_loss_distribution  # noqa: PLC0415

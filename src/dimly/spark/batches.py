@@ -127,8 +127,14 @@ class ExactRows:
 
 
 def numbered(texts: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """Return the number of each text among the different ones in their order, and those."""
-    coded = texts.cast(pa.large_string()).dictionary_encode()  # whose texts may take more than 2 GiB together
+    """Return the number of each text among some different ones in their order, and those.
+
+    They are the texts that occur or, where texts come as a dictionary, all of it.
+    """
+    if pa.types.is_dictionary(texts.type):
+        coded = texts
+    else:
+        coded = texts.cast(pa.large_string()).dictionary_encode()  # whose texts may take more than 2 GiB together
     order = pc.sort_indices(coded.dictionary)
     rank = np.empty(len(order), np.int64)
     rank[order.to_numpy()] = np.arange(len(order))

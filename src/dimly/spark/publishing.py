@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+
 from dimly.analyst.release import Release
 from dimly.api import open_release
 from dimly.curator.diagnosis import inspected
@@ -39,10 +41,11 @@ from dimly.release.writer import ReleaseWriter
 from dimly.spark.cluster import asked, check_frame, column, mapped
 from dimly.spark.files import FrameSource
 from dimly.spark.hadoop import HadoopFolder, is_address
+from dimly.spark.pieces import PIECES, PackRows, PlainRows, as_tables
 from dimly.spark.plans import carried_plan
 from dimly.spark.reading import PlacePeople, PlaceRows, Places
 from dimly.spark.remote import RemoteWriter
-from dimly.spark.table import PlacedTable, SparkTable, coded_list, n_tasks, open_frame, spark_type
+from dimly.spark.table import PlacedTable, SparkTable, coded_list, n_tasks, open_frame, small_list, spark_type
 from dimly.spark.writing import WRITTEN, SendParts, WriteParts
 
 _OF_FILES = ("table", "query", "delimiter", "quote", "escape", "encoding")
@@ -192,11 +195,13 @@ class SparkEngine:
         self.progress.phase("numbering")
         places = table.places()
         tasks = n_tasks(len(places.firsts))
-        rows = self._placed(table, places).repartition(tasks, "place").sortWithinPartitions("place", "u")
-        with carried_plan(self.plan, rows.sparkSession.sparkContext) as plan:
+        schema = self._schema(table)
+        pieces = self._packed(table, places).repartition(tasks, "place").sortWithinPartitions("place")
+        with carried_plan(self.plan, pieces.sparkSession.sparkContext) as plan:
             work: dict[str, Any] = {
                 "plan": plan,
                 "user_type": table.user_type,
+                "rows": schema,
                 "parts": {place: part for part, place in enumerate(places.places.tolist())},
                 "people": table.segments_by_part(),
                 "listed": table.listed,
@@ -210,19 +215,19 @@ class SparkEngine:
                 self.progress.start(table.n_users)
 
             if isinstance(self.writer, RemoteWriter):
-                written = self.writer.receive(rows, SendParts(**work), begin)
+                written = self.writer.receive(pieces, SendParts(**work), begin)
             else:
-                written = self._through_folder(rows, work, spark_type(table.user_type), begin)
+                written = self._through_folder(pieces, work, spark_type(table.user_type), begin)
         for part in written:
             parts.adopt_part(part)
             self.progress.advance(part.record.rows)
 
     def _through_folder(
-        self, rows: Any, work: dict[str, Any], user: str, before_noise: Callable[[], None]
+        self, pieces: Any, work: dict[str, Any], user: str, before_noise: Callable[[], None]
     ) -> list[WrittenPart]:
         """Have the workers write to a folder that they all see; return the parts of the attempts that count."""
         attempts = self.writer.make_scratch("attempts")
-        written = mapped(rows, WriteParts(**work, folder=str(attempts)), WRITTEN.format(user))
+        written = mapped(pieces, WriteParts(**work, folder=str(attempts)), WRITTEN.format(user))
         before_noise()
         try:
             records = asked(written.collect, "publishing")
@@ -235,20 +240,34 @@ class SparkEngine:
             raise
         return [_written_part(record, attempts) for record in records]
 
-    def _placed(self, table: SparkTable, places: Places) -> Any:
-        """Return all rows with the places of their people; people without attributes have one, too."""
-        user, vocabulary = spark_type(table.user_type), self.vocabulary
-        kind = "int" if table.shape.coded and vocabulary is not None and vocabulary.is_numbered else "string"
+    def _schema(self, table: SparkTable) -> pa.Schema:
+        """Return the columns of the rows that travel, without their place."""
+        coded = table.shape.coded and self.vocabulary is not None
+        fields = [("u", pa.int64() if table.user_type == "int64" else pa.string())]
+        fields += [("a", pa.int32() if coded else pa.string())]
+        fields += [("v", pa.float64())] * table.view.has_values + [("m", pa.bool_())] * table.view.one_row_each
+        return pa.schema(fields)
+
+    def _packed(self, table: SparkTable, places: Places) -> Any:
+        """Return all rows in pieces, each of one place; people without attributes have a row, too."""
+        vocabulary = self.vocabulary
+        work = PlaceRows(table.shape, places, with_people=not table.listed)
+        if vocabulary is None or vocabulary.is_numbered:
+            pieces = mapped(table.rows, PackRows(work), PIECES)
+        elif (texts := small_list(vocabulary)) is not None:
+            pieces = mapped(table.rows, PackRows(work, texts, coded=table.shape.coded), PIECES)
+        else:
+            pieces = mapped(self._by_join(table, work, vocabulary), PackRows(as_tables), PIECES)
+        if table.listed:
+            pieces = pieces.unionByName(mapped(table.people.select("u"), PackRows(PlacePeople(places)), PIECES))
+        return pieces
+
+    def _by_join(self, table: SparkTable, work: PlaceRows, vocabulary: Vocabulary) -> Any:
+        """Return placed rows with attributes of a list that is too large for every worker to hold."""
         value = ", v double" if table.view.has_values else ""
         value += ", m boolean" if table.view.one_row_each else ""
-        work = PlaceRows(table.shape, places, with_people=not table.listed)
-        rows = mapped(table.rows, work, f"place int, u {user}, a {kind}{value}")
-        if vocabulary is not None and not vocabulary.is_numbered:
-            rows = self._coded(rows, vocabulary, coded=table.shape.coded)
-        if table.listed:
-            people = mapped(table.people.select("u"), PlacePeople(places), f"place int, u {user}")
-            rows = rows.unionByName(people, allowMissingColumns=True)
-        return rows
+        rows = mapped(table.rows, PlainRows(work), f"place int, u {spark_type(table.user_type)}, a string{value}")
+        return self._coded(rows, vocabulary, coded=table.shape.coded)
 
     def _coded(self, rows: Any, vocabulary: Vocabulary, *, coded: bool) -> Any:
         """Return the rows with attributes of a list only, by number if ``coded``."""

@@ -384,14 +384,14 @@ class PlaceRows:
     places: Places
     with_people: bool
 
-    def __call__(self, batches: Batches) -> Batches:
+    def __call__(self, batches: Batches) -> Iterator[pa.Table]:
         """Go through a partition."""
         for reader, piece in _read(self.shape, batches):
             reader.load(piece)
             rows = reader.rows(with_people=self.with_people)
             if self.shape.key is not None:
                 rows = _renamed(rows, self.shape.key)
-            yield from _placed(rows, self.places)
+            yield _placed(rows, self.places)
 
 
 @dataclass(frozen=True)
@@ -444,10 +444,10 @@ class PlacePeople:
 
     places: Places
 
-    def __call__(self, batches: Batches) -> Batches:
+    def __call__(self, batches: Batches) -> Iterator[pa.Table]:
         """Go through a partition."""
         for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
-            yield from _placed(piece.select(["u"]), self.places)
+            yield _placed(piece.select(["u"]), self.places)
 
 
 def _read(shape: TableReading, batches: Batches) -> Iterator[tuple[PieceReader, pa.Table]]:
@@ -468,9 +468,7 @@ def _renamed(rows: pa.Table, key: bytes) -> pa.Table:
     return rows.set_column(0, "u", names.take(coded.indices))
 
 
-def _placed(rows: pa.Table, places: Places) -> Batches:
+def _placed(rows: pa.Table, places: Places) -> pa.Table:
     where, known = places.of(rows.column("u"))
     placed = rows.add_column(0, "place", pa.array(where, pa.int32()))
-    if not known.all():
-        placed = placed.filter(pa.array(known))
-    yield from placed.to_batches()
+    return placed if known.all() else placed.filter(pa.array(known))

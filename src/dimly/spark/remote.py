@@ -71,13 +71,13 @@ class RemoteWriter(ReleaseWriter):
             self.__exit__(type(error), error, error.__traceback__)
             raise
 
-    def receive(self, rows: Any, work: SendParts, before_noise: Callable[[], None]) -> list[WrittenPart]:
+    def receive(self, pieces: Any, work: SendParts, before_noise: Callable[[], None]) -> list[WrittenPart]:
         """Have Spark's workers perturb rows and write parts; return those of the attempts that count.
 
         Parameters
         ----------
-        rows : DataFrame
-            Placed and sorted.
+        pieces : DataFrame
+            Of rows, ordered by place.
         work : SendParts
         before_noise : callable
             Is called before anything is drawn.
@@ -87,9 +87,9 @@ class RemoteWriter(ReleaseWriter):
         DimlyError
             If Spark fails, or if an attempt may have failed for what it drew.
         """
-        session, attempts = rows.sparkSession, f"{self._hidden}/attempts"
+        session, attempts = pieces.sparkSession, f"{self._hidden}/attempts"
         context, tag = session.sparkContext, f"dimly-{secrets.token_hex(8)}"
-        written = mapped(rows, work, "value string")
+        written = mapped(pieces, work, "value string")
         # One file of each row, which ends as every Parquet file does.
         writer = written.write.options(lineSep=MARK.decode(), compression="none", maxRecordsPerFile=1)
         before_noise()

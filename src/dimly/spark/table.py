@@ -339,6 +339,12 @@ def coded_list(session: Any, vocabulary: Vocabulary) -> Any:
     return functions.broadcast(listed) if texts.nbytes <= _SMALL_LIST else listed
 
 
+def small_list(vocabulary: Vocabulary) -> pa.Array | None:
+    """Return the texts of a closed list that every worker may hold; None of a larger one."""
+    texts = pa.array(list(vocabulary), pa.string())
+    return texts if texts.nbytes <= _SMALL_LIST else None
+
+
 @contextlib.contextmanager
 def open_frame(
     source: FrameSource, plan: Plan, options: Options, vocabulary: Vocabulary | None, pseudonyms: Pseudonyms | None

@@ -25,12 +25,14 @@ from dimly.curator.engine import pair_parts
 from dimly.curator.people import People
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import WordSource
+from dimly.curator.texts import encoded_texts
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import PARTS_FOLDER, UserType, column_of, layout_of
 from dimly.release.parts import FileRecord, WrittenPart, as_user_column, encode_part, write_part
 from dimly.spark.batches import ExactRows, batches_of_places, numbered
 from dimly.spark.cluster import Batches
+from dimly.spark.pieces import in_order
 from dimly.spark.plans import CarriedPlan
 from dimly.spark.reading import CHANGED, Segment, is_same
 
@@ -46,12 +48,14 @@ _MOST_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class PerturbParts(ABC):
-    """Perturbs sorted rows of whole people and hands over their parts.
+    """Sorts the rows of pieces, perturbs whole people and hands over their parts.
 
     Attributes
     ----------
     plan : CarriedPlan
     user_type : {"int64", "text"}
+    rows : Schema
+        Of the rows in the pieces.
     parts : mapping of int to int
         Number of the part by its place.
     people : mapping of int to segments
@@ -64,19 +68,21 @@ class PerturbParts(ABC):
 
     plan: CarriedPlan
     user_type: UserType
+    rows: pa.Schema
     parts: Mapping[int, int]
     people: Mapping[int, tuple[Segment, ...]]
     listed: bool
     words: Callable[[bytes], WordSource]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Go through a partition, whose rows are ordered by place and user."""
+        """Go through a partition, whose pieces are ordered by place."""
         perturber = self.plan.perturber()
         plan = perturber.plan
         most_rows = _MOST_ROWS if plan.places_people else None
         held: list[tuple[pa.Array, NDArray[Any]]] = []
         place: int | None = None
-        for here, number, people in batches_of_places(batches, plan, listed=self.listed, most_rows=most_rows):
+        rows = in_order(batches, self.rows)
+        for here, number, people in batches_of_places(rows, plan, listed=self.listed, most_rows=most_rows):
             if held and here != place:
                 yield from self._write(plan, self.parts[place or 0], held)
                 held = []
@@ -215,5 +221,5 @@ def _perturbed(perturber: Perturber, people: ExactRows, words: WordSource) -> ND
         indices = people.attributes.to_numpy()
     else:
         indices, texts = numbered(people.attributes)
-        perturber = perturber.with_attributes(texts.to_pylist())
+        perturber = perturber.with_attributes(encoded_texts(texts))
     return perturber.perturb(People(people.indptr, indices, people.steps), words)

@@ -1,8 +1,10 @@
-"""Rows as Spark hands them to a worker: in the order of place and user."""
+"""Rows in the order of place and user, and the same packed in pieces, as Spark hands them to a worker."""
 
 from typing import Any
 
 import pyarrow as pa
+
+from dimly.spark.pieces import as_tables, packed
 
 ROWS = [
     (5, "ada", "tea"), (5, "ada", "tea"), (5, "ada", None), (5, "bob", None), (9, "cy", "jam"), (9, "dee", "rye"),
@@ -25,3 +27,8 @@ def batches(rows: list[Any], size: int) -> Any:
             ),
         ]
     )
+
+
+def pieces(rows: list[Any], size: int) -> Any:
+    """Return rows in pieces of batches of a size, in the order of places."""
+    return (piece for table in as_tables(batches(rows, size)) for piece in packed([table]))

@@ -163,7 +163,7 @@ def test_an_attempt_that_reads_the_same_rows_writes_the_same_bytes(
 
 def test_nothing_of_spark_shows_the_secret_of_a_run(frame: Any) -> None:
     secret = RunSecret()
-    work = WriteParts(CarriedPlan(PLAN.to_json()), "text", {}, {}, False, secret.keystream, "folder")
+    work = WriteParts(CarriedPlan(PLAN.to_json()), "text", pa.schema([]), {}, {}, False, secret.keystream, "folder")
     written = mapped(frame, work, WRITTEN.format("string"))
     shown = repr(work) + str(written._jdf.queryExecution())
     hidden = secret._secret

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tests.engines.engine import silence
 from tests.folders import small_parts
 from tests.plans import plan_of
-from tests.unit.spark.sorted_rows import ROWS, batches
+from tests.unit.spark.sorted_rows import ROWS, pieces
 
 from dimly.curator.randomness import RunSecret
 from dimly.errors import DataError
@@ -41,6 +41,7 @@ def work(folder: Path, plan: Plan = PLAN, *, people: dict[int, Any] | None = Non
     people = people or {0: segments("ada", "bob", "cy", "dee")}
     options: dict[str, Any] = {
         "people": people,
+        "rows": pa.schema({"u": pa.string(), "a": pa.int32() if plan.by_position else pa.string()}),
         "parts": {5: 0, 9: 1},
         "listed": False,
         "words": lambda _: silence(plan),
@@ -54,7 +55,7 @@ def test_every_attempt_has_files_of_its_own(size: int, tmp_path: Path, monkeypat
     monkeypatch.setattr("dimly.release.format._MOST_USERS", 2)
     people = {0: segments("ada", "bob"), 1: segments("cy", "dee")}
     made = [
-        [row for batch in work(tmp_path, people=people)(batches(ROWS, size)) for row in batch.to_pylist()]
+        [row for batch in work(tmp_path, people=people)(pieces(ROWS, size)) for row in batch.to_pylist()]
         for _ in range(2)
     ]
     for records in made:
@@ -73,7 +74,7 @@ def test_every_attempt_has_files_of_its_own(size: int, tmp_path: Path, monkeypat
 
 def published(made: WriteParts, rows: list[Any], size: int) -> tuple[bytes, NDArray[np.int64]]:
     """Return the file of the one part of an attempt, and its sketches."""
-    (batch,) = made(batches(rows, size))
+    (batch,) = made(pieces(rows, size))
     (record,) = batch.to_pylist()
     file = Path(made.folder) / record["attempt"] / "sketches" / f"part-{record['part']:06d}.parquet"
     return file.read_bytes(), np.array(pq.read_table(file).column("sketch").to_pylist())
@@ -128,7 +129,7 @@ def test_batches_of_a_part_have_noise_of_their_own(tmp_path: Path, monkeypatch: 
 
 def test_with_a_roster_only_those_on_it_are_published(tmp_path: Path) -> None:
     wanted = {0: segments("ada", "bob", "dee")}
-    (batch,) = work(tmp_path, listed=True, people=wanted, parts={5: 0})(batches([(5, *row[1:]) for row in ROWS], 100))
+    (batch,) = work(tmp_path, listed=True, people=wanted, parts={5: 0})(pieces([(5, *row[1:]) for row in ROWS], 100))
     (record,) = batch.to_pylist()
     assert (record["rows"], record["first"], record["last"]) == (3, "ada", "dee")
 
@@ -138,10 +139,10 @@ def test_noisy_distances_are_cut_at_the_end(tmp_path: Path, monkeypatch: pytest.
     plan = plan_of("noisy-distances")
     rows = [(0, who, code) for who, code in (("ada", 3), ("ada", 3), ("bob", 4), ("cy", None))]
     made = work(tmp_path, plan, people={0: segments("ada", "bob", "cy")}, parts={0: 0})
-    records = [row for batch in made(batches(rows, 1)) for row in batch.to_pylist()]
+    records = [row for batch in made(pieces(rows, 1)) for row in batch.to_pylist()]
     assert [(record["part"], record["rows"], record["after"]) for record in records] == [(0, 2, 1), (1, 1, 0)]
     with pytest.raises(DataError, match="the table must stay as it is while it is read"):
-        list(work(tmp_path, plan, parts={0: 0})(batches(rows, 1)))
+        list(work(tmp_path, plan, parts={0: 0})(pieces(rows, 1)))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_noisy_distances_are_cut_at_the_end(tmp_path: Path, monkeypatch: pytest.
 def test_a_table_with_other_people_is_refused(tmp_path: Path, others: tuple[str, ...]) -> None:
     made = work(tmp_path, people={0: segments(*others)}, parts={5: 0})
     with pytest.raises(DataError, match="the table must stay as it is while it is read"):
-        list(made(batches([(5, *row[1:]) for row in ROWS], 100)))
+        list(made(pieces([(5, *row[1:]) for row in ROWS], 100)))
 
 
 @pytest.mark.parametrize("size", [1, 100])
@@ -175,7 +176,7 @@ def test_a_digest_is_of_ids_in_order_however_they_are_cut(kind: pa.DataType, siz
 
 def test_who_comes_after_the_end_of_the_job_fails(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        list(work(tmp_path / "gone", parts={5: 0, 9: 0})(batches([(5, *row[1:]) for row in ROWS], 100)))
+        list(work(tmp_path / "gone", parts={5: 0, 9: 0})(pieces([(5, *row[1:]) for row in ROWS], 100)))
 
 
 def test_a_full_disk_is_no_reason_to_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +187,8 @@ def test_a_full_disk_is_no_reason_to_try_again(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(writing, "write_part", write_part)
     rows = [(5, *row[1:]) for row in ROWS]
-    (batch,) = work(tmp_path, parts={5: 0})(batches(rows, 100))
+    (batch,) = work(tmp_path, parts={5: 0})(pieces(rows, 100))
     assert batch.to_pylist()[0]["full"]
     failing = OSError(errno.EIO, "Input/output error")
     with pytest.raises(OSError, match="Input/output"):
-        list(work(tmp_path, parts={5: 0})(batches(rows, 100)))
+        list(work(tmp_path, parts={5: 0})(pieces(rows, 100)))

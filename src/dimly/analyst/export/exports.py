@@ -48,7 +48,7 @@ def write_faiss(
     try:
         import faiss  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: PLC0415  (an extra)
     except ImportError:
-        raise MissingExtraError("to_faiss needs FAISS. Install dimly[search].") from None
+        raise MissingExtraError("export.faiss needs FAISS. Run pip install 'dimly[search]'.") from None
     with (
         new_file(path, overwrite=overwrite) as draft,
         new_file(users_beside(path), overwrite=overwrite) as users,
@@ -91,7 +91,9 @@ def as_pandas(exported: Exported) -> Any:
     try:
         import pandas as pd  # noqa: PLC0415  (no dependency)
     except ImportError:
-        raise MissingExtraError("to_pandas needs pandas. Install pandas, or use to_arrow or to_numpy.") from None
+        raise MissingExtraError(
+            "export.pandas needs pandas. Run pip install pandas, or use export.arrow or export.numpy."
+        ) from None
     users = pd.Index(exported.sketches.users.tolist() if exported.sketches.textual else exported.sketches.users)
     names = [f"x{i}" for i in range(exported.dimension)]
     frame = pd.DataFrame(as_numpy(exported), index=users.rename("user"), columns=names, copy=False)

@@ -72,7 +72,9 @@ def _driver() -> Any:
         import pgvector.psycopg  # noqa: F401, PLC0415  (an extra)
         import psycopg  # noqa: PLC0415
     except ImportError:
-        raise MissingExtraError("to_pgvector needs psycopg and pgvector. Install dimly[postgres].") from None
+        raise MissingExtraError(
+            "export.pgvector needs psycopg and pgvector. Run pip install 'dimly[postgres]'."
+        ) from None
     return psycopg
 
 

@@ -125,12 +125,13 @@ def _cell(one: "Prediction", *, winner: bool) -> str:
 def _check_figure(path: Path, n_places: int, *, overwrite: bool) -> None:
     """Refuse a figure that cannot be written or read, before anything is computed."""
     from dimly.errors import ParameterError
-    from dimly.lab.charts import FORMATS
+    from dimly.lab.charts import FORMATS, need_plots
     from dimly.lab.figures import check_places
 
     if path.suffix.lower() not in FORMATS:
         raise ParameterError(f"figure must end in {', '.join(FORMATS)}, got {path.name!r}.")
     check_places(n_places)
+    need_plots()
     check_output(path, overwrite=overwrite)
 
 

@@ -39,6 +39,9 @@ def demo(
     $ dimly demo
     """
     started = time.perf_counter()
+    from dimly.lab.charts import need_plots
+
+    need_plots()  # before a minute of work: the last step draws
     folder = _made(folder)
     from dimly.cli.commands.simulate import print_outcomes
     from dimly.lab.demo import STEPS

@@ -43,13 +43,14 @@ def figure(
     $ dimly figure winners --epsilon 4 -o winners.svg
     """
     from dimly.errors import ParameterError
-    from dimly.lab.charts import FORMATS, rendered
+    from dimly.lab.charts import FORMATS, need_plots, rendered
     from dimly.lab.compare import MENU
     from dimly.lab.figures import Circumstances, figure_named
 
     path = Path(f"{name}.png") if output is None else output
     if path.suffix.lower() not in FORMATS:
         raise ParameterError(f"output must end in {', '.join(FORMATS)}, got {path.name!r}.")
+    need_plots()
     check_output(path, overwrite=overwrite)
     about = Circumstances(
         epsilon=epsilon,

@@ -1,8 +1,8 @@
 """``dimly plan``: the best plan for a purpose, or one from explicit choices.
 
 The command line becomes records, and one of four ways is taken: everything is tried out on a sample (plan_sample), a
-mechanism is named with all that belongs to it (plan_named), or theory chooses for several scales or for a purpose
-(plan_choice). Each way shows its own answer.
+mechanism is named with all that belongs to it, or theory chooses for several scales or for a purpose (plan_choice).
+Each way shows its own answer.
 """
 
 from collections.abc import Iterable
@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dimly.cli.commands.plan_choice import plan_by_advice, plan_by_scales
-from dimly.cli.commands.plan_named import Fixed, plan_by_name
-from dimly.cli.commands.plan_output import Output
+from dimly.cli.commands.plan_choice import Fixed, Output, plan_by_advice, plan_by_name, plan_by_scales
 from dimly.cli.options import (
     AllColumns,
     AsJson,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dimly.cli.commands.plan_output import Output, words_on_several
+from dimly.cli.commands.plan_choice import Output, words_on_several
 from dimly.cli.options import promise, together_facts
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, size_text, warn
 from dimly.errors import ParameterError

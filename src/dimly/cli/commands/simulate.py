@@ -209,7 +209,7 @@ def simulate(
 
 def _check_outputs(files: "Mapping[str, Path | None]", *, overwrite: bool) -> None:
     """Refuse files that cannot be written as asked, before anybody is made."""
-    from dimly.lab.charts import FORMATS
+    from dimly.lab.charts import FORMATS, need_plots
 
     endings = {"out": (".csv", ".parquet"), "figure": FORMATS, "found": FORMATS}
     named: dict[Path, str] = {}
@@ -219,6 +219,8 @@ def _check_outputs(files: "Mapping[str, Path | None]", *, overwrite: bool) -> No
         allowed = endings.get(name, (".parquet",))
         if (path.suffix.lower() if allowed == FORMATS else path.suffix) not in allowed:
             raise ParameterError(f"{name} must end in {' or '.join(allowed)}, got {path.name!r}.")
+        if allowed == FORMATS:
+            need_plots()
         other = named.setdefault(path.absolute(), name)
         if other != name:
             raise ParameterError(f"{name} must be another file than {other}, got {str(path)!r}.")

@@ -281,12 +281,13 @@ def _opened(data: list[str], options: "Options", engine: str, master: str | None
 def _check_figure(path: Path, inputs: Any, *, overwrite: bool, profiles: bool) -> None:
     """Refuse a figure that cannot be drawn, before anything is read or charged."""
     from dimly.files import check_output
-    from dimly.lab.charts import FORMATS
+    from dimly.lab.charts import FORMATS, need_plots
 
     if not profiles:
         raise ParameterError("figure must be given together with --by, and not in a dry run: it shows profiles.")
     if path.suffix.lower() not in FORMATS:
         raise ParameterError(f"figure must end in {', '.join(FORMATS)}, got {path.name!r}.")
+    need_plots()
     check_output(path, overwrite=overwrite, inputs=inputs)
 
 

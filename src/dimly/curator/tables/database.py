@@ -102,7 +102,6 @@ _SETTINGS: Final = (
     "SET autoload_known_extensions = false",
     "SET python_enable_replacements = false",
     "SET python_scan_all_frames = false",
-    "SET enable_progress_bar = false",
     "SET enable_external_file_cache = false",
     "SET preserve_insertion_order = false",  # we sort, and keeping it costs memory
     "SET GLOBAL TimeZone = 'UTC'",
@@ -456,6 +455,9 @@ def _connect(memory: int, threads: int, folder: Path, *, believing: bool) -> duc
         settings.append("SET disabled_optimizers = 'statistics_propagation'")
     try:
         connection = duckdb.connect(":memory:")
+        # A notebook without ipywidgets may not change this one, even where it is off already.
+        if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() != (False,):
+            connection.execute("SET enable_progress_bar = false")
         for setting in (*_SETTINGS, *settings, "SET lock_configuration = true"):
             connection.execute(setting)
     except (duckdb.Error, RuntimeError, MemoryError) as error:  # so early the machine itself has no memory left

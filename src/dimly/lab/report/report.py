@@ -15,7 +15,7 @@ from dimly.lab.report.people import Map, ShownPeople, map_of, sample_of
 from dimly.release.manifest import Manifest
 from dimly.release.reader import StoredSketches, open_folder
 
-_SHOWN = (1, 2, 5)  # times powers of ten: squared distances that are listed
+SHOWN_STEPS = (1, 2, 5)  # times powers of ten: squared distances that are listed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class Report:
     @property
     def seen(self) -> list[SeenDistance]:
         """What is to be seen of round squared distances, and of the average one of the release."""
-        listed = {0.0} | {float(m * 10**e) for e in range(10) for m in _SHOWN if self.reach / 30 <= m * 10**e}
+        listed = {0.0} | {float(m * 10**e) for e in range(10) for m in SHOWN_STEPS if self.reach / 30 <= m * 10**e}
         shown = {distance for distance in listed if distance <= self.reach}
         if self.distances is not None and 0 < self.distances.mean <= self.reach:
             shown.add(self.distances.mean)

@@ -13,7 +13,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
 from dimly.errors import ParameterError
@@ -223,6 +222,7 @@ def _lambda_jl(share: float, k: int) -> float:
 
 def _lambda_normal(share: float) -> float:
     """λ_N with exp(−λ²)/(λ√π) = share."""
+    from scipy.optimize import brentq  # noqa: PLC0415 - a tenth of what Dimly takes to import, and seldom needed
 
     def excess(x: float) -> float:
         return -(x**2) - math.log(x * math.sqrt(math.pi)) - math.log(share)

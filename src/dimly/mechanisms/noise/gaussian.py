@@ -183,10 +183,14 @@ def _tail(sigma: float, first: int) -> Ball:
     return normal_cdf(-(Ball(2 * first - 1) / 2) / ball(sigma))
 
 
-# Building a table and proving it ask for the same numbers, one after the other.
-@lru_cache(maxsize=1)
 def _probabilities(sigma: float, cells: int) -> tuple[Ball, ...]:
     """Enclose P(0), P(1), …, P(cells), much finer than the weights' 2⁻¹²⁸."""
+    return _enclosed(sigma, max(cells, _cells(sigma)))[: cells + 1]
+
+
+# Building a table and proving it ask for the same numbers one after the other, but for the last few, whose weight is 0.
+@lru_cache(maxsize=1)
+def _enclosed(sigma: float, cells: int) -> tuple[Ball, ...]:
     with precision(_BITS):
         tails = [_tail(sigma, i) for i in range(cells + 2)]
         return tuple(low - high for low, high in pairwise(tails))

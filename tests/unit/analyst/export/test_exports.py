@@ -48,7 +48,7 @@ class TestPandas:
 
     def test_without_pandas(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(MissingExtraError, match=r"to_pandas needs pandas. Install pandas, or use to_arrow"):
+        with pytest.raises(MissingExtraError, match=r"export.pandas needs pandas. Run pip install pandas"):
             release_of("counting+laplace").to_pandas()
 
 
@@ -259,7 +259,7 @@ def test_bad_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ParameterError, match=r"users.parquet', which exists"):
         release.to_faiss(tmp_path / "people.faiss")
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(MissingExtraError, match=r"to_faiss needs FAISS. Install dimly\[search\]"):
+    with pytest.raises(MissingExtraError, match=r"export.faiss needs FAISS. Run pip install 'dimly\[search\]'"):
         release.to_faiss(tmp_path / "people.faiss")
 
 

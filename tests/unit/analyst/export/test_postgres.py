@@ -334,5 +334,5 @@ class TestRefusals:
         for name in [name for name in sys.modules if name.split(".")[0] == package]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(MissingExtraError, match=r"needs psycopg and pgvector. Install dimly\[postgres\]"):
+        with pytest.raises(MissingExtraError, match=r"needs psycopg and pgvector. Run pip install 'dimly\[postgres\]'"):
             release_of("hashing+laplace").to_pgvector("", table="people")

@@ -1,6 +1,8 @@
 # ruff: noqa: S608 - names that the database made itself
 import signal
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -260,3 +262,25 @@ def test_our_own_errors_pass(database: PrivateDatabase) -> None:
 def test_queries_are_one_select(database: PrivateDatabase, query: str) -> None:
     with pytest.raises(ParameterError, match="one SELECT"):
         database.create_table_within("memory", query)
+
+
+IN_A_NOTEBOOK = """
+import sys, types
+kernel = types.ModuleType("IPython")
+kernel.get_ipython = lambda: types.SimpleNamespace(config={"IPKernelApp": {}})
+sys.modules["IPython"] = kernel  # what DuckDB looks at to find out whether it runs in a notebook
+sys.modules["ipywidgets"] = None
+import duckdb
+try:
+    duckdb.connect(":memory:").execute("SET enable_progress_bar = false")
+except duckdb.Error:
+    print("refused")
+from dimly.curator.tables.database import PrivateDatabase
+PrivateDatabase(memory=2**28, threads=1).close()
+print("started")
+"""
+
+
+def test_it_starts_in_a_notebook_without_widgets() -> None:
+    done = subprocess.run([sys.executable, "-c", IN_A_NOTEBOOK], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.split() == ["refused", "started"]

@@ -1,0 +1,73 @@
+"""Everybody on a plane: a map of a release, along the two directions in which published points differ most."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.analyst.neighbors.query import Progress
+from dimly.analyst.structure.denoise import _principal
+from dimly.analyst.structure.points import Points, blocks
+from dimly.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dimly.analyst.release import Release
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plane:
+    """Where everybody lies on a plane.
+
+    Attributes
+    ----------
+    points : ndarray of float32 (users, 2)
+        In the order of the release; noise is in them.
+    known : ndarray of bool
+        Who has no saturated number; the points of the others mean nothing.
+    beyond_noise : int
+        How many of the two directions rise above the noise: with 0, the map shows nothing but noise.
+    believed : tuple of float
+        Part of the variance along each direction that is not noise, from 0 to 1.
+    """
+
+    points: Points
+    known: NDArray[np.bool_]
+    beyond_noise: int
+    believed: tuple[float, float]
+
+
+def plane_of(release: "Release", *, progress: Progress | None = None) -> Plane:
+    """Return everybody's place along the two strongest directions of a release.
+
+    These are the directions that denoising keeps, the strongest first; noise is not shrunk along them, since that would
+    only stretch the map. Where denoising keeps fewer than two, the strongest of those that noise alone explains.
+
+    Parameters
+    ----------
+    release : Release
+    progress : callable, optional
+        Told of (people placed, people in all).
+
+    Raises
+    ------
+    ParameterError
+        For noisy distances, which place nobody, and for releases in fewer than two coordinates.
+    """
+    sketches, denoiser = release._sketches, release.denoiser
+    if denoiser.coordinates.dimension < 2:
+        raise ParameterError("a map needs people with two numbers at least, but this release has one of each.")
+    axes, believed = denoiser.basis[:, :2], [float(gain) for gain in denoiser.gains[:2]]
+    kept = axes.shape[1]
+    if kept < 2:
+        principal = _principal(sketches, denoiser.coordinates.dimension)
+        axes = np.concatenate([axes, principal.basis[:, kept:2].astype(np.float32)], axis=1)
+        believed += [0.0] * (2 - kept)
+    points, known = np.zeros((len(sketches), 2), np.float32), np.zeros(len(sketches), np.bool_)
+    for block in blocks(sketches):
+        here = slice(block.start, block.start + len(block.points))
+        points[here], known[here] = (block.points - denoiser.mean) @ axes, block.known
+        if progress is not None:
+            progress(here.stop, len(sketches))
+    points[~known] = 0.0
+    return Plane(points, known, kept, (believed[0], believed[1]))

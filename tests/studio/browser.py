@@ -1,0 +1,99 @@
+"""A studio that serves in a process of its own, and a real Chromium that looks at it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PATIENCE = 240_000  # milliseconds; this is how long to wait before a test fails, and not what it may take
+
+
+def chromium() -> str | None:
+    """Return the browser of the system, if there is one."""
+    return next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
+
+
+@dataclass
+class Served:
+    """A studio that listens."""
+
+    address: str
+    """With its token."""
+    process: "subprocess.Popen[str]"
+    requests: list[str] = field(default_factory=list)
+    """Addresses that browsers asked for, but for data that is in the page already."""
+
+    @property
+    def origin(self) -> str:
+        """Where it listens."""
+        return self.address.partition("/?")[0]
+
+    def status(self, path: str, **headers: str) -> int:
+        """Return the status of a plain request."""
+        request = urllib.request.Request(self.origin + path, headers=headers)  # noqa: S310 - on this machine
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+
+@contextmanager
+def served(*arguments: object) -> Iterator[Served]:
+    """Serve a studio while entered."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "NICEGUI"))}
+    line = [sys.executable, "-m", "dimly", "studio", *map(str, arguments), "--no-browser", "--json", "--port", "0"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment) as process:  # noqa: S603
+        try:
+            assert process.stdout is not None
+            found = Served(json.loads(process.stdout.readline())["address"], process)
+            for _ in range(300):
+                try:
+                    found.status("/")
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            yield found
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def opened(browser: Any, studio: Served, *, path: str = "/", width: int = 1280, **options: Any) -> Any:
+    """Return a new tab, in a context of its own, that looks at a page of the studio."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, accept_downloads=True, **options)
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.on("request", lambda request: studio.requests.append(request.url))
+    page.goto(studio.address)
+    if path != "/":
+        page.goto(studio.origin + path)
+    return page
+
+
+def saved(download: Any, folder: Path) -> Path:
+    """Return a downloaded file."""
+    path = folder / str(download.suggested_filename)
+    download.save_as(path)
+    return path

@@ -1,0 +1,63 @@
+import shlex
+
+import pytest
+from tests.cli.lines import answer
+
+from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.studio.draft import Draft, attacked, blurred, curve_of, epsilon_for, planned
+
+SEED = "ab" * 32
+DRAFTS = {
+    "as it begins": Draft(seed=SEED),
+    "several together": Draft(seed=SEED, protect=3, epsilon=4.0),
+    "segments with delta": Draft(seed=SEED, purpose="segments", delta=1e-8, n_groups=4, epsilon=2.0),
+    "stated distances": Draft(seed=SEED, near=20.0, far=90.0, purpose="distances", n_attributes=None),
+    "a closed list": Draft(seed=SEED, numbered=True, n_attributes=300, weight=30.0, epsilon=4.0),
+    "columns with values": Draft(seed=SEED, unit="column", has_values=True, max_bytes_per_user=400),
+}
+
+
+@pytest.mark.parametrize("name", DRAFTS)
+def test_the_command_makes_the_same_plan(name: str) -> None:
+    found = planned(DRAFTS[name])
+    line = shlex.split(found.draft.command(force=found.advice.verdict == "not feasible"))
+    assert line[-2:] == ["-o", "plan.json"]
+    said = answer(*line[1:-2])
+    assert said["digest"] == found.advice.plan.digest
+    assert said["verdict"] == found.advice.verdict
+
+
+def test_distances_are_guessed_only_where_none_are_stated() -> None:
+    assert Draft(weight=50.0, n_attributes=None).distance == (50.0, 100.0)
+    assert Draft(weight=50.0, n_attributes=100).distance == (25.0, 50.0)
+    assert Draft(near=3.0, far=9.0).distance == (3.0, 9.0)
+    assert not Draft(near=3.0, far=9.0).rests_on_guess
+    assert Draft(near=3.0).rests_on_guess
+    assert Draft(weight=None).distance is None
+
+
+def test_the_curve_has_whole_powers_of_ten_at_its_ends() -> None:
+    curve = curve_of(Draft(epsilon=20.0, seed=SEED))
+    assert (curve[0].epsilon, curve[-1].epsilon) == (0.01, 100.0)
+    error = planned(Draft(seed=SEED)).advice.stderr
+    assert epsilon_for(Draft(seed=SEED), 1.01 * error) == pytest.approx(1.0)
+
+
+def test_the_picture_and_the_attack_are_of_the_plan_itself() -> None:
+    found = planned(Draft(seed=SEED, epsilon=4.0))
+    blur = blurred(found)
+    assert blur is not None
+    assert blur.kept > 0.5
+    attack = attacked(found)
+    assert attack is not None
+    assert attack.bound == pytest.approx(0.98201, abs=1e-4)
+    # 65,536 guesses: off by more than five standard errors in fewer than one of a million runs.
+    assert abs(attack.right - attack.bound) < 5 * (attack.bound * (1 - attack.bound) / 65_536) ** 0.5
+
+
+def test_a_picture_of_a_stated_list_and_none_of_columns() -> None:
+    names = Vocabulary.listed([f"product {i}" for i in range(400)])
+    listed = planned(Draft(seed=SEED, epsilon=4.0, weight=30.0, n_attributes=None, vocabulary=names))
+    assert listed.draft.told["n_attributes"] is None
+    assert blurred(listed) is not None
+    assert blurred(planned(DRAFTS["columns with values"])) is None
