@@ -74,7 +74,7 @@ def test_distances_cannot_tell_that_groups_are_compact() -> None:
     arguments = {"purpose": "segments", "distance": (161, 249), "weight": 173, "n_attributes": 774, "n_users": 1_500}
     found = answer(ask(Budget(1.4), n_groups=3, **arguments))
     assert found.figure > 0.9
-    assert (found.verdict, found.range) == ("unknown", ("coarse", "good"))
+    assert (found.verdict, found.range) == ("unknown", ("not feasible", "good"))
     assert found.unstated == ()
     assert "distances do not tell whether people form such groups" in found.words
     assert "--sample" in found.words
@@ -90,9 +90,7 @@ def test_denoising_may_find_neighbors_that_distances_do_not_promise() -> None:
     found = answer(ask(Budget(0.5), **arguments))
     assert found.figure < COARSE["neighbors"]
     assert (found.verdict, found.range) == ("unknown", ("not feasible", "good"))
-    assert found.words.startswith(
-        "Unknown, not feasible to good: without denoising, the people found are hardly nearer"
-    )
+    assert found.words.startswith("Unknown, good at best: without denoising, the people found are hardly nearer")
     assert "--sample" in found.words
     # At half of it nothing that people share can be seen, either (0.0 was measured); at much more both agree.
     assert answer(ask(Budget(0.25), **arguments)).verdict == "not feasible"
