@@ -331,7 +331,7 @@ def open_table(
             query=options.query,
             csv=CsvOptions.of(options),
             wanted=options.named_columns,
-        ).naming({options.user_column, *(options.named_columns or ())})
+        ).naming({options.user_column, *(options.named_columns or ())}, database)
         if plan.unit == "column" and options.columns is not None:
             opened = opened.held(database)  # that everybody has one row is checked in a pass of its own
         view = rows_view(database, opened, plan, options)
