@@ -42,7 +42,7 @@ _HEADS: Final = {
     "good": "This plan should work well",
     "coarse": "This plan gives a coarse picture",
     "not feasible": "This plan would show little but noise",
-    "unknown": "More must be stated for a verdict",
+    "unknown": "What was stated does not decide it",
 }
 _TOGETHER: Final = (1, 2, 5, 10)
 _WAIT: Final = 0.12  # seconds without a change before anything is computed
