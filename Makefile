@@ -6,8 +6,10 @@ BIN := .venv/bin
 # Relative, because pip splits these at spaces, which the path of a clone may have.
 export PIP_CONSTRAINT := pins.txt
 export PIP_BUILD_CONSTRAINT := pins.txt
-# How many pairs of neighboring files `make torture` tries; PAIRS=1000000 takes hours.
+# What `make torture` tries, for hours: pairs of neighboring files, tables with 160 odd cells each, damaged files.
 PAIRS ?= 100000
+CROWDS ?= 5000
+FUZZED ?= 1000000
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start Dimly more than a hundred times: its byte code is kept, whatever the machine's habit.
@@ -44,9 +46,11 @@ NUMERICAL := tests/golden tests/privacy/test_noise_tables.py tests/unit/privacy/
 test-generic: .venv/dev ## the numerical tests again, as on a processor without newer instructions
 	$(BIN)/python -m tests.processors -n auto $(NUMERICAL)
 
-torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files (20, 10 and 22 in make test)
+torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files, 1,000,000 damaged files
 	DIMLY_KILLS=200 $(BIN)/python -m pytest -n auto tests/crash/test_kill.py tests/crash/test_signals.py
-	DIMLY_PAIRS=$(PAIRS) $(BIN)/python -m pytest -n auto tests/privacy/test_neighboring_files.py
+	DIMLY_PAIRS=$(PAIRS) DIMLY_CROWDS=$(CROWDS) $(BIN)/python -m pytest -n auto tests/privacy/test_neighboring_files.py
+	DIMLY_FUZZED=$(FUZZED) $(BIN)/python -m pytest -n auto tests/privacy/test_fuzzed_sources.py
+	DIMLY_SPARK_PAIRS=50 $(BIN)/python -m pytest tests/privacy/test_neighboring_frames.py
 
 test-spark4: .venv/dev ## the tests of the Spark engine on Spark 4, which needs a Java 17 of the system's own
 	@command -v java >/dev/null || test -n "$$JAVA_HOME" || { echo "Spark 4 needs Java 17: install it first." >&2; exit 1; }

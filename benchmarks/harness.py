@@ -4,15 +4,16 @@ Ours and the peers take turns in one process, so that a slow spell of the machin
 figure is a ratio within one round. This file must not import NumPy, because threads are pinned before that.
 """
 
+import contextlib
 import ctypes
 import gc
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -88,6 +89,13 @@ class Report:
     threads: dict[str, str | None]
     packages: dict[str, str]
     benchmarks: dict[str, tuple[Result, ...]]
+    clock: Literal["wall", "processor"] = "wall"
+    """Whose seconds they are: the clock's on the wall, or those that the process had the processor for."""
+
+    def renewing(self, older: "Report | None") -> "Report":
+        """Return this report with those benchmarks of an older one that it does not have itself."""
+        kept = {} if older is None else dict(older.benchmarks)
+        return replace(self, benchmarks=kept | self.benchmarks)
 
     def to_json(self) -> str:
         """Return the report as JSON text that `from_json` reads back unchanged."""
@@ -97,6 +105,23 @@ class Report:
     def from_json(text: str) -> "Report":
         """Return the report that `to_json` wrote, its types checked."""
         return TypeAdapter(Report).validate_json(text)
+
+
+def load_results(path: Path) -> dict[str, Report]:
+    """Return the stored reports by the name of the processor that they were measured on."""
+    return TypeAdapter(dict[str, Report]).validate_json(path.read_text(encoding="utf-8"))
+
+
+def save_results(path: Path, reports: Mapping[str, Report]) -> None:
+    """Store one report for each kind of processor."""
+    path.write_bytes(TypeAdapter(dict[str, Report]).dump_json(dict(reports), indent=1) + b"\n")
+
+
+def record(path: Path, report: Report) -> None:
+    """Add a report to the stored ones: of its processor, what it measured anew takes the place of what was there."""
+    stored = load_results(path) if path.exists() else {}
+    stored[report.machine.cpu] = report.renewing(stored.get(report.machine.cpu))
+    save_results(path, stored)
 
 
 Cases = Callable[[bool], Iterable[Result]]
@@ -124,6 +149,23 @@ def benchmark(name: str) -> Callable[[Cases], Cases]:
         return run
 
     return register
+
+
+_clocks: list[Clock] = [time.perf_counter]
+
+
+@contextlib.contextmanager
+def clocked(clock: Clock) -> Iterator[None]:
+    """Measure by another clock: on a machine that others use, too, by the seconds that this process really runs."""
+    before, _clocks[0] = _clocks[0], clock
+    try:
+        yield
+    finally:
+        _clocks[0] = before
+
+
+def _chosen_clock() -> float:
+    return _clocks[0]()
 
 
 def compare(name: str, ours: Run, peers: Mapping[str, Run], **arguments: Any) -> Result:
@@ -155,7 +197,7 @@ def contest(
     setup: Run | None = None,
     shortest: float = 0.01,
     memory: bool = False,
-    clock: Clock = time.perf_counter,
+    clock: Clock | None = None,
 ) -> tuple[Result, ...]:
     """Return how much faster each of ours is than each peer, one result for each of ours.
 
@@ -188,15 +230,15 @@ def contest(
         Calls of fewer seconds are repeated within a timed run, until it takes so long. Not with ``setup``.
     memory : bool
         Whether to take the peak memory, in one more untimed call of each.
-    clock : callable
-        Seconds, as a float.
+    clock : callable, optional
+        Seconds, as a float; by default what was chosen for the whole run.
 
     Raises
     ------
     ValueError
         If there is no peer, a peer has our name, a target or share names no peer, or a count is not positive.
     """
-    targets, shares = targets or {}, shares or {}
+    targets, shares, clock = targets or {}, shares or {}, clock or _chosen_clock
     if not peers or OURS in peers or peers.keys() & ours.keys():
         raise ValueError(f"peers must name at least one other than {OURS!r}, got {sorted(peers)}.")
     for what, given in (("targets", targets), ("shares", shares)):

@@ -172,6 +172,17 @@ def wide_apart(world: World) -> Population:
     return Population(_sharing(world, groups), groups)
 
 
+def unequal_groups(world: World) -> Population:
+    """Return groups of which each is half as large as the one before it."""
+    generator = np.random.default_rng(world.seed)
+    share = 2 * world.weight / world.n_attributes
+    favorites = generator.random((world.n_groups, world.n_attributes)) < share
+    sizes = 0.5 ** np.arange(world.n_groups)
+    groups = generator.choice(world.n_groups, world.n_users, p=sizes / sizes.sum())
+    log_odds = np.log(0.5 * world.strength / share) * favorites
+    return Population(_drawn(lambda block: log_odds[groups[block]], _weights(world, generator), world), groups)
+
+
 def frequencies(world: World) -> Population:
     """Return three groups among whom every attribute has a frequency of its own: alleles, by Balding and Nichols."""
     generator = np.random.default_rng(world.seed)
@@ -193,6 +204,7 @@ STRUCTURES: dict[str, Callable[[World], Population]] = {
     "circles": circles_of_friends,
     "wide apart": wide_apart,
     "frequencies": frequencies,
+    "unequal": unequal_groups,
 }
 CIRCLES = [World("circles", 990, 5_000, 200, epsilon) for epsilon in (0.5, 1.0, 2.0)]
 """Near and far pairs are wide apart here, and hardly any random pair is near."""

@@ -1,5 +1,6 @@
 """Tables of docs/planning.md from what was measured: ``python -m benchmarks.planning_report``."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -153,20 +154,29 @@ def errors(chosen: Sequence[Prediction], grid: Sequence[Prediction]) -> str:
 
 
 def verdicts(trials: Sequence[Trial]) -> str:
-    """Return how often verdicts were right."""
+    """Return how often verdicts were right, in both checks."""
     lines = [
-        "| purpose | people | verdicts | right | too favorable | too unfavorable |",
-        "|---|---|---|---|---|---|",
+        "| check | purpose | people | verdicts | right | too favorable | too unfavorable | unknown | worse | better |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for purpose in PURPOSES:
-        for kind, real in (("made up", False), ("real tables", True)):
-            pairs = [
-                [VERDICTS.index(one) for one in planning_verdicts.judged(trial)]
+    for fresh in (False, True):
+        for purpose, real in itertools.product(PURPOSES, (False, True)):
+            found = [
+                planning_verdicts.judged(trial)
                 for trial in trials
-                if trial.purpose == purpose and (trial.world.structure not in STRUCTURES) == real
+                if trial.purpose == purpose
+                and (trial.world.structure not in STRUCTURES) == real
+                and planning_verdicts.is_fresh(trial.world) == fresh
             ]
-            right, better = (sum(a == b for a, b in pairs), sum(a < b for a, b in pairs))
-            lines.append(f"| {purpose} | {kind} | {len(pairs)} | {right} | {better} | {len(pairs) - right - better} |")
+            decided = [(said.worst, measured) for said, measured in found if said.worst == said.best]
+            open_ = [(said, measured) for said, measured in found if said.worst != said.best]
+            better = sum(VERDICTS.index(said) < VERDICTS.index(measured) for said, measured in decided)
+            right = sum(said == measured for said, measured in decided)
+            below = sum(VERDICTS.index(measured) > VERDICTS.index(said.worst) for said, measured in open_)
+            above = sum(VERDICTS.index(measured) < VERDICTS.index(said.best) for said, measured in open_)
+            counts = (len(found), right, better, len(decided) - right - better, len(open_), below, above)
+            name = f"{'second' if fresh else 'first'} | {purpose} | {'real tables' if real else 'made up'}"
+            lines.append(f"| {name} | {' | '.join(str(count) for count in counts)} |")
     return "\n".join(lines)
 
 

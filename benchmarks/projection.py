@@ -11,6 +11,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from benchmarks.harness import Parameter, Result, Run, benchmark, compare
 from dimly.mechanisms.projection.families import FAMILIES, Projection
+from dimly.mechanisms.projection.texts import EncodedTexts
 
 K = 256
 ONES = 100  # of each person
@@ -39,7 +40,7 @@ def project(quick: bool) -> Iterator[Result]:
 
 @benchmark("derivation")
 def derive(quick: bool) -> Iterator[Result]:
-    """Rows of P from a public seed and the attributes' text, against a generator's.
+    """Rows of P from a public seed and the attributes' text, as Arrow lays it out, against a generator's.
 
     The peer is scikit-learn's ``fit``, which draws as many entries from NumPy in one go: it needs the number
     of attributes beforehand, and gives an attribute another row if there are more of them.
@@ -92,7 +93,7 @@ def _project(family: str, n_users: int, *, repeats: int) -> Result:
 def _derive(family: str, *, repeats: int) -> Result:
     parameters = _parameters(family)
     n_attributes = int(parameters["n_attributes"])
-    attributes = _attributes(n_attributes)
+    attributes = EncodedTexts.of(_attributes(n_attributes))
     projection = _projection(family)
     nobody = sparse.csr_array((1, n_attributes), dtype=np.float32)  # `fit` looks at the shape alone
     peer = _scikit_learn(family)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from benchmarks import accuracy, accuracy_report
 from benchmarks.charts import AXIS_NAMES, by_axis, growth_chart, sketch_chart
 from benchmarks.growth import exponent
-from benchmarks.harness import RESULTS, Peer, Report, Result, mib
+from benchmarks.harness import RESULTS, Peer, Report, Result, load_results, mib
 from benchmarks.missed import reason_for
 from benchmarks.sketches import GAUSSIAN, HASHER, SPARSE, TARGETS
 from benchmarks.tables import OWN_TARGET, PEER, STRICT_PEER
@@ -267,7 +267,29 @@ def accuracy_table(_report: Report, cells: Cells) -> str:
     )
 
 
+def side_by_side(reports: Sequence[Report]) -> str:
+    """Return what several kinds of processor have measured, each in a column: the speed-up over each peer."""
+    shared: dict[tuple[str, str, str], dict[str, str]] = {}
+    for report in reports:
+        for name, results in report.benchmarks.items():
+            for result in results:
+                for peer in result.peers:
+                    mark = " †" if peer.met is False else ""
+                    found = shared.setdefault((name, result.name, peer.timing.name), {})
+                    found[report.machine.cpu] = f"{_number(peer.speedup.median)}×{mark}"
+    names = [report.machine.cpu for report in reports]
+    rows = [(*key, *(found.get(name, "–") for name in names)) for key, found in shared.items() if names[-1] in found]
+    lines = [
+        f"- {report.machine.cpu}: {report.date[:10]}, commit {(report.source.commit or 'unknown')[:12]}, "
+        f"{'quick' if report.quick else 'full'} run, "
+        f"{'processor time on a machine that others used, too' if report.clock == 'processor' else 'wall time'}.\n"
+        for report in reports
+    ]
+    return _table(("benchmark", "case", "peer", *names), rows) + "\n" + "".join(lines)
+
+
 SECTIONS: Mapping[str, Callable[[Report, Cells], str]] = {
+    "processors": lambda report, _cells: side_by_side([report]),
     "targets": targets_table,
     "missed": missed_list,
     "conditions": conditions,
@@ -287,13 +309,14 @@ SECTIONS: Mapping[str, Callable[[Report, Cells], str]] = {
             "projection",
             "derivation",
             "sketcher",
+            "matrix",
         )
     },
 }
 
 
-def fill(page: str, report: Report, cells: Cells) -> str:
-    """Return the page with every section as measured.
+def fill(page: str, report: Report, cells: Cells, others: Sequence[Report] = ()) -> str:
+    """Return the page with every section as measured; ``others`` were measured on other kinds of processor.
 
     Raises
     ------
@@ -305,7 +328,8 @@ def fill(page: str, report: Report, cells: Cells) -> str:
         name = match[2]
         if name not in SECTIONS:
             raise ValueError(f"section must be of {', '.join(sorted(SECTIONS))}, got {name!r}.")
-        return f"{match[1]}\n{SECTIONS[name](report, cells)}\n{match[3]}"
+        text = side_by_side([report, *others]) if name == "processors" else SECTIONS[name](report, cells)
+        return f"{match[1]}\n{text}\n{match[3]}"
 
     return re.sub(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", section, page, flags=re.DOTALL)
 
@@ -320,13 +344,18 @@ def figures(report: Report) -> dict[str, Chart]:
     return {name: chart for name, chart in drawn.items() if chart is not None}
 
 
+def stored_reports() -> list[Report]:
+    """Return what is stored, the processor with the most benchmarks first: the page is about that one."""
+    return sorted(load_results(RESULTS).values(), key=lambda report: -len(report.benchmarks))
+
+
 def main() -> None:
-    report = Report.from_json(RESULTS.read_text(encoding="utf-8"))
+    report, *others = stored_reports()
     cells = accuracy.load()
     FIGURES.mkdir(exist_ok=True)
     for name, chart in figures(report).items():
         save(chart, FIGURES / f"{name}.png")
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), report, cells), encoding="utf-8")
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), report, cells, others), encoding="utf-8")
 
 
 def _grouped(found: Iterator[Verdict]) -> dict[tuple[str, str, str], list[Verdict]]:

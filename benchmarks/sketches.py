@@ -8,7 +8,8 @@ from scipy import sparse
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from benchmarks.harness import Result, Run, benchmark, contest
+from benchmarks.harness import Result, Run, benchmark, compare, contest
+from dimly.api import publish
 from dimly.curator.people import people_of
 from dimly.curator.perturb import Perturber
 from dimly.curator.tables.matrix import publish_people
@@ -19,6 +20,7 @@ from dimly.privacy import Budget
 SPARSE = "SparseRandomProjection + normals"
 GAUSSIAN = "GaussianRandomProjection + normals"
 HASHER = "FeatureHasher + normals"
+FITTED = "SparseRandomProjection, fit + transform, + normals"
 TARGETS = {SPARSE: 4.0, GAUSSIAN: 4.0, HASHER: 12.0}
 """Two factors for two groups of peers: the one of both random projections, and that of hashing."""
 BLOCKS = 8
@@ -71,6 +73,36 @@ def sketch(quick: bool) -> Iterator[Result]:
     """
     for cell in QUICK_CELLS if quick else CELLS:
         yield from _contest(cell, QUICK_FAMILIES if quick else FAMILY_NAMES, repeats=3)
+
+
+@benchmark("matrix")
+def matrix(quick: bool) -> Iterator[Result]:
+    """Publish a matrix as a user does, ``dimly.publish(X, plan)``, with everything from the plan on, P included.
+
+    The peer fits scikit-learn's sparse projection, transforms and adds NumPy's normals, all in float32. Ours also
+    checks the matrix, draws secret integer noise and returns a release that can be asked.
+    """
+    cell = CENTER._replace(d=100_000)
+    n_users = 20_000 if quick else 100_000
+    table = _people(cell, n_users)
+    floats = table.astype(np.float32)
+    plan = Plan.of("counting+laplace", Budget(1.0), k=cell.k)
+    generator = np.random.default_rng(0)
+
+    def peer() -> object:
+        sketches = SparseRandomProjection(cell.k, random_state=0, dense_output=True).fit_transform(floats)
+        return sketches + generator.standard_normal(sketches.shape, dtype=np.float32)
+
+    yield compare(
+        f"counting, {n_users:,} × {cell}",
+        lambda: publish(table, plan),
+        {FITTED: peer},
+        work=n_users,
+        unit="people",
+        parameters={"n_users": n_users, "n_attributes": cell.d, "ones_per_user": cell.weight, "k": cell.k},
+        targets={FITTED: 4.0},
+        repeats=3 if quick else 5,
+    )
 
 
 def _contest(cell: Cell, families: Sequence[str], *, repeats: int) -> tuple[Result, ...]:
@@ -134,10 +166,10 @@ def _peers(table: Any, cell: Cell) -> dict[str, Run]:
     return peers
 
 
-def _people(cell: Cell) -> Any:
+def _people(cell: Cell, n_users: int | None = None) -> Any:
     """Return people as SciPy's sparse matrix: in each of ``weight`` equal ranges of attributes, one at random."""
-    width = cell.d // cell.weight
-    within = np.random.default_rng(1).integers(width, size=(cell.n_users, cell.weight), dtype=np.int32)
+    n, width = n_users or cell.n_users, cell.d // cell.weight
+    within = np.random.default_rng(1).integers(width, size=(n, cell.weight), dtype=np.int32)
     indices = (within + np.arange(0, cell.d, width, dtype=np.int32)).ravel()
-    indptr = np.arange(0, (cell.n_users + 1) * cell.weight, cell.weight)
-    return sparse.csr_array((np.ones(len(indices), np.int8), indices, indptr), (cell.n_users, cell.d))
+    indptr = np.arange(0, (n + 1) * cell.weight, cell.weight)
+    return sparse.csr_array((np.ones(len(indices), np.int8), indices, indptr), (n, cell.d))

@@ -11,6 +11,7 @@ from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
 K = 64
+HASHER = "scikit-learn FeatureHasher"
 CATALOG = [f"attribute {i}" for i in range(20_000)]
 
 
@@ -36,13 +37,10 @@ def _one_person(made: Sketcher, mechanism: str, ones: int, *, listed: bool, repe
     return compare(
         f"{mechanism}, {ones} attributes, {'public list' if listed else 'any attributes'}",
         lambda: made.sketch(attributes),
-        {
-            "scikit-learn FeatureHasher": lambda: np.rint(
-                hasher.transform([attributes]).toarray()[0] + generator.laplace(size=K)
-            )
-        },
+        {HASHER: lambda: np.rint(hasher.transform([attributes]).toarray()[0] + generator.laplace(size=K))},
         work=1,
         unit="people",
         parameters={"k": K, "attributes": ones},
+        targets={HASHER: 2.0},
         repeats=repeats,
     )

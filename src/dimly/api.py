@@ -248,7 +248,7 @@ def survey(
         For directions: how many attributes of a person count at most; 150 by default.
     buckets : int, optional
         For directions: put attributes into so many hash buckets, 64 to 65,536, and learn which buckets go together. By
-        default into 4,096 if there is no list of attributes, or one of more than 65,536, and into none otherwise.
+        default into 4,096 if there is no list of attributes, or one of more than 2²⁰, and into none otherwise.
     protect : int, default=1
         ``budget`` is for any so many attributes of a person together, by group privacy.
     total : bool, default=False

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from dimly.cli.app import app
 
 # All commands are built anew for each line, which takes five times as long as most lines do. Nothing is kept in them.
-testing._get_command = cache(typer.main.get_command)
+testing._get_command = cache(typer.main.get_command)  # type: ignore[attr-defined]
 
 
 def run(*arguments: object) -> Result:

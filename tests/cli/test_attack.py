@@ -14,7 +14,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         tuple(attacks.AttributesRead(epsilon, 1, 0.0, 0.1) for epsilon in (float("inf"), *attacks.EPSILONS)),
         tuple(attacks.Inference(name, e, 0.6, 0.7) for name in attacks.MECHANISMS for e in attacks.EPSILONS),
         tuple(attacks.Averaging(repeats, 0.6, 0.62, 0.9) for repeats in attacks.REPEATS),
-        tuple(attacks.Linkage(e, known, 0.25) for e in attacks.LINKED for known in attacks.KNOWN),
+        tuple(attacks.Linkage(e, known, 0.25, 0.6, 0.7, 0.73) for e in attacks.LINKED for known in attacks.KNOWN),
     )
     monkeypatch.setattr(attacks, "run_attacks", lambda **_: found)
 
@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tables_and_figure(tmp_path: Path) -> None:
     shown = run("attack", "--figure", tmp_path / "a.png")
     assert shown.exit_code == 0
-    for words in ("no noise", "allowed by all", "1,000 pseudonyms"):
+    for words in ("no noise", "allowed by all", "1,000 pseudonyms", "one more right", "knowing the row"):
         assert words in shown.stdout
     assert (tmp_path / "a.png").exists()
     assert "figure must end in" in refusal("attack", "--figure", tmp_path / "a.txt")

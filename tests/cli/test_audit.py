@@ -1,11 +1,14 @@
 """``dimly audit``: figures, words and exit codes."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.lines import answer, refusal, run
 from tests.plans import plan_of
+from tests.spark import spark, uses_spark
 from tests.unit.audit.visits import write
 
 from dimly.audit import mechanism, pipeline
@@ -14,7 +17,8 @@ from dimly.curator.sampling import NoiseSampler
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.privacy import Budget
 
-KEYS = ["claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "confidence", "trials"]
+KEYS = ["claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "delta_lower_bound", "confidence", "trials"]
+__all__ = ["spark"]
 CHECKED = [*KEYS, "contradicts", "checks"]
 
 
@@ -107,12 +111,18 @@ def test_a_certificate_beside_a_release(plan: Path, tmp_path: Path) -> None:
     assert answer("verify", out)["verified"]
     page = tmp_path / "report.html"
     assert run("report", out, "-o", page, "--count", 1).exit_code == 0
+    assert "How would I notice if it were false?" in page.read_text()
     assert "Certificate of an audit" in page.read_text()
+    assert "An audit has seen at least ε = 0." in page.read_text()
     assert "does not show that the same program made this release" in page.read_text()
     certificate.write_text(json.dumps(fields | {"release": "other"}))
     other = run("report", out, "-o", page, "--count", 1, "--overwrite")
     assert "is about another release" in other.stderr
     assert "Certificate of an audit" not in page.read_text()
+    assert "No certificate of such an attack" in page.read_text()
+    assert "An audit has seen" not in page.read_text()
+    for one in (out, out / "manifest.json"):  # a release says by which plan it was made
+        assert answer("audit", one)["claimed_epsilon"] == 1.0
     assert "must be a new file" in refusal(*line[:-2], tmp_path / "release", "--audit")  # the certificate is there
 
 
@@ -127,3 +137,21 @@ def test_nothing_is_published_by_a_plan_whose_claim_is_false(
     assert not out.exists()
     assert "left out of a dry run" in refusal(*line, "--out", out, "--audit", "--dry-run")
     assert "ends elsewhere" in refusal(*line, "--out", "s3://bucket/x", "--audit")
+
+
+@uses_spark
+def test_a_table_on_spark(plan: Path, tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dimly.spark import cluster  # noqa: PLC0415 - only where there is a Spark
+
+    @contextmanager
+    def running(**_: Any) -> Any:
+        yield spark
+
+    monkeypatch.setattr(cluster, "running_session", running)
+    data = write("t.csv", tmp_path)
+    found = answer("audit", plan, "--data", data, "--user", "person", "--attribute", "page", "--engine", "spark")
+    assert list(found) == CHECKED
+    assert not found["contradicts"]
+    assert 0.5 < found["epsilon_lower_bound"] <= 1.0
+    assert found["checks"][0]["name"] == "invented people"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.json", "t.csv"]

@@ -84,7 +84,7 @@ def test_what_the_verdict_goes_by_and_what_was_assumed() -> None:
     line = "plan --epsilon 1 --n-attributes 5000 --distance 100:120 --n-users 20000 --purpose segments"
     said, shown = answer(*line.split()), run(*line.split()).stdout
     assert said["figure"] == said["candidates"][0]["agreement"]
-    assert f"agree with the groups by {said['figure']:.2f} (adjusted Rand index" in shown
+    assert f"agree with compact groups by {said['figure']:.2f} (adjusted Rand index" in shown
     assert "good from 0.7, coarse from 0.2" in shown
     assert "people have 60 attributes, so that far pairs share nothing (--weight); 6 groups of equal size" in shown
     near = answer(*line.replace("segments", "neighbors").split())
@@ -110,7 +110,11 @@ def test_what_is_unknown_is_said_with_what_to_state(tmp_path: Path) -> None:
     assert "Unknown: too little was stated" in run("plan", "--epsilon", 2).stdout
     few = "plan --epsilon 2 --purpose segments --distance 100:110"
     assert answer(*few.split())["unstated"] == ["n_users"]
-    assert answer(*few.split(), "--n-users", 9_000)["verdict"] == "good"
+    told = answer(*few.split(), "--n-users", 9_000)
+    assert (told["verdict"], told["range"], told["unstated"]) == ("unknown", ["coarse", "good"], [])
+    shown = run(*few.split(), "--n-users", 9_000).stdout
+    assert "--sample" in shown
+    assert f"agree with compact groups by {told['figure']:.2f}" in shown
     assert answer(*few.split(), "--n-users", 9_000, "--n-groups", 100)["verdict"] == "not feasible"
     hopeless = ("plan", "--epsilon", 0.01, "--purpose", "segments", "--distance", "100:101", "-o", tmp_path / "p.json")
     assert "Use a larger epsilon, or --force." in refusal(*hopeless)

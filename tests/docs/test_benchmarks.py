@@ -3,14 +3,14 @@
 import re
 
 from benchmarks import __main__ as command
-from benchmarks import accuracy, harness, report
+from benchmarks import accuracy, report
 
 PAGE = report.PAGE.read_text(encoding="utf-8")
-STORED = harness.Report.from_json(harness.RESULTS.read_text(encoding="utf-8"))
+STORED, *OTHERS = report.stored_reports()
 
 
 def test_the_page_shows_what_was_measured() -> None:
-    assert report.fill(PAGE, STORED, accuracy.load()) == PAGE, "run: python -m benchmarks.report"
+    assert report.fill(PAGE, STORED, accuracy.load(), OTHERS) == PAGE, "run: python -m benchmarks.report"
 
 
 def test_every_section_has_its_place() -> None:

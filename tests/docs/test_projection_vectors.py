@@ -8,6 +8,7 @@ import pytest
 from tests.docs.vectors import PAGE, SEED, VECTORS, decode
 
 from dimly.mechanisms.projection.families import FAMILY_NAMES, Projection
+from dimly.mechanisms.projection.streams import STREAM_VERSIONS, StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 
 
@@ -22,21 +23,25 @@ def _stated(vector: dict[str, Any]) -> list[int]:
 
 
 def _title(vector: dict[str, Any]) -> str:
-    return f"{vector['family']}-k{vector['k']}-s{vector['s']}-{vector['text']!a}"
+    return f"{vector.get('stream', 1)}-{vector['family']}-k{vector['k']}-s{vector['s']}-{vector['text']!a}"
 
 
 @pytest.mark.parametrize("vector", VECTORS["rows"], ids=_title)
 def test_a_vector_of_the_page_is_what_dimly_computes(vector: dict[str, Any]) -> None:
-    projection = Projection(vector["family"], vector["k"], vector["s"], SEED, vector.get("grid_bits"))
+    version = vector.get("stream", 1)
+    projection = Projection(vector["family"], vector["k"], vector["s"], SEED, vector.get("grid_bits"), version)
     assert projection.rows([vector["text"]]).to_dense()[0].tolist() == _stated(vector)
 
 
 @pytest.mark.parametrize("vector", VECTORS["rows"], ids=_title)
 def test_a_vector_of_the_page_is_what_its_words_say(vector: dict[str, Any]) -> None:
-    row = decode(vector["family"], vector["k"], vector["s"], vector["text"], vector.get("grid_bits"))
+    size = vector["k"], vector["s"]
+    version = vector.get("stream", 1)
+    row = decode(vector["family"], *size, vector["text"], vector.get("grid_bits"), version=version)
     assert row == _stated(vector)
 
 
+@pytest.mark.parametrize("version", STREAM_VERSIONS)
 @pytest.mark.parametrize(
     ("family", "k", "s", "grid_bits"),
     [
@@ -49,14 +54,17 @@ def test_a_vector_of_the_page_is_what_its_words_say(vector: dict[str, Any]) -> N
         ("gaussian", 33, 1, 12),
     ],
 )
-def test_many_more_attributes_than_the_page_can_show(family: str, k: int, s: int, grid_bits: int | None) -> None:
-    texts = [str(i) for i in range(100)] + ["", "café", "naïve ☕", "x" * 1000]
-    rows = Projection(family, k, s, SEED, grid_bits).rows(texts)
-    assert rows.to_dense().tolist() == [decode(family, k, s, text, grid_bits) for text in texts]
+def test_many_more_attributes_than_the_page_can_show(
+    family: str, k: int, s: int, grid_bits: int | None, version: StreamVersion
+) -> None:
+    texts = [str(i) for i in range(30)] + ["", "café", "naïve ☕", *("x" * size for size in (7, 8, 9, 16, 255, 300))]
+    rows = Projection(family, k, s, SEED, grid_bits, version).rows(texts)
+    assert rows.to_dense().tolist() == [decode(family, k, s, text, grid_bits, version=version) for text in texts]
 
 
-def test_every_family_has_a_vector() -> None:
-    assert {vector["family"] for vector in VECTORS["rows"]} == set(FAMILY_NAMES)
+def test_every_family_has_a_vector_of_each_version() -> None:
+    shown = {(vector.get("stream", 1), vector["family"]) for vector in VECTORS["rows"]}
+    assert shown == {(version, family) for version in STREAM_VERSIONS for family in FAMILY_NAMES}
 
 
 def test_the_stated_vocabulary_digest() -> None:

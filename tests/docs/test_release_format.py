@@ -98,7 +98,7 @@ def test_public_lists_follow_from_the_page(vector: dict[str, Any]) -> None:
         part = plan["projection"]
         rows = pq.read_table(folder / "projection.parquet").column("row").to_pylist()
         arguments = part["family"], part["k"], part["blocks"]
-        assert rows == [decode(*arguments, text, part["grid_bits"]) for text in attributes]
+        assert rows == [decode(*arguments, text, part["grid_bits"], version=1) for text in attributes]
 
 
 def test_the_manifest_of_the_page_is_that_of_the_release() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from tests.matrices import publish_matrix
 
 from dimly.mechanisms import Directions, Plan, Vocabulary
+from dimly.mechanisms.projection.directions import Buckets
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, Sketches
 
@@ -21,6 +22,9 @@ EXPECTED = HERE / "expected.json"
 SEED = bytes(range(32))
 NAMES = Vocabulary.listed(
     ["tea", "coffee", "milk", "naïve ☕", "", "a,b", 'say "so"', "7", "007", "x\ny", "2024-02-29", "true"]
+)
+BUCKETS = Directions.of_values(
+    Buckets(5, SEED), [[i / 8, 0.25 - i / 16] for i in range(5)], origin="golden", kind="learned"
 )
 LEARNED = Directions.of_values(
     NAMES, [[(3 * i) % 7 / 8 - 0.5, i / 16, 0.25] for i in range(len(NAMES))], origin="golden ☕", kind="learned"
@@ -34,17 +38,30 @@ TEXT_IDS = ["", "007", "7", 'Ann "A", jr.', "Zoë", "line\nbreak", "日本", "�
 def plans() -> dict[str, Plan]:
     """Return one plan for each published layout; the name says format, layout and type of user."""
     return {
-        "format-1-sketches-int64": Plan.of("counting+laplace", Budget(1.0), k=16, seed=SEED),
-        "format-1-sketches-text": Plan.of("gaussian+gaussian", Budget(2.0, 1e-6), k=8, seed=SEED, vocabulary=NAMES),
+        "format-1-sketches-int64": Plan.of("counting+laplace", Budget(1.0), k=16, seed=SEED, stream=1),
+        "format-1-sketches-text": Plan.of(
+            "gaussian+gaussian", Budget(2.0, 1e-6), k=8, seed=SEED, vocabulary=NAMES, stream=1
+        ),
         "format-1-sketches-int32": Plan.of(
-            "sparse+gaussian", Budget(1.0, 1e-6), k=12, blocks=4, seed=SEED, resolution=4, dtype="int32", unit="column"
+            "sparse+gaussian",
+            Budget(1.0, 1e-6),
+            k=12,
+            blocks=4,
+            seed=SEED,
+            resolution=4,
+            dtype="int32",
+            unit="column",
+            stream=1,
         ),
         "format-1-randomized-response": Plan.of("randomized-response", Budget(1.0), vocabulary=NAMES),
         "format-1-noisy-distances": Plan.of("noisy-distances", Budget(1.0, 1e-6), n_attributes=12, n_users=20),
         "format-2-directions-int64": Plan.of(
             "directions+laplace", Budget(1.0), directions=LEARNED, unit="column", resolution=2
         ),
+        "format-2-buckets-int64": Plan.of("directions+laplace", Budget(1.0), directions=BUCKETS),
         "format-2-categories-text": Plan.of("directions+gaussian", Budget(2.0, 1e-6), directions=CATEGORIES),
+        "format-2-stream-2-int64": Plan.of("hashing+laplace", Budget(1.0), k=16, seed=SEED),
+        "format-2-stream-2-text": Plan.of("ternary+gaussian", Budget(2.0, 1e-6), k=8, seed=SEED, vocabulary=NAMES),
         "format-2-excepted-int64": Plan.of("randomized-response", Budget(1.0), vocabulary=NAMES),
     }
 

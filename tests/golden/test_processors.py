@@ -33,6 +33,7 @@ from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import BitFlip, Cells
 from dimly.mechanisms.projection.families import FAMILY_NAMES
+from dimly.mechanisms.projection.streams import STREAM_VERSIONS
 from dimly.privacy import Budget
 from dimly.privacy.calibration import delta_of, epsilon_of, gaussian_scale, laplace_scale
 
@@ -54,9 +55,10 @@ def lasting() -> Iterator[tuple[str, str]]:
     for family in FAMILY_NAMES:
         shapes = [(96, 4), (33, 3)] if family in {"sparse", "dasgupta"} else [(64, 1), (5, 1)]
         grids = (8, 24) if family == "gaussian" else (None,)
-        matrices = [Projection(family, k, s, SEED, grid) for k, s in shapes for grid in grids]
-        rows = (matrix.rows(Vocabulary.numbered(2000)).to_dense().astype("<i8") for matrix in matrices)
-        yield f"rows of {family}", digest(row.tobytes() for row in rows)
+        for version in STREAM_VERSIONS:
+            matrices = [Projection(family, k, s, SEED, grid, version) for k, s in shapes for grid in grids]
+            rows = (matrix.rows(Vocabulary.numbered(2000)).to_dense().astype("<i8") for matrix in matrices)
+            yield f"rows of {family}" + ", stream 2" * (version == 2), digest(row.tobytes() for row in rows)
     yield "Laplace tables", digest(_laplace())
     yield "Gaussian tables", digest(_bytes(RoundedGaussian.of(sigma).cells()) for sigma in (0.3, 1.0, 4.225, 300.1))
     yield "bit flips", digest(BitFlip.of(budget).numerator for budget in BUDGETS)

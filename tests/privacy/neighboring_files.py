@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from decimal import Decimal
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import duckdb
 import numpy as np
@@ -33,7 +34,7 @@ from tests.privacy.moves import check, moved
 from tests.streams import Recorded
 
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.run import Published, publish_table
 from dimly.errors import DimlyError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
@@ -46,6 +47,7 @@ PERSON: Final = 1
 # Other dialects would read them too, as something else.
 USUAL: Final = ["tea", "C:\\x", "it's\\\\a; b|c\td", "Zoë \\\\n", "007"]
 
+T = TypeVar("T")
 Row = tuple[str, Any]
 Written = Callable[[list[Row], Path], tuple[Any, dict[str, Any]]]
 """Writes rows into a folder, and returns the source and the options that it needs."""
@@ -205,11 +207,57 @@ def _in_memory(rows: list[Row], _: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _lists(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
-    held = {who: [cell for owner, cell in rows if owner == who] for who in PEOPLE}
+    held = {who: [cell for owner, cell in rows if owner == who] for who in dict.fromkeys(who for who, _ in rows)}
     kind = pa.list_(pa.string())
     pq.write_table(pa.table({"person": list(held), "pages": pa.array(held.values(), kind)}), folder / "t.parquet")
     return folder / "t.parquet", {"attribute": None, "attributes": "pages"}
 
+
+# Wide tables: a row a person, and a column an attribute or a category.
+
+NUMBERS: Final = {"tea": [1, 0, 1, 0, 1], "milk": [0, 0, 1, 1, 0], "rye": [0, 1, 0, 1, 1]}
+NAMES: Final = {"drink": USUAL, "blood": ["A", "0", "A", "AB", "B"], "smokes": ["1", "0", "0", "1", "0"]}
+NUMBER_TEXTS: Final = [
+    "1", "0", "1.0", "01", "+1", "-0", "1e0", "1E-3", "0x1", "true", "TRUE", "t", "yes", "", " 1", "1 ", "NULL", "nan",
+    "inf", "-1", "2", "0.5", "0,5", "0.25", "1e999", "1_0", "١", "1\u00a0", MARK, f"0{MARK}", '"1"', "'1'",
+]  # fmt: skip
+NUMBER_CELLS: Final = [0, 1, 0.5, 0.0, -0.0, 1.0, 2.0, -1.0, float("nan"), float("inf"), 5e-324, None]
+MIXED_CELLS: Final = [True, False, 1, 0, 0.5, "1", "0", MARK, None, float("nan"), Decimal(1), b"1", 2**70, np.int8(1)]
+
+Wide = dict[str, list[Any]]
+
+
+def _wide_csv(columns: Wide, folder: Path) -> Any:
+    with (folder / "wide.csv").open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("person", *columns))
+        writer.writerows(zip(PEOPLE, *columns.values(), strict=True))
+    return folder / "wide.csv"
+
+
+def _wide_arrow(columns: Wide) -> pa.Table:
+    kind = pa.string() if isinstance(next(iter(columns.values()))[0], str) else pa.float64()
+    return pa.table({"person": PEOPLE} | {name: pa.array(cells, kind) for name, cells in columns.items()})
+
+
+def _wide_parquet(columns: Wide, folder: Path) -> Any:
+    pq.write_table(_wide_arrow(columns), folder / "wide.parquet", row_group_size=2)
+    return folder / "wide.parquet"
+
+
+def _wide_pandas(columns: Wide, _: Path) -> Any:
+    cells = {name: pd.Series(column, dtype=object) for name, column in columns.items()}
+    return pd.DataFrame({"person": PEOPLE} | cells)
+
+
+WIDE: Final[dict[str, tuple[Callable[[Wide, Path], Any], Wide, "Cell"]]] = {
+    "wide CSV of numbers": (_wide_csv, NUMBERS, lambda r: r.choice(NUMBER_TEXTS)),
+    "wide CSV of names": (_wide_csv, NAMES, odd_text),
+    "wide Parquet of numbers": (_wide_parquet, NUMBERS, lambda r: r.choice(NUMBER_CELLS)),
+    "wide Parquet of names": (_wide_parquet, NAMES, odd_text),
+    "wide pandas of numbers": (_wide_pandas, NUMBERS, lambda r: r.choice(MIXED_CELLS)),
+    "wide pandas of names": (_wide_pandas, NAMES, odd_cell),
+}
 
 Cell = Callable[[random.Random], Any]
 SOURCES: Final[dict[str, tuple[Written, Cell]]] = {
@@ -273,11 +321,16 @@ def plan_at(*, resolution: int = 1, unit: Unit = "attribute") -> Plan:
     return Plan.of("hashing+laplace", Budget(1.0), k=24, seed=SEED, resolution=resolution, unit=unit)
 
 
-def published(source: Any, plan: Plan, folder: Path, **options: Any) -> Outcome:
+def by_this_machine(source: Any, plan: Plan, options: Options) -> Published:
     """Publish with recorded noise."""
+    return publish_table(source, plan, options, words=lambda: Recorded(7))
+
+
+def published(source: Any, plan: Plan, folder: Path, *, publish: Any = by_this_machine, **options: Any) -> Outcome:
+    """Publish with recorded noise, on one engine or another, and return everything that anybody may see."""
     named: dict[str, Any] = {"user": "person", "attribute": "page", "roster": PEOPLE, "out": folder / "release"}
     try:
-        done = publish_table(source, plan, Options(**(named | {"threads": 1} | options)), words=lambda: Recorded(7))
+        done = publish(source, plan, Options(**(named | options)))
     except DimlyError as error:
         chain = [error, error.__cause__, error.__context__]
         notes = [*getattr(error, "__notes__", [])]
@@ -371,7 +424,7 @@ def forget() -> None:
     _usual.clear()
 
 
-def _published_rows(name: str, rows: list[Row], folder: Path) -> Outcome | None:
+def _published_rows(name: str, rows: list[Row], folder: Path, **more: Any) -> Outcome | None:
     """Write rows as a source and publish them; None if they cannot be written."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -379,7 +432,114 @@ def _published_rows(name: str, rows: list[Row], folder: Path) -> Outcome | None:
         source, options = SOURCES[name][0](rows, folder)
     except (UnicodeError, csv.Error, pa.ArrowException, OverflowError, sqlite3.Error):
         return None
-    return published(source, plan_at(), folder, **options)
+    return published(source, plan_at(), folder, **({"threads": 1} | options | more))
+
+
+def wide_pair(name: str, seed: int, folder: Path) -> bool:
+    """As :func:`pair`, for one cell of a wide table: another number, or another name."""
+    chance = chance_of(name, seed)
+    write, usual, odd = WIDE[name]
+    cell, column = odd(chance), chance.choice(list(usual))
+    lenient = chance.random() < 0.5
+    changed = {
+        one: [cell if one == column and place == PERSON else held for place, held in enumerate(cells)]
+        for one, cells in usual.items()
+    }
+    plan = plan_of_wide(usual)
+    outcomes = []
+    for key, columns in ((f"{name} {lenient}", usual), (None, changed)):
+        if key in _usual:
+            outcomes.append(_usual[key])
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            source = write(columns, folder)
+        except (UnicodeError, csv.Error, pa.ArrowException, OverflowError):
+            return False  # no such file can be
+        outcome = published(source, plan, folder, threads=1, **wide_options(lenient=lenient))
+        if key is not None:
+            if outcome.stopped is not None:
+                raise LeakError(f"the usual table was refused: {outcome.stopped}")
+            _usual[key] = outcome
+        outcomes.append(outcome)
+    return compare(plan, *outcomes, planted=cell, folder=folder)
+
+
+def plan_of_wide(columns: Wide) -> Plan:
+    """Return a plan for columns of numbers, or of names, which change two attributes at once."""
+    named = isinstance(next(iter(columns.values()))[0], str)
+    return plan_at(unit="column") if named else plan_at(resolution=4)
+
+
+def wide_options(*, lenient: bool) -> dict[str, Any]:
+    """Return how a wide table is read: what does not fit is refused, or left out and clamped."""
+    named: dict[str, Any] = {"attribute": None, "columns": "all"}
+    return named | ({"nulls": "drop", "values": "clamp"} if lenient else {})
+
+
+# Crowds: many odd cells in one table, beside people whose rows may not move at all.
+
+CROWD: Final = 160
+MEMBERS: Final = [f"p{i:03}" for i in range(CROWD)]
+WITNESSES: Final = [f"w{i}" for i in range(8)]
+
+
+# In the others every second cell or so stops the run: pairs are as quick.
+CROWDED: Final = [
+    name for name in SOURCES if name not in {"CSV, raw", "CSV, quoted by hand", "SQLite, numeric", "pandas"}
+]
+
+
+def crowd(name: str, seed: int, folder: Path) -> Counter[str]:
+    """Publish one table in which 160 people have an odd cell each; return how many were compared, and how many stop.
+
+    Nobody's row may move by more than their own cell allows, and those of witnesses not at all. This sees what pairs
+    see, unless two cells cancel out, at a fraction of the time: a publication takes as long as before. Where it stops,
+    both halves are tried, down to single cells.
+    """
+    chance = chance_of(f"crowd {name}", seed)
+    cells = {who: SOURCES[name][1](chance) for who in MEMBERS}
+    return _crowd(name, cells, chance, folder)
+
+
+def _crowd(name: str, cells: dict[str, Any], chance: random.Random, folder: Path) -> Counter[str]:
+    everybody = [*MEMBERS, *WITNESSES]
+    rows: list[Row] = [(who, USUAL[i % len(USUAL)]) for i, who in enumerate(everybody)]
+    key = f"crowd {name}"
+    if key not in _usual:
+        usual = _published_rows(name, rows, folder, roster=everybody)
+        if usual is None or usual.stopped is not None:
+            raise LeakError(f"the usual crowd was refused: {usual and usual.stopped}")
+        _usual[key] = usual
+    more = [(who, cell) for who, cell in cells.items() for _ in range(chance.choice([1, 1, 2]))]
+    for row in more:
+        rows.insert(chance.randint(0, len(rows)), row)
+    outcome = _published_rows(name, rows, folder, roster=everybody)
+    if outcome is None or outcome.stopped is not None:
+        if outcome is not None and outcome.stopped is not None:
+            for cell in cells.values():
+                check_quiet(outcome.stopped.replace(str(folder), ""), cell)
+        if len(cells) == 1:
+            return Counter(stopped=1)
+        names = list(cells)
+        halves = names[: len(names) // 2], names[len(names) // 2 :]
+        return sum((_crowd(name, {who: cells[who] for who in half}, chance, folder) for half in halves), Counter())
+    _compare_crowds(plan_at(), _usual[key], outcome, cells)
+    return Counter(published=len(cells))
+
+
+def _compare_crowds(plan: Plan, one: Outcome, other: Outcome, cells: dict[str, Any]) -> None:
+    if one.seen != other.seen or one.sketches.users != other.sketches.users:
+        raise LeakError("file shapes, the manifest or what is said differ")
+    difference = moved(plan, one.sketches, other.sketches)
+    for place, who in enumerate(one.sketches.users):
+        own = difference[place]
+        if who not in cells:
+            if own.any():
+                raise LeakError("the row of somebody else moved")
+        elif np.abs(own).sum() > plan.sensitivity.l1 or (own**2).sum() > plan.sensitivity.l2_squared:
+            raise LeakError("one person moved too far")
 
 
 LATER: Final = [0.0, 1.0, -1998.0, 1998.0, float("nan"), float("inf")]
@@ -410,7 +570,8 @@ def valued_pair(seed: int, folder: Path) -> bool:
         shutil.rmtree(inner, ignore_errors=True)
         inner.mkdir(parents=True)
         watcher = Meddler(much, later if i else value)
-        outcomes.append(published(frame, plan_at(resolution=resolution), inner, value="much", progress=watcher))
+        options = {"value": "much", "progress": watcher, "threads": 1}
+        outcomes.append(published(frame, plan_at(resolution=resolution), inner, **options))
     return compare(plan_at(resolution=resolution), *outcomes, planted=None, folder=folder)
 
 
@@ -433,16 +594,28 @@ class Meddler:
 def run(pairs: int, folder: Path, *, start: int = 0) -> Counter[str]:
     """Try so many pairs, of all sources in turn; return how many went through and how many stopped."""
     found: Counter[str] = Counter()
-    for i, attempt in zip(range(pairs), attempts(start, folder), strict=False):
-        del i
-        name, seed, work = attempt
-        try:
-            found["published" if work() else "stopped"] += 1
-        except LeakError as error:
-            raise LeakError(f"{name}, seed {seed}: {error}") from None
-        except Exception:  # noqa: BLE001 - whatever it is, it is a fault
-            raise LeakError(f"{name}, seed {seed}: {traceback.format_exc()}") from None
+    for name, seed, work in islice(attempts(start, folder), pairs):
+        found["published" if _tried(name, seed, work) else "stopped"] += 1
     return found
+
+
+def run_crowds(crowds: int, folder: Path, *, start: int = 0) -> Counter[str]:
+    """Try so many crowds, of all sources in turn; return how many cells went through and how many stopped."""
+    found: Counter[str] = Counter()
+    for i in range(start, start + crowds):
+        seed, place = divmod(i, len(CROWDED))
+        name = CROWDED[place]
+        found += _tried(f"crowd of {name}", seed, lambda name=name, seed=seed: crowd(name, seed, folder))  # type: ignore[misc]
+    return found
+
+
+def _tried(name: str, seed: int, work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except LeakError as error:
+        raise LeakError(f"{name}, seed {seed}: {error}") from None
+    except Exception:  # noqa: BLE001 - whatever it is, it is a fault
+        raise LeakError(f"{name}, seed {seed}: {traceback.format_exc()}") from None
 
 
 def attempts(start: int, folder: Path) -> Iterator[tuple[str, int, Callable[[], bool]]]:
@@ -451,5 +624,7 @@ def attempts(start: int, folder: Path) -> Iterator[tuple[str, int, Callable[[], 
     while True:
         for name in SOURCES:
             yield name, seed, lambda name=name, seed=seed: pair(name, seed, folder)  # type: ignore[misc]
+        for name in WIDE:
+            yield name, seed, lambda name=name, seed=seed: wide_pair(name, seed, folder)  # type: ignore[misc]
         yield "values", seed, lambda seed=seed: valued_pair(seed, folder)  # type: ignore[misc]
         seed += 1

@@ -1,10 +1,11 @@
 """What is published of neighboring files differs in one person's row, whatever is in a cell; and breaks are found.
 
-``DIMLY_PAIRS`` says how many pairs are tried: 22 in ``make test``, 100,000 in ``make torture``. Each of the breaks that
+``DIMLY_PAIRS`` says how many pairs are tried: 28 in ``make test``, 100,000 in ``make torture``. Each of the breaks that
 a review has found is put back here, and found within a few dozen pairs: that is the power of the search.
 """
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,15 +25,19 @@ from tests.privacy.neighboring_files import (
     compare,
     pair,
     run,
+    run_crowds,
     valued_pair,
+    wide_pair,
 )
 
 from dimly.curator import engine
 from dimly.curator.people import People
 from dimly.curator.tables import csv as csv_tables
+from dimly.curator.tables import shapes
 from dimly.errors import DataError
 
-PAIRS = int(os.environ.get("DIMLY_PAIRS", "22"))
+PAIRS = int(os.environ.get("DIMLY_PAIRS", "28"))
+CROWDS = int(os.environ.get("DIMLY_CROWDS", "1"))
 CHUNKS = 1 if PAIRS < 1000 else 200
 
 
@@ -48,6 +53,14 @@ def test_neighboring_files(chunk: int, tmp_path: Path) -> None:
     pairs = PAIRS // CHUNKS
     found = run(pairs, tmp_path / "pair", start=chunk * pairs)
     assert found["published"] > pairs / 2  # most odd cells can be read
+
+
+@pytest.mark.parametrize("chunk", range(1 if CROWDS < 100 else 100))
+def test_crowds(chunk: int, tmp_path: Path) -> None:
+    """Of each table 160 cells; some stop, and are tried alone."""
+    crowds = CROWDS if CROWDS < 100 else CROWDS // 100
+    found = run_crowds(crowds, tmp_path / "crowd", start=chunk * crowds)
+    assert found["published"] > 100 * crowds
 
 
 @settings(max_examples=5)
@@ -70,7 +83,10 @@ def caught(name: str, seeds: Iterable[int], folder: Path) -> int:
     found = 0
     for seed in seeds:
         try:
-            valued_pair(seed, folder) if name == "values" else pair(name, seed, folder)
+            if name == "values":
+                valued_pair(seed, folder)
+            else:
+                (wide_pair if name in files.WIDE else pair)(name, seed, folder)
         except LeakError:
             found += 1
     return found
@@ -96,6 +112,33 @@ def test_an_escape_that_is_guessed_from_cells_is_found(tmp_path: Path, monkeypat
     """One odd cell makes the reader guess a backslash, which changes everybody's attributes."""
     monkeypatch.setattr(csv_tables, "read_header", sniffing)
     assert caught("CSV, quoted by hand", range(20), tmp_path / "pair") > 1
+
+
+def test_crowds_find_the_escape_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cell of 160 that makes the reader guess a backslash moves the rows of witnesses."""
+    write, _ = SOURCES["CSV, quoted by hand"]
+    bait = files.SOURCES | {"CSV": (write, lambda chance: chance.choice(["tea", b'"5\\" pipe"']))}
+    monkeypatch.setattr(files, "SOURCES", bait)
+    monkeypatch.setattr(csv_tables, "read_header", sniffing)
+    with pytest.raises(LeakError, match="moved"):
+        files.crowd("CSV", 0, tmp_path / "crowd")
+
+
+def test_columns_whose_kind_is_guessed_from_cells_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of zeros and ones becomes one of names by one odd cell, for everybody: a break of wide tables."""
+    published, wide = files.published, "wide CSV of names"
+    held: list[str] = []
+
+    def looking(source: Any, *rest: Any, **more: Any) -> Any:
+        held[:] = re.findall(r"(?m),(.*)$", source.read_text(encoding="utf-8"))
+        return published(source, *rest, **more)
+
+    write, columns, odd = files.WIDE[wide]
+    monkeypatch.setitem(files.WIDE, wide, (write, {"smokes": columns["smokes"]}, odd))
+    monkeypatch.setattr(files, "published", looking)
+    assert caught(wide, range(3), tmp_path / "pair") == 0
+    monkeypatch.setattr(shapes, "is_categorical", lambda _: not set(held) <= {"smokes", "0", "1"})
+    assert caught(wide, range(3), tmp_path / "pair") == 3
 
 
 def test_values_that_are_not_clamped_in_the_last_pass_are_found(

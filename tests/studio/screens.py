@@ -1,4 +1,4 @@
-"""``make docs-screens``: takes the pictures of the studio that the docs show, of made-up people; or only those named."""
+"""``make docs-screens``: takes the pictures of the studio for the docs, or only those named; of made-up people."""
 
 import io
 import sys

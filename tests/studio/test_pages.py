@@ -97,6 +97,11 @@ def look(browser: Any, studio: Served) -> Iterator[Any]:
     assert not outside
 
 
+def verdict(page: Any, words: str) -> None:
+    """Wait until the page says so."""
+    page.locator("[role=status] .head", has_text=words).wait_for()
+
+
 def test_a_page_without_the_token_is_refused(studio: Served, browser: Any) -> None:
     assert studio.status("/") == 403
     assert studio.status("/?token=guessed") == 403
@@ -117,10 +122,10 @@ def test_a_page_without_the_token_is_refused(studio: Served, browser: Any) -> No
 
 def test_a_plan_is_found_saved_and_published_by(look: Any, tmp_path: Path) -> None:
     page = look()
-    page.get_by_text("This plan gives a coarse picture").wait_for()
+    verdict(page, "This plan gives a coarse picture")
     assert "token" not in page.url
     page.get_by_label("epsilon", exact=True).fill("1.7")
-    page.get_by_text("This plan should work well").wait_for()
+    verdict(page, "This plan should work well")
     page.get_by_text("The best guess was right in").wait_for()
     page.get_by_text("of how they differ on the left still shows").wait_for()
     learned = page.locator("section:has-text('What somebody could learn about a person')").inner_text()
@@ -145,23 +150,23 @@ def test_a_plan_is_found_saved_and_published_by(look: Any, tmp_path: Path) -> No
 
 def test_the_error_that_is_acceptable_sets_epsilon(look: Any) -> None:
     page = look()
-    page.get_by_text("This plan gives a coarse picture").wait_for()
+    verdict(page, "This plan gives a coarse picture")
     page.get_by_label("acceptable error", exact=True).fill("20")
-    page.get_by_text("This plan should work well").wait_for()
+    verdict(page, "This plan should work well")
     epsilon = float(page.get_by_label("epsilon", exact=True).input_value())
     assert 1.5 < epsilon < 3
     # And by the keyboard alone.
     page.locator("[data-testid=epsilon-slider] [tabindex='0']").focus()
     for _ in range(60):
         page.keyboard.press("ArrowLeft")
-    page.get_by_text("This plan would show little but noise").wait_for()
+    verdict(page, "This plan would show little but noise")
     assert float(page.get_by_label("epsilon", exact=True).input_value()) < epsilon
     assert page.get_by_role("button", name="Save plan.json all the same").is_visible()
 
 
 def test_what_cannot_be_planned_is_a_sentence(look: Any) -> None:
     page = look()
-    page.get_by_text("This plan gives a coarse picture").wait_for()
+    verdict(page, "This plan gives a coarse picture")
     page.get_by_label("How many of them does a typical person have?").fill("20000")
     page.get_by_text("This cannot be planned as it is stated").wait_for()
     assert page.get_by_role("button", name="Save plan.json").count() == 0
@@ -170,15 +175,15 @@ def test_what_cannot_be_planned_is_a_sentence(look: Any) -> None:
 def test_two_tabs_have_drafts_of_their_own_which_outlive_a_page(look: Any) -> None:
     first, second = look(), look()
     for page, epsilon in ((first, "3"), (second, "0.2")):
-        page.get_by_text("This plan gives a coarse picture").wait_for()
+        verdict(page, "This plan gives a coarse picture")
         page.get_by_label("epsilon", exact=True).fill(epsilon)
-    first.get_by_text("This plan should work well").wait_for()
-    second.get_by_text("This plan would show little but noise").wait_for()
+    verdict(first, "This plan should work well")
+    verdict(second, "This plan would show little but noise")
     first.get_by_role("link", name="Ledger", exact=True).click()
     first.get_by_role("button", name="Try the plan of the Plan page").click()
     first.get_by_text("It does not fit").wait_for()
     first.get_by_role("link", name="Plan", exact=True).click()
-    first.get_by_text("This plan should work well").wait_for()
+    verdict(first, "This plan should work well")
     assert first.get_by_label("epsilon", exact=True).input_value() == "3"
 
 

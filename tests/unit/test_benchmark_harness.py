@@ -7,7 +7,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import FrozenInstanceError, asdict
+from dataclasses import FrozenInstanceError, asdict, replace
 from pathlib import Path
 
 import pytest
@@ -251,6 +251,7 @@ def test_report_survives_json_and_has_the_documented_fields(
         "format",
         "date",
         "quick",
+        "clock",
         "source",
         "machine",
         "threads",
@@ -278,6 +279,30 @@ def test_json_does_not_name_the_machine_its_user_or_a_folder(
     assert str(Path.home()) + "/" not in report.to_json()
 
 
+def test_each_kind_of_processor_keeps_its_own_results(tmp_path: Path, stage: Stage) -> None:
+    path = tmp_path / "results.json"
+    runs = stage.contender("ours", 1.0), {"peer": stage.contender("peer", 3.0)}
+    case = harness.compare("a case", *runs, work=1, unit="people", clock=stage.clock)
+    first = harness.Report(
+        format=1,
+        date="2030-01-02T03:04:05+00:00",
+        quick=False,
+        source=conditions.Source(None, None),
+        machine=conditions.Machine("one kind", "x86_64", 2, 8.0, "a system", "CPython 3.11"),
+        threads={},
+        packages={},
+        benchmarks={"a": (case,), "b": (case,)},
+    )
+    other = replace(first, machine=replace(first.machine, cpu="another"), benchmarks={"a": (case,)})
+    renewed = replace(first, date="2031-01-02T03:04:05+00:00", benchmarks={"b": ()})
+    for report in (first, other, renewed):
+        harness.record(path, report)
+    assert harness.load_results(path) == {
+        "one kind": replace(renewed, benchmarks={"a": (case,), "b": ()}),
+        "another": other,
+    }
+
+
 def test_only_a_full_run_renews_the_published_results(
     stage: Stage,
     registry: dict[str, harness.Benchmark],
@@ -299,9 +324,13 @@ def test_only_a_full_run_renews_the_published_results(
     assert list(report.benchmarks) == ["two"]
     assert report.benchmarks["two"][0].name == "small"
     assert command.main([]) == 0
-    report = harness.Report.from_json(published.read_text())
+    (report,) = harness.load_results(published).values()
     assert list(report.benchmarks) == ["one", "two"]
     assert report.benchmarks["two"][0].name == "large"
+    assert command.main(["--quick", "--only", "two", "--record", "--processor-time"]) == 0
+    (report,) = harness.load_results(published).values()
+    assert [found[0].name for found in report.benchmarks.values()] == ["large", "small"]
+    assert report.clock == "processor"
     shown = capsys.readouterr().out
     assert "3.00×" in shown
     assert "≥ 4× missed" in shown

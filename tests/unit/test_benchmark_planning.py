@@ -99,10 +99,11 @@ def test_verdicts_stand_beside_what_was_measured(tmp_path: Path) -> None:
     stored = planning_verdicts.load(tmp_path / "verdicts.json")
     assert len(stored) == len(trials) - 1
     for one in stored:
-        assert set(planning_verdicts.judged(one)) <= {"good", "coarse", "not feasible"}
+        said, measured = planning_verdicts.judged(one)
+        assert {*said, measured} <= {"good", "coarse", "not feasible"}
     best = replace(trials[-1], runs=(1.0,))
     assert planning_verdicts.judged(best)[1] == "good"
-    assert "| segments | made up |" in planning_report.verdicts(trials)
+    assert "| first | segments | made up |" in planning_report.verdicts(trials)
 
 
 def test_the_share_in_the_right_order() -> None:

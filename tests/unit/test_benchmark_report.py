@@ -161,8 +161,18 @@ def test_the_grid_states_its_targets_and_how_the_other_reading_would_do() -> Non
     assert read in report.sketch_table(stored(sketch=cases), [])
 
 
+def test_kinds_of_processor_stand_side_by_side() -> None:
+    one = stored(noise=(result("a", 1.0, {"peer": 6.0}, targets={"peer": 5.0}), result("b", 1.0, {"peer": 2.0})))
+    other = stored(noise=(result("a", 1.0, {"peer": 4.0}, targets={"peer": 5.0}),))
+    other = replace(other, machine=replace(other.machine, cpu="another"), clock="processor")
+    shown = report.side_by_side([one, other])
+    assert "| noise | a | peer | 6.00× | 4.00× † |" in shown
+    assert "| b |" not in shown  # nothing to set beside it
+    assert "- another: 2030-01-02, commit 0123456789ab, full run, processor time" in shown
+
+
 def test_stored_targets_are_those_of_the_code() -> None:
-    measured = harness.Report.from_json(harness.RESULTS.read_text(encoding="utf-8"))
+    measured = report.stored_reports()[0]
     for case in measured.benchmarks["sketch"]:
         for peer in case.peers:
             assert peer.target == TARGETS[peer.timing.name]
@@ -215,7 +225,7 @@ def test_every_section_is_filled_and_filling_again_changes_nothing() -> None:
     filled = report.fill(page, EVERYTHING, cells())
     assert "old" not in filled
     assert filled.count(report.ABSENT) == len(report.SECTIONS) - len(EVERYTHING.benchmarks) - len(
-        ("targets", "missed", "conditions", "accuracy")
+        ("targets", "missed", "conditions", "accuracy", "processors")
     )
     assert report.fill(filled, EVERYTHING, cells()) == filled
 
@@ -240,7 +250,7 @@ def test_figures_hold_what_the_tables_say() -> None:
 
 def test_main_writes_page_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results, page = tmp_path / "results.json", tmp_path / "page.md"
-    results.write_text(EVERYTHING.to_json())
+    harness.save_results(results, {"a processor": EVERYTHING})
     page.write_text(report.PAGE.read_text(encoding="utf-8"))
     for name, value in (("RESULTS", results), ("PAGE", page), ("FIGURES", tmp_path / "figures")):
         monkeypatch.setattr(report, name, value)

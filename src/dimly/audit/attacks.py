@@ -31,7 +31,8 @@ LINKED: Final = (1.0, 3.0, 10.0, math.inf)
 """Of the linkage; infinite is a release without noise."""
 DELTA: Final = 1e-6
 _CROWD: Final = 1000
-_COINS: Final = 1 << 16
+TRIES: Final = 1 << 16
+"""Guesses about one attribute, at least, by which it is told how often they are right."""
 _SEED: Final = bytes(32)
 
 
@@ -58,6 +59,11 @@ class Inference:
     bound: float
     """e^ε/(1+e^ε), or with δ what it allows."""
 
+    @property
+    def chance(self) -> float:
+        """How far off ``right`` may be by chance: 1.96 standard errors of so many guesses."""
+        return 1.96 * math.sqrt(max(self.right * (1 - self.right), 1 / TRIES) / TRIES)
+
 
 @dataclass(frozen=True)
 class Averaging:
@@ -73,11 +79,21 @@ class Averaging:
 
 @dataclass(frozen=True)
 class Linkage:
-    """How often somebody who knows some attributes of a person finds that person's row among pseudonyms."""
+    """How often somebody who knows some attributes of a person finds that person's row among pseudonyms.
+
+    And how often this somebody is then right about a further attribute, which the person has or not by a coin.
+    """
 
     epsilon: float
     known: int
     found: float
+    """Share of people whose row is found."""
+    inferred: float
+    """Share of right guesses about the further attribute, from the row that was taken for the person's."""
+    inferred_knowing_row: float
+    """The same by somebody who knows which row is the person's."""
+    bound: float
+    """What the promise allows both: e^ε/(1+e^ε)."""
 
 
 @dataclass(frozen=True)
@@ -140,14 +156,28 @@ def made_people(n: int, *, seed: int, weight: int = WEIGHT) -> NDArray[np.int64]
     return np.sort(np.argsort(chance.random((n, N_ATTRIBUTES)), axis=1)[:, :weight], axis=1)
 
 
-def published(plan: Plan, sets: NDArray[np.int64], *, noise: bool = True) -> NDArray[np.int64]:
-    """Publish people by the real perturbing function; or exactly, as a projection without noise would."""
+def published(
+    plan: Plan,
+    sets: NDArray[np.int64],
+    *,
+    noise: bool = True,
+    further: NDArray[np.int64] | None = None,
+    of: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
+    """Publish people by the real perturbing function; or exactly, as a projection without noise would.
+
+    Some people, ``of``, have a ``further`` attribute each.
+    """
     texts = [str(i) for i in range(N_ATTRIBUTES)]
-    indptr = np.arange(len(sets) + 1) * sets.shape[1]
+    owners = np.repeat(np.arange(len(sets)), sets.shape[1])
+    held = sets.reshape(-1)
+    if further is not None and of is not None:
+        owners, held = np.concatenate([owners, of]), np.concatenate([held, further])
+    order = np.lexsort((held, owners))
+    indptr, indices = np.searchsorted(owners[order], np.arange(len(sets) + 1)), held[order]
     if not noise:
-        return plan.rows(texts).project(indptr, sets.reshape(-1))
-    people = People(indptr, sets.reshape(-1), None)
-    return Perturber(plan, texts).perturb(people, Keystream()).astype(np.int64)
+        return plan.rows(texts).project(indptr, indices)
+    return Perturber(plan, texts).perturb(People(indptr, indices, None), Keystream()).astype(np.int64)
 
 
 def read_people(epsilon: float, *, people: int, seed: int = 0, progress: Progress | None = None) -> AttributesRead:
@@ -188,7 +218,7 @@ def guess_one(plan: Plan) -> Inference:
         For noisy distances, which hold nobody's attributes.
     """
     trials = PersonTrials(plan, canaries_of(plan), Keystream)
-    n = max(1, _COINS // trials.coins_in_a_draw)
+    n = max(1, TRIES // trials.coins_in_a_draw)
     seen = trials.seen(n, careless=False)
     right = float(((seen.scores > 0) == seen.coins).mean())
     epsilon, delta = plan.cost.epsilon, plan.cost.delta
@@ -205,7 +235,7 @@ def average(repeats: int, *, epsilon: float = 0.5) -> Averaging:
     plan = Plan.of("counting+laplace", Budget(epsilon), k=K, seed=_SEED)
     canaries = canaries_of(plan)
     perturber = Perturber(plan, canaries.attributes)
-    coins = np.random.default_rng().integers(0, 2, (max(1, _COINS // len(canaries)), len(canaries))).astype(bool)
+    coins = np.random.default_rng().integers(0, 2, (max(1, TRIES // len(canaries)), len(canaries))).astype(bool)
     people = canaries.held(coins)
     total = np.zeros(coins.shape, np.int64)
     for _ in range(repeats):
@@ -217,22 +247,44 @@ def average(repeats: int, *, epsilon: float = 0.5) -> Averaging:
 
 
 def link(epsilon: float, *, people: int, seed: int = 0) -> list[Linkage]:
-    """Look for people among 1,000 pseudonyms, knowing some of their ten attributes."""
+    """Look for people among 1,000 pseudonyms, knowing some of their ten attributes; then ask for a further one.
+
+    Whether a person has the further attribute was decided by a coin. The attacker reads it from the row that was taken
+    for the person's, or, to compare, from the row that is the person's.
+    """
     noise = math.isfinite(epsilon)
     plan = Plan.of("counting+laplace", Budget(epsilon if noise else 1.0), k=4 * K, seed=_SEED)
-    sets = made_people(_CROWD, seed=seed)
+    chance = np.random.default_rng([seed, 1])
+    drawn = chance.permuted(made_people(_CROWD, seed=seed, weight=WEIGHT + 1), axis=1)
+    sets, further = drawn[:, :WEIGHT], drawn[:, WEIGHT]
+    coins = chance.integers(0, 2, _CROWD).astype(bool)
     rows = plan.rows([str(i) for i in range(N_ATTRIBUTES)]).to_dense()
-    sketches = published(plan, sets, noise=noise)
-    chosen = np.random.default_rng(seed).permutation(_CROWD)[: min(people, _CROWD)]
+    sketches = published(plan, sets, noise=noise, further=further[coins], of=np.flatnonzero(coins))
+    chosen = chance.permutation(_CROWD)[: min(people, _CROWD)]
+    bucket = rows[further[chosen]].argmax(axis=1)
+    bound = _even_odds(epsilon)
     found = []
     for known in KNOWN:
         profiles = rows[sets[chosen][:, :known]].sum(axis=1)
         # Up to a part that is the same for everybody, the log of the likelihood that all of these are there.
         scores = _scores(sketches, profiles) if noise else _overlaps(sketches, profiles)
-        best = scores.max(axis=1, keepdims=True)
-        hits = (scores == best)[np.arange(len(chosen)), chosen] / (scores == best).sum(axis=1)
-        found.append(Linkage(epsilon, known, float(hits.mean())))
+        best = scores == scores.max(axis=1, keepdims=True)
+        hits = best[np.arange(len(chosen)), chosen] / best.sum(axis=1)
+        # Of several rows that fit as well, any one.
+        taken = np.argmax(np.where(best, chance.random(best.shape), -1.0), axis=1)
+        explained = profiles[np.arange(len(chosen)), bucket]
+        by_found, by_own = (_told_right(sketches[who, bucket] - explained, coins[chosen]) for who in (taken, chosen))
+        found.append(Linkage(epsilon, known, float(hits.mean()), by_found, by_own, bound))
     return found
+
+
+def _told_right(left: NDArray[np.int64], coins: NDArray[np.bool_]) -> float:
+    """Say "present" where what known attributes leave over is above 0, and return the share that is right."""
+    return float(((left > 0) == coins).mean())
+
+
+def _even_odds(epsilon: float) -> float:
+    return 1 / (1 + math.exp(-epsilon))
 
 
 def _scores(sketches: NDArray[np.int64], profiles: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""What right guesses prove: lower bounds on ε that hold with a stated confidence.
+"""What right guesses prove: lower bounds on ε and δ that hold with a stated confidence.
 
 An attacker is shown what was published and guesses coins that were tossed before: whether a person has an attribute.
 Under (ε, δ) nobody guesses better than the theorems here allow. So guesses that are too good refute the claim, and
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scipy import special, stats
 
 from dimly.errors import ParameterError
-from dimly.privacy import epsilon_of
+from dimly.privacy import delta_of, epsilon_of
 
 _HALVINGS = 60
 _LARGEST = 100.0  # an epsilon above this would need more right guesses in a row than anybody draws
@@ -129,12 +129,32 @@ def epsilon_from_errors(errors: Errors, *, delta: float = 0.0, false_alarm: floa
     >>> round(epsilon_from_errors(Errors(10**6, 268_941, 10**6, 268_941)), 2)
     0.99
     """
-    hits = errors.present - errors.misses
-    if hits == 0 or errors.false_alarms >= errors.absent:
-        return 0.0
-    least = float(special.betaincinv(hits, errors.misses + 1, false_alarm / 2))
-    most = float(special.betaincinv(errors.false_alarms + 1, errors.absent - errors.false_alarms, 1 - false_alarm / 2))
+    least, most = _hits_and_alarms(errors, false_alarm)
     return max(0.0, math.log((least - delta) / most)) if least > delta else 0.0
+
+
+def delta_from_errors(errors: Errors, *, epsilon: float, false_alarm: float = 1e-6) -> float:
+    """Return a lower bound on δ at an ε, from one test of independent trials: hits − e^ε·false alarms, at least 0.
+
+    It takes nothing for granted but that trials are independent. Both shares are bounded by Clopper and Pearson.
+
+    Examples
+    --------
+    >>> round(delta_from_errors(Errors(10**6, 100_000, 10**6, 500_000), epsilon=1.0), 2)
+    0.22
+    """
+    least, most = _hits_and_alarms(errors, false_alarm)
+    return max(0.0, least - math.exp(epsilon) * most)
+
+
+def _hits_and_alarms(errors: Errors, false_alarm: float) -> tuple[float, float]:
+    """Return a bound below the share of hits and one above that of false alarms, which fail together this rarely."""
+    hits = errors.present - errors.misses
+    least = float(special.betaincinv(hits, errors.misses + 1, false_alarm / 2)) if hits else 0.0
+    if errors.false_alarms >= errors.absent:
+        return least, 1.0
+    alarms = errors.false_alarms
+    return least, float(special.betaincinv(alarms + 1, errors.absent - alarms, 1 - false_alarm / 2))
 
 
 def separation_from_errors(errors: Errors, *, false_alarm: float = 1e-6) -> float:
@@ -163,3 +183,8 @@ def epsilon_from_separation(separation: float, *, delta: float) -> float:
         return 0.0
     found = epsilon_of(1.0 / separation, delta=delta)
     return found if math.isfinite(found) else _LARGEST
+
+
+def delta_from_separation(separation: float, *, epsilon: float) -> float:
+    """Return the δ that Gaussian noise of a given μ has at ε; 0 where there is none to be seen."""
+    return delta_of(1.0 / separation, epsilon=epsilon) if separation > 1e-9 else 0.0

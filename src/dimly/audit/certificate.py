@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dimly.audit.mechanism import Audit, floored
+from dimly.audit.mechanism import Audit, floored, floored_small
 from dimly.errors import ReleaseError
 from dimly.mechanisms.plan_parts import AmbiguousJSONError, read_json
 
@@ -19,10 +19,10 @@ CANNOT: Final = (
     "It cannot prove that the claim is true: another attack might see more. That is what the plan's proof is for.",
     "It was made by the publisher, with invented people. It does not show that the same program made this release.",
 )
-_FIGURES: Final = ("claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "confidence")
+_FIGURES: Final = ("claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "delta_lower_bound", "confidence")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """What an audit of a release's plan found."""
 
@@ -31,13 +31,15 @@ class Certificate:
     claimed_epsilon: float
     claimed_delta: float
     epsilon_lower_bound: float
+    delta_lower_bound: float = 0.0
+    """Not in older certificates."""
     confidence: float
     trials: int
 
     @classmethod
     def of(cls, audit: Audit, *, release: str, plan_digest: str) -> "Certificate":
         """Return the certificate of an audit, for a release by the same plan."""
-        return cls(release, plan_digest, **audit.figures)
+        return cls(release=release, plan_digest=plan_digest, **audit.figures)
 
     @classmethod
     def read(cls, path: Path) -> "Certificate":
@@ -61,6 +63,7 @@ class Certificate:
                 or found.trials < 0
                 or found.confidence > 1
                 or found.epsilon_lower_bound > found.claimed_epsilon
+                or found.delta_lower_bound > found.claimed_delta
             ):
                 raise TypeError
         except (AmbiguousJSONError, OSError, TypeError, ValueError):
@@ -77,10 +80,16 @@ class Certificate:
     @property
     def lines(self) -> tuple[str, ...]:
         """What it says, in sentences."""
+        delta = (
+            f" Delta {self.claimed_delta:g} was claimed at that epsilon, and at least "
+            f"{floored_small(self.delta_lower_bound)} was seen."
+            if self.delta_lower_bound
+            else ""
+        )
         seen = (
             f"Before publishing, an audit of the plan tossed {self.trials:,} coins for attributes of invented people, "
             f"and guessed them from what was published. Epsilon {self.claimed_epsilon:g} was claimed, and at least "
-            f"{floored(self.epsilon_lower_bound)} was seen, with a confidence of {100 * self.confidence:.6g} %. "
+            f"{floored(self.epsilon_lower_bound)} was seen, with a confidence of {100 * self.confidence:.6g} %.{delta} "
             "Nothing contradicts the claim."
         )
         return (seen, *CAN, *CANNOT)

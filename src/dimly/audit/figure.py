@@ -113,13 +113,18 @@ def _draw_averaging(chart: Any, attacks: Attacks) -> None:
 
 
 def _draw_linkage(chart: Any, attacks: Attacks) -> None:
+    """Draw whose row is found, and beside it how often a further attribute is read from that row."""
     for (color, marker), epsilon in zip(_LOOKS, LINKED, strict=True):
         ones = [one for one in attacks.linkage if one.epsilon == epsilon]
         name = "no noise" if math.isinf(epsilon) else f"ε = {epsilon:g}"
-        chart.plot([one.known for one in ones], [one.found for one in ones], color=color, marker=marker, label=name)
+        places = [one.known for one in ones]
+        chart.plot(places, [one.found for one in ones], color=color, marker=marker, label=f"{name}: found")
+        chart.plot(places, [one.inferred for one in ones], color=color, marker=marker, ms=4, ls="--", label="one more")
     chart.set_xticks(KNOWN)
     chart.set_xlabel("attributes of the person that are known, of 10")
     chart.set_ylim(-0.03, 1.05)
-    chart.set_ylabel("share of people found")
-    chart.set_title(f"Finding a person among {attacks.crowd:,} pseudonyms", fontsize=11)
-    chart.legend(fontsize=9, loc="center right")
+    chart.set_ylabel("share")
+    chart.set_title(
+        f"Finding a person among {attacks.crowd:,} pseudonyms,\nand guessing one more attribute", fontsize=11
+    )
+    chart.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4)

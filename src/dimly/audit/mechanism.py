@@ -4,11 +4,13 @@ import math
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from dimly.audit.bounds import (
     Errors,
     Guesses,
+    delta_from_errors,
+    delta_from_separation,
     epsilon_from_errors,
     epsilon_from_guesses,
     epsilon_from_separation,
@@ -16,8 +18,9 @@ from dimly.audit.bounds import (
 )
 from dimly.audit.exact_tables import check_tables
 from dimly.audit.freshness import errors_by_repeats, processes_draw_alike
+from dimly.audit.noise_law import dependence_drawn, law_broken
 from dimly.audit.rules import best_rule, best_test, erred
-from dimly.audit.trials import CoinTrials, Words, trials_of
+from dimly.audit.trials import CoinTrials, ScoredCoins, Words, trials_of
 from dimly.curator.options import Progress, Resources, Silence
 from dimly.curator.randomness import Keystream
 from dimly.errors import ParameterError
@@ -26,6 +29,7 @@ from dimly.mechanisms.plan import Plan
 FALSE_ALARM: Final = 1e-6
 """How often an audit of a correct mechanism may say that its claim is false."""
 _NUMBERS: Final = 1 << 25
+_LAW: Final = 1 << 28  # numbers of noise that are compared with their law, which is quick
 _THOROUGH: Final = 1 << 34
 _PILOT: Final = 1 << 21  # coins by which the attacker decides what to guess
 _NO_ERRORS: Final = Errors(0, 0, 0, 0)
@@ -41,6 +45,8 @@ class Check(NamedTuple):
     trials: int
     failed: bool = False
     """Whether it refutes the claim by itself, as an exact check does."""
+    delta_lower_bound: float = 0.0
+    """At the claimed ε."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,11 @@ class Audit:
         return max((check.epsilon_lower_bound for check in self.checks), default=0.0)
 
     @property
+    def delta_lower_bound(self) -> float:
+        """The largest δ that was refuted at the claimed ε: the true one is at least this."""
+        return max((check.delta_lower_bound for check in self.checks), default=0.0)
+
+    @property
     def trials(self) -> int:
         """How many coins were tossed."""
         return sum(check.trials for check in self.checks)
@@ -65,7 +76,11 @@ class Audit:
     @property
     def contradicts(self) -> bool:
         """Whether the claim was found to be false."""
-        return self.epsilon_lower_bound > self.claimed_epsilon or any(check.failed for check in self.checks)
+        return (
+            self.epsilon_lower_bound > self.claimed_epsilon
+            or self.delta_lower_bound > self.claimed_delta
+            or any(check.failed for check in self.checks)
+        )
 
     @property
     def verdict(self) -> str:
@@ -74,12 +89,20 @@ class Audit:
         return f"claimed {self.claimed_epsilon:g}, at least {floored(self.epsilon_lower_bound)} seen, {end}"
 
     @property
+    def delta_words(self) -> str | None:
+        """The same of δ, at the claimed ε; None where it was neither claimed nor seen."""
+        if not (self.claimed_delta or self.delta_lower_bound):
+            return None
+        return f"claimed {self.claimed_delta:g} at that epsilon, at least {floored_small(self.delta_lower_bound)} seen"
+
+    @property
     def figures(self) -> dict[str, Any]:
-        """What was claimed and what was seen, in five numbers."""
+        """What was claimed and what was seen, in six numbers."""
         return {
             "claimed_epsilon": self.claimed_epsilon,
             "claimed_delta": self.claimed_delta,
             "epsilon_lower_bound": self.epsilon_lower_bound,
+            "delta_lower_bound": self.delta_lower_bound,
             "confidence": self.confidence,
             "trials": self.trials,
         }
@@ -98,6 +121,20 @@ def floored(bound: float) -> str:
     ('0.99', '3.05')
     """
     return f"{math.floor(100 * bound + 1e-9) / 100:.2f}"
+
+
+def floored_small(bound: float) -> str:
+    """Return a small lower bound with two significant digits, rounded down.
+
+    Examples
+    --------
+    >>> floored_small(9.79e-07), floored_small(0.0)
+    ('9.7e-07', '0')
+    """
+    if bound <= 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(bound)) - 1)
+    return f"{math.floor(bound / unit + 1e-9) * unit:.2g}"
 
 
 def audit_plan(
@@ -159,7 +196,7 @@ def audit_plan(
     trials = trials_of(plan, vocabulary=vocabulary, words=words)
     workers = Resources.of(threads=threads).threads
     total = (_THOROUGH if thorough else _NUMBERS) if numbers is None else numbers
-    share = false_alarm / 3  # of each of the three attacks
+    share = false_alarm / 5  # of each of the five attacks
     checks = [_exact(plan)]
     for careless, name in ((False, "likelihood"), (True, "repeated rows")):
         watcher.phase(f"guessing: {name}")
@@ -172,6 +209,11 @@ def audit_plan(
         )
     watcher.phase("guessing: repeated noise")
     checks.append(_repeats(trials, plan, share))
+    watcher.phase("comparing noise with its law")
+    wrong, drawn = law_broken(trials, plan, numbers=max(total, min(8 * total, _LAW)), false_alarm=share)
+    checks.append(law_check(wrong, drawn))
+    wrong, drawn = dependence_drawn(trials, plan, numbers=total, false_alarm=share)
+    checks.append(dependence_check(wrong, drawn))
     if processes:
         checks.append(_processes())
     return Audit(plan.cost.epsilon, plan.cost.delta, 1 - false_alarm, tuple(checks))
@@ -187,6 +229,18 @@ def _processes() -> Check:
     alike = processes_draw_alike()
     words = "new processes draw the same random numbers" if alike else "new processes draw other random numbers"
     return Check("processes", words, 0.0, 0, failed=alike)
+
+
+def law_check(wrong: str | None, drawn: int) -> Check:
+    """Return what a comparison of noise with the plan's law has shown."""
+    words = f"{drawn:,} numbers of noise are as the plan says, to their ends" if wrong is None else wrong
+    return Check("law of the noise", words, 0.0, 0, failed=wrong is not None)
+
+
+def dependence_check(wrong: str | None, drawn: int) -> Check:
+    """Return what a search for noise that goes with noise has shown."""
+    words = f"none among {drawn:,} numbers of noise, at any distance" if wrong is None else wrong
+    return Check("correlation", words, 0.0, 0, failed=wrong is not None)
 
 
 def _repeats(trials: CoinTrials, plan: Plan, false_alarm: float) -> Check:
@@ -220,40 +274,96 @@ def _guessed(
     false_alarm: float,
     watcher: Progress,
 ) -> Check:
-    """Guess the coins of so many draws, by a rule that draws of their own have decided."""
-    delta = plan.cost.delta
-    gaussian = delta > 0
+    """Guess the coins of so many draws, by rules that draws of their own have decided."""
     pilot = min(draws // 4, trials.draws_at_once, -(-_PILOT // trials.coins_in_a_draw))
     known, scale = trials.seen(pilot, careless=careless), draws / pilot
-    rule = (
-        best_test(known, delta=delta, false_alarm=false_alarm / 2, scale=scale)
-        if gaussian
-        else best_rule(known, false_alarm=false_alarm, scale=scale)
-    )
     steps = [min(trials.draws_at_once, draws - start) for start in range(0, draws, trials.draws_at_once)]
-
-    def work(step: int) -> tuple[Guesses, Errors, Errors]:
-        seen = trials.seen(step, careless=careless)
-        if gaussian:
-            return Guesses(len(seen.coins), 0, 0), erred(seen), rule.errors(seen)
-        return rule.guesses(seen), _NO_ERRORS, _NO_ERRORS
-
-    guesses, errors, of_counts = Guesses(0, 0, 0), _NO_ERRORS, _NO_ERRORS
+    judge: Judge = (
+        GaussianJudge(known, plan, false_alarm=false_alarm, scale=scale)
+        if plan.cost.delta > 0
+        else GuessJudge(known, false_alarm=false_alarm, scale=scale)
+    )
     with ThreadPoolExecutor(workers) as pool:
-        for step, (some, wrong, wrongly) in zip(steps, pool.map(work, steps), strict=True):
-            guesses, errors, of_counts = guesses + some, errors + wrong, of_counts + wrongly
+        seen = pool.map(lambda step: judge.counted(trials.seen(step, careless=careless)), steps)
+        for step, counts in zip(steps, seen, strict=True):
+            judge.add(counts)
             watcher.advance(step)
-    if gaussian:
-        separation = separation_from_errors(errors, false_alarm=false_alarm / 2)
-        bound = epsilon_from_separation(separation, delta=delta)
-        said = f"one unit shows by at least {separation:.4g} standard deviations of the noise"
-        counted = epsilon_from_errors(of_counts, delta=delta, false_alarm=false_alarm / 2)
-        if counted > bound:
-            hits = of_counts.present - of_counts.misses
-            bound, said = counted, f"{hits:,} of {hits + of_counts.false_alarms:,} guesses of one side were right"
-    else:
-        bound = epsilon_from_guesses(guesses, false_alarm=false_alarm)
+    return judge.check(name)
+
+
+class Judge(Protocol):
+    """Counts how coins were called, piece by piece, and says what that proves."""
+
+    def counted(self, seen: ScoredCoins) -> Any:
+        """Call these coins, and count."""
+
+    def add(self, counts: Any) -> None:
+        """Take what was counted into the sum."""
+
+    def check(self, name: str) -> Check:
+        """Return what all calls together prove."""
+
+
+class GuessJudge:
+    """What guesses prove where δ = 0."""
+
+    def __init__(self, pilot: ScoredCoins, *, false_alarm: float, scale: float) -> None:
+        self._false_alarm = false_alarm
+        self._rule = best_rule(pilot, false_alarm=false_alarm, scale=scale)
+        self._guesses = Guesses(0, 0, 0)
+
+    def counted(self, seen: ScoredCoins) -> Guesses:
+        """Guess these coins, and count."""
+        return self._rule.guesses(seen)
+
+    def add(self, counts: Guesses) -> None:
+        """Take what was counted into the sum."""
+        self._guesses += counts
+
+    def check(self, name: str) -> Check:
+        """Return what all guesses together prove."""
+        guesses = self._guesses
         said = f"{guesses.right:,} of {guesses.made:,} guesses were right"
-    if rule.frequencies is not None and not gaussian:
-        said += ", by how often each number was seen"
-    return Check(name, said, bound, guesses.trials)
+        if self._rule.frequencies is not None:
+            said += ", by how often each number was seen"
+        return Check(name, said, epsilon_from_guesses(guesses, false_alarm=self._false_alarm), guesses.trials)
+
+
+class GaussianJudge:
+    """What guesses prove where noise is Gaussian: of independent coins, each with one call by each of three tests.
+
+    The first takes the noise to be Gaussian, as the plan says, and bounds ε and δ together, by one number. The others
+    take coins to be independent and nothing else; one is for ε at the plan's δ, and one for δ at the plan's ε.
+    """
+
+    def __init__(self, pilot: ScoredCoins, plan: Plan, *, false_alarm: float, scale: float) -> None:
+        self._epsilon, self._delta = plan.cost.epsilon, plan.cost.delta
+        self._half, self._quarter = false_alarm / 2, false_alarm / 4
+        self._tests = tuple(best_test(pilot, bound, scale=scale) for bound in (self._epsilon_of, self._delta_of))
+        self._errors: tuple[Errors, ...] = (_NO_ERRORS,) * 3
+
+    def _epsilon_of(self, errors: Errors) -> float:
+        return epsilon_from_errors(errors, delta=self._delta, false_alarm=self._quarter)
+
+    def _delta_of(self, errors: Errors) -> float:
+        return delta_from_errors(errors, epsilon=self._epsilon, false_alarm=self._quarter)
+
+    def counted(self, seen: ScoredCoins) -> tuple[Errors, ...]:
+        """Call these coins by each test, and count what was wrong."""
+        return (erred(seen), *(test.errors(seen) for test in self._tests))
+
+    def add(self, counts: tuple[Errors, ...]) -> None:
+        """Take what was counted into the sum."""
+        self._errors = tuple(a + b for a, b in zip(self._errors, counts, strict=True))
+
+    def check(self, name: str) -> Check:
+        """Return what all calls together prove."""
+        errors, of_epsilon, of_delta = self._errors
+        separation = separation_from_errors(errors, false_alarm=self._half)
+        epsilon = epsilon_from_separation(separation, delta=self._delta)
+        delta = max(delta_from_separation(separation, epsilon=self._epsilon), self._delta_of(of_delta))
+        said = f"one unit shows by at least {separation:.4g} standard deviations of the noise"
+        if (counted := self._epsilon_of(of_epsilon)) > epsilon:
+            hits = of_epsilon.present - of_epsilon.misses
+            epsilon, said = counted, f"{hits:,} of {hits + of_epsilon.false_alarms:,} guesses of one side were right"
+        return Check(name, said, epsilon, errors.absent + errors.present, delta_lower_bound=delta)

@@ -9,17 +9,20 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.audit.bounds import (
-    Guesses,
-    epsilon_from_errors,
-    epsilon_from_guesses,
-    epsilon_from_separation,
-    separation_from_errors,
-)
+from dimly.audit.bounds import Guesses, epsilon_from_guesses
 from dimly.audit.freshness import SURPRISE, judged, wanted
-from dimly.audit.mechanism import FALSE_ALARM, Audit, Check, repeats_check
+from dimly.audit.mechanism import (
+    FALSE_ALARM,
+    Audit,
+    Check,
+    GaussianJudge,
+    dependence_check,
+    law_check,
+    repeats_check,
+)
+from dimly.audit.noise_law import NoiseLaw, Signs, dependence, fair_signs
 from dimly.audit.planting import Planted, first_free_id, free_names, planted
-from dimly.audit.rules import best_rule, best_test, erred
+from dimly.audit.rules import best_rule
 from dimly.audit.trials import (
     PersonTrials,
     ScoredCoins,
@@ -46,6 +49,8 @@ _COINS: Final = 1 << 20
 _MOST_PEOPLE: Final = 1 << 20
 _NUMBERS: Final = 1 << 28  # of all invented people, at most
 _LONG: Final = 1 << 14
+_LONGEST: Final = 1 << 21  # numbers whose every distance is looked at
+_LAW: Final = 1 << 24  # numbers of noise that are compared with their law
 _PREFIX: Final = "dimly-audit-"
 _PILOT: Final = 1 << 18
 _SHARES: Final = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # of the coins, that are guessed where δ > 0
@@ -60,6 +65,13 @@ class _PlantedPeople(NamedTuple):
 
     coins: NDArray[np.bool_]
     hidden: NDArray[np.bool_]
+    places: IntArray
+    """Where each of them comes among all, in the order of ids."""
+
+    @property
+    def order(self) -> IntArray:
+        """Everybody's number, in the order of ids."""
+        return np.argsort(self.places)
 
     @property
     def rows(self) -> NDArray[np.bool_]:
@@ -125,14 +137,14 @@ def audit_table(
     pairs = max(16, min(room // 4, wanted(plan.budget.epsilon, 1)))
     if _looked_at(plan) * collision_bits(plan) < SURPRISE:
         pairs = 0
+    pairs = min(pairs, 1 << 14)
     crowd = _PlantedPeople(
         source_of_coins.integers(0, 2, (n, len(canaries))).astype(bool),
-        source_of_coins.integers(0, 2, min(pairs, 1 << 14)).astype(bool),
+        source_of_coins.integers(0, 2, pairs).astype(bool),
+        source_of_coins.permutation(n + 2 * pairs),  # so that known and hidden people are mixed
     )
     rows = crowd.rows
-    base = first_free_id(source, options, people=len(rows))
-    # Everybody in an order of chance, so that known and hidden people are mixed.
-    ids = base + source_of_coins.permutation(len(rows))
+    ids = first_free_id(source, options, people=len(rows)) + crowd.places
     with private_folder(options.temp, _PREFIX) as held:
         folder = held.path / "table"  # publishing waits for the lock of the folder that it writes to
         folder.mkdir(0o700)
@@ -181,33 +193,62 @@ def _rows_of(folder: Path, ids: IntArray) -> NDArray[Any]:
 
 
 def _judged(
-    plan: Plan, canaries: Canaries, crowd: _PlantedPeople, published: NDArray[Any], false_alarm: float
+    plan: Plan,
+    canaries: Canaries,
+    crowd: _PlantedPeople,
+    published: NDArray[Any],
+    false_alarm: float,
 ) -> Audit:
     """Guess by rules that were fixed before: by draws of the same plan that have nothing to do with the table."""
     values = numbers_of(plan, published, first=_looked_at(plan))
-    n, share, delta = len(crowd.coins), false_alarm / 2, plan.cost.delta
+    n, share, delta = len(crowd.coins), false_alarm / 4, plan.cost.delta  # of each of the four attacks
     seen = scored(plan, canaries, crowd.coins, values[:n])
     pilot = PersonTrials(plan, canaries, Keystream)
     draws = pilot.seen(max(1, _PILOT // len(canaries)), careless=False)
     scale = len(seen.coins) / len(draws.coins)
     if delta == 0:
         guesses = best_rule(draws, false_alarm=share, scale=scale).guesses(seen)
-        bound = epsilon_from_guesses(guesses, false_alarm=share)
+        bound, seen_delta = epsilon_from_guesses(guesses, false_alarm=share), 0.0
     else:
-        third = share / 3  # of each of the three bounds
-        fraction = _best_fraction(draws, delta=delta, false_alarm=third, scale=scale)
-        test = best_test(draws, delta=delta, false_alarm=third, scale=scale)
+        fraction = _best_fraction(draws, delta=delta, false_alarm=share / 3, scale=scale)
         guesses = guessed_most_certain(seen, fraction)
-        bound = max(
-            epsilon_from_guesses(guesses, delta=delta, false_alarm=third),
-            epsilon_from_separation(separation_from_errors(erred(seen), false_alarm=third), delta=delta),
-            epsilon_from_errors(test.errors(seen), delta=delta, false_alarm=third),
-        )
+        judge = GaussianJudge(draws, plan, false_alarm=share * 2 / 3, scale=scale)
+        judge.add(judge.counted(seen))
+        independent = judge.check("invented people")
+        in_one_run = epsilon_from_guesses(guesses, delta=delta, false_alarm=share / 3)
+        bound, seen_delta = max(in_one_run, independent.epsilon_lower_bound), independent.delta_lower_bound
     said = f"{guesses.right:,} of {guesses.made:,} guesses about {n:,} invented people were right"
-    checks = [Check("invented people", said, bound, guesses.trials)]
+    checks = [Check("invented people", said, bound, guesses.trials, delta_lower_bound=seen_delta)]
     if len(crowd.hidden):
         checks.append(_repeats(plan, canaries, crowd.hidden, values[n:], share))
+    some = crowd.order[: max(64, _LAW // values.shape[1])]  # neighbors in the order of publication
+    noise = _noise_of(plan, canaries, crowd.rows[some], values[some])
+    law = NoiseLaw.of(plan)
+    checks.append(law_check(law.wrong(law.counted(noise.reshape(-1)), false_alarm=share), noise.size))
+    signs = _signs(plan, noise)
+    checks.append(dependence_check(dependence(signs, false_alarm=share), len(signs)))
     return Audit(plan.cost.epsilon, delta, 1 - false_alarm, tuple(checks))
+
+
+def _noise_of(plan: Plan, canaries: Canaries, rows: NDArray[np.bool_], values: IntArray) -> IntArray:
+    """Take what invented people have off their rows: what is left was drawn, or went wrong on the way."""
+    present, exact = np.zeros((len(canaries), values.shape[1]), np.int64), np.zeros(values.shape[1], np.int64)
+    for canary, (columns, moves, start) in enumerate(
+        zip(canaries.columns, canaries.moves, canaries.start, strict=True)
+    ):  # columns that a canary does not move are named with moves of 0
+        np.add.at(present[canary], columns, moves)
+        np.add.at(exact, columns, start)
+    noise: IntArray = values - exact - (rows.astype(np.float64) @ present.astype(np.float64)).astype(np.int64)
+    return np.abs(noise) if plan.dtype == "bit" else noise
+
+
+def _signs(plan: Plan, noise: IntArray) -> Signs:
+    """Return fair signs of noise in the order in which it was published: of bits, of the two halves' difference."""
+    flat = noise.reshape(-1)
+    if plan.dtype == "bit":
+        half = len(flat) // 2
+        flat = flat[:half] - flat[half : 2 * half]
+    return fair_signs(flat[:_LONGEST])
 
 
 def _repeats(

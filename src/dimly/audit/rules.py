@@ -7,13 +7,14 @@ the rule that will prove more.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.audit.bounds import Errors, Guesses, epsilon_from_errors, epsilon_from_guesses
+from dimly.audit.bounds import Errors, Guesses, epsilon_from_guesses
 from dimly.audit.trials import ScoredCoins
 from dimly.mechanisms.projection.rows import IntArray
 
@@ -132,28 +133,31 @@ def best_rule(pilot: ScoredCoins, *, false_alarm: float, scale: float) -> Rule:
     return Rule(by_count, counted)
 
 
-def best_test(pilot: ScoredCoins, *, delta: float, false_alarm: float, scale: float) -> Rule:
-    """Return the test of one side, by counted frequencies, that will prove the most where δ > 0."""
+def best_test(pilot: ScoredCoins, bound: Callable[[Errors], float], *, scale: float) -> Rule:
+    """Return the test of one side whose errors will prove the most of ``scale`` times as many coins, where δ > 0.
+
+    Frequencies are counted in one half of the pilot and judged by the other, beside the plan's own likelihood ratio.
+    """
     first, second = _halves(pilot)
     counted = Frequencies.of(first)
-    scores = counted.scores(second)
-    best, found = Rule(1, counted), -1.0
-    for side in (1, -1):
-        present, absent = (np.sort(side * scores[second.coins == (side > 0) ^ flip]) for flip in (False, True))
-        for threshold in _thresholds(np.maximum(0, side * scores)):
-            hits = len(present) - int(np.searchsorted(present, threshold))
-            alarms = len(absent) - int(np.searchsorted(absent, threshold))
-            if hits + alarms < _LEAST_GUESSED:
-                break
-            expected = Errors(
-                int(2 * scale * len(absent)),
-                min(int(2 * scale * len(absent)), int(2 * scale * (alarms + math.sqrt(alarms)))),
-                int(2 * scale * len(present)),
-                int(2 * scale * (len(present) - max(0.0, hits - math.sqrt(hits)))),
-            )
-            bound = epsilon_from_errors(expected, delta=delta, false_alarm=false_alarm)
-            if bound > found:
-                best, found = Rule(threshold, counted, side), bound
+    best, found = Rule(1), -1.0
+    for frequencies in (None, counted):
+        scores = second.scores if frequencies is None else frequencies.scores(second)
+        for side in (1, -1):
+            present, absent = (np.sort(side * scores[second.coins == (side > 0) ^ flip]) for flip in (False, True))
+            for threshold in _thresholds(np.maximum(0, side * scores)):
+                hits = len(present) - int(np.searchsorted(present, threshold))
+                alarms = len(absent) - int(np.searchsorted(absent, threshold))
+                if hits + alarms < _LEAST_GUESSED:
+                    break
+                expected = Errors(
+                    int(2 * scale * len(absent)),
+                    min(int(2 * scale * len(absent)), int(2 * scale * (alarms + math.sqrt(alarms)))),
+                    int(2 * scale * len(present)),
+                    int(2 * scale * (len(present) - max(0.0, hits - math.sqrt(hits)))),
+                )
+                if (proven := bound(expected)) > found:
+                    best, found = Rule(threshold, frequencies, side), proven
     return best
 
 

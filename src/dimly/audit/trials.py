@@ -20,6 +20,7 @@ from dimly.mechanisms.projection.rows import IntArray
 from dimly.privacy import VALUES_MOVED
 
 _MOST_AT_ONCE = 1 << 21  # numbers that are drawn at a time
+_LONG_ROW = 1 << 20  # numbers of a row that are looked at where it is noise alone
 _OF_A_RELEASE = 2_000  # numbers that are drawn in the time that a small release takes besides
 
 Words = Callable[[], WordSource]
@@ -55,6 +56,9 @@ class CoinTrials(Protocol):
 
     def seen(self, draws: int, *, careless: bool) -> ScoredCoins:
         """Toss the coins of so many draws, publish, and score."""
+
+    def noise(self, draws: int) -> IntArray:
+        """Publish people who have nothing so many times, and return what is published: noise alone."""
 
 
 def trials_of(plan: Plan, *, vocabulary: Iterable[object] | None = None, words: Words = Keystream) -> "CoinTrials":
@@ -145,6 +149,11 @@ class PersonTrials:
         looked_at = int(self.canaries.columns.max()) + 1
         return scored(self.plan, self.canaries, coins, numbers_of(self.plan, published, first=looked_at))
 
+    def noise(self, draws: int) -> IntArray:
+        """Publish so many people who have nothing, in one batch."""
+        nothing = People(np.zeros(draws + 1, np.int64), np.empty(0, np.int64), None)
+        return numbers_of(self.plan, self.perturber.perturb(nothing, self.words()), first=_LONG_ROW)
+
 
 class DistanceTrials:
     """One release of noisy distances a coin: one person's attribute moves the distances to everybody."""
@@ -193,6 +202,12 @@ class DistanceTrials:
             scores[i] = 2 * move * int(distances.sum()) - own * move**2
             highest[i], lowest[i] = distances.max(), distances.min() - move
         return ScoredCoins(coins, scores, (highest, lowest))
+
+    def noise(self, draws: int) -> IntArray:
+        """Publish so many times people who have nothing, and so are nowhere apart."""
+        nothing = People(np.zeros(self.plan.n_users + 1, np.int64), np.empty(0, np.int64), None)
+        found = [self.perturber.perturb(nothing, self.words()).astype(np.int64) for _ in range(draws)]
+        return np.stack(found)
 
 
 def collision_bits(plan: Plan) -> float:

@@ -37,8 +37,8 @@ from dimly.release.directions import encode_directions
 MOST_COLUMNS: Final = 4096
 """Attributes or buckets whose pairs are counted: 64 MB of counts."""
 LEAST_COLUMNS: Final = 50
-LONG_LIST: Final = 1 << 16
-"""Attributes of a list beyond which they are put into buckets: the most frequent would hold too little of a person."""
+LONG_LIST: Final = 1 << 20
+"""Attributes of a list beyond which they are put into buckets: of so many, noise makes thousands seem frequent."""
 MOST_DIRECTIONS: Final = 12
 _FEWEST: Final = 3
 _ROOM: Final = 2.5

@@ -41,30 +41,96 @@ def inspect_rows(indptr: NDArray[np.int64], indices: NDArray[np.integer], width:
     return state
 
 
+GUIDED_AT_ONCE = 256
+"""Samples that are looked up before they are added, a multiple of 8: their noise stays in the first cache."""
+
+
+@njit(nogil=True, cache=True)
+def _listed(flags: NDArray[np.bool_], size: int, first: int, unsettled: NDArray[np.int64], count: int) -> int:
+    """Append the numbers of the flags that are set, counted from ``first``; return how many are listed by then.
+
+    Eight flags at a time are passed over, as nearly all are. Within eight the list is written without a branch, because
+    a mispredicted one would cost more than all of them.
+    """
+    eights = flags.view(np.uint64)
+    for eight in range((size + 7) >> 3):
+        if eights[eight] != 0:
+            for j in range(8 * eight, min(8 * eight + 8, size)):
+                unsettled[count] = first + j
+                count += flags[j]
+    return count
+
+
 @njit(nogil=True, cache=True)
 def add_guided(
     sketch: NDArray[np.int64],
     words: NDArray[np.uint16],
     guide: NDArray[np.signedinteger],
-    no_guide: np.signedinteger,
     smallest: int,
     largest: int,
     out: NDArray[np.signedinteger],
     unsettled: NDArray[np.int64],
+    noise: NDArray[np.int16],
+    flags: NDArray[np.bool_],
 ) -> int:
     """Add the noise that sixteen bits settle, saturate, and list what they do not settle.
 
     A guide of 2¹⁶ entries replaces the search: all but some 1/1000 of the samples of a typical table are settled by
-    one look-up. ``no_guide`` marks the others. Noise that fits eight bits has a guide of 64 KiB, a tenth faster than
-    one of 128. The list is written without a branch, because a mispredicted one would cost more than the look-up.
+    one look-up. The last entry marks the others: 1111…1 settles no sample. Noise that fits eight bits has a guide of 64
+    KiB, which stays nearer to the processor than one of 128. ``noise`` and ``flags`` are room for some samples: looking
+    up is one loop, which vector instructions make no faster, and adding another, which becomes vector instructions of
+    whatever width there is. 0.7 ns a sample against 1.6 for one loop (AMD EPYC, Zen 4).
     """
     count = 0
-    for i in range(sketch.size):
-        noise = guide[words[i]]
-        unsettled[count] = i
-        count += noise == no_guide
-        value = sketch[i] + noise
-        out[i] = min(max(value, smallest), largest)
+    start = 0
+    no_guide = np.int16(guide[guide.size - 1])
+    while start < sketch.size:
+        size = min(noise.size, sketch.size - start)
+        exact, index, target = sketch[start : start + size], words[start : start + size], out[start : start + size]
+        for j in range(size):
+            noise[j] = guide[index[j]]
+        for j in range(size):
+            flags[j] = noise[j] == no_guide
+            target[j] = min(max(exact[j] + noise[j], smallest), largest)
+        count = _listed(flags, size, start, unsettled, count)
+        start += size
+    return count
+
+
+@njit(nogil=True, cache=True)
+def add_guided_twice(
+    sketch: NDArray[np.int64],
+    words: NDArray[np.uint32],
+    guide: NDArray[np.uint32],
+    smallest: int,
+    largest: int,
+    out: NDArray[np.signedinteger],
+    unsettled: NDArray[np.int64],
+    entries: NDArray[np.uint32],
+    flags: NDArray[np.bool_],
+) -> int:
+    """Add the noise that thirty-two bits settle, saturate, and list what they do not settle: for wide tables.
+
+    The first sixteen bits find an entry of the guide: in its upper half a value, in its lower half where that value's
+    cell ends among the next sixteen bits. Whoever is beyond has the next value; whoever is at the end needs more bits.
+    Where three or more cells share sixteen bits the value is −2¹⁵.
+    """
+    count = 0
+    start = 0
+    half, low, no_guide = np.uint32(16), np.uint32(0xFFFF), np.int32(-(1 << 15))
+    while start < sketch.size:
+        size = min(entries.size, sketch.size - start)
+        exact, index, target = sketch[start : start + size], words[start : start + size], out[start : start + size]
+        for j in range(size):
+            entries[j] = guide[index[j] >> half]
+        for j in range(size):
+            value, border, rest = np.int32(entries[j]) >> np.int32(16), entries[j] & low, index[j] & low
+            flags[j] = (value == no_guide) | (rest == border)
+            entries[j] = np.uint32(value + np.int32(rest > border))
+        for j in range(size):
+            target[j] = min(max(exact[j] + np.int32(entries[j]), smallest), largest)
+        count = _listed(flags, size, start, unsettled, count)
+        start += size
     return count
 
 
@@ -113,14 +179,16 @@ LANE_ROUNDS = 8
 @njit(nogil=True, cache=True)
 def compare_lanes(
     words: NDArray[np.uint64], masks: NDArray[np.uint64], below: NDArray[np.uint64], equal: NDArray[np.uint64]
-) -> None:
+) -> int:
     """Compare 64 uniform numbers in the lanes of each word with a threshold at once, by their leading bits.
 
     ``words`` has one row for each leading bit, ``masks`` all ones where the threshold has that bit. Lanes whose bits
-    are below those of the threshold are set in ``below``, those still equal in ``equal``: eight rounds settle all but
-    1/256 of the lanes with one byte for each. Unrolled, as their number is known, the rounds stay in registers and the
-    loop over words becomes vector instructions: twice as fast as one pass a round, ten times as lane by lane.
+    are below those of the threshold are set in ``below``, those still equal in ``equal``, whose number is returned:
+    eight rounds settle all but 1/256 of the lanes with one byte for each. Unrolled, as their number is known, the
+    rounds stay in registers and the loop over words becomes vector instructions: twice as fast as one pass a round,
+    ten times as lane by lane.
     """
+    count = np.uint64(0)
     for i in range(below.size):
         less = np.uint64(0)
         same = ~np.uint64(0)
@@ -130,6 +198,14 @@ def compare_lanes(
             same &= ~(word ^ masks[r])
         below[i] = less
         equal[i] = same
+        # How many bits are set, by adding neighbors: this, too, becomes vector instructions.
+        same -= (same >> np.uint64(1)) & np.uint64(0x5555555555555555)
+        same = (same & np.uint64(0x3333333333333333)) + ((same >> np.uint64(2)) & np.uint64(0x3333333333333333))
+        same = (same + (same >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+        same += same >> np.uint64(8)
+        same += same >> np.uint64(16)
+        count += (same + (same >> np.uint64(32))) & np.uint64(0x7F)
+    return count
 
 
 @njit(nogil=True, cache=True)

@@ -225,6 +225,7 @@ class Options:
                     raise ParameterError(f"ledger must be given where {name} is, got none.")
         elif self.dataset is None:
             raise ParameterError("dataset must be named where a ledger is given, got none.")
+        _check_progress(self.progress)
         if self.append is None:
             return
         if self.update is not None:
@@ -379,3 +380,11 @@ def check_keywords(keywords: Iterable[str], *, function: str = "publish", known:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}.{hint}")
+
+
+def _check_progress(progress: object) -> None:
+    if progress is not None and not all(hasattr(progress, name) for name in ("phase", "start", "advance")):
+        raise ParameterError(
+            "progress must be an object with the methods phase(name), start(n_users) and advance(n_users), got "
+            f"{type(progress).__name__}."
+        )

@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, overload
 
 import numpy as np
@@ -26,10 +26,10 @@ class Texts(Protocol):
 
     def __len__(self) -> int: ...
 
-    def between(self, start: int, stop: int) -> list[str]:
+    def between(self, start: int, stop: int) -> Sequence[str]:
         """Return the texts of the attributes ``start`` … ``stop`` − 1."""
 
-    def at(self, codes: IntArray) -> list[str]:
+    def at(self, codes: IntArray) -> Sequence[str]:
         """Return the texts of these attributes, whose numbers rise."""
 
 
@@ -121,16 +121,17 @@ class _First(Sequence[str]):
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         chosen = range(self._size)[index]
         if isinstance(chosen, int):
             return self._texts.between(chosen, chosen + 1)[0]
-        return self._texts.between(chosen.start, max(chosen.start, chosen.stop))[:: chosen.step]
+        found = self._texts.between(chosen.start, max(chosen.start, chosen.stop))
+        return found if chosen.step == 1 else found[:: chosen.step]
 
 
-# Sketches are made, perturbed and written in pieces that stay in the second cache.
-_PIECE = 1 << 17
+# Sketches are made, perturbed and written in pieces that stay in a second cache of one megabyte.
+_PIECE = 1 << 16
 _LAID_OUT = 1 << 26  # bytes of directions for the attributes at hand; finding the row each time takes twice as long
 
 
@@ -214,6 +215,21 @@ class Perturber:
             values = np.minimum(np.maximum(values, 0), self.plan.resolution)
         return self._way.perturb_one(rows, values, words)
 
+    def perturb_texts(self, attributes: Collection[str], words: WordSource) -> NDArray[Any]:
+        """Return what is published of one person of bits, by a plan that sketches.
+
+        Parameters
+        ----------
+        attributes : collection of str
+            Canonical texts, no two of them the same.
+        words : WordSource
+
+        Returns
+        -------
+        ndarray of shape (k,) of the plan's type
+        """
+        return self._way.perturb_texts(attributes, words)
+
 
 class _Way(ABC):
     """How people become published rows by one kind of plan."""
@@ -240,6 +256,10 @@ class _Way(ABC):
         """Return what is published of one person whose rows of P are given."""
         raise NotImplementedError
 
+    def perturb_texts(self, attributes: Collection[str], words: WordSource) -> NDArray[Any]:
+        """Return what is published of one person who has these attributes."""
+        raise NotImplementedError
+
 
 class _SketchWay(_Way):
     """The exact sketches, with noise on each number."""
@@ -247,6 +267,7 @@ class _SketchWay(_Way):
     def __init__(self, plan: SketchPlan, attributes: Sequence[str] | RowCache) -> None:
         self._plan = plan
         self._rows = attributes if isinstance(attributes, RowCache) else plan.rows(attributes)
+        self._projection = plan.projection.matrix
         self._sampler = NoiseSampler(plan.table)
         self.width = len(self._rows)
 
@@ -264,8 +285,13 @@ class _SketchWay(_Way):
         return _perturbed(people, self._rows, self._sampler, words, _rows_for(self._plan, people, out))
 
     def perturb_one(self, rows: Rows, values: IntArray | None, words: WordSource) -> NDArray[Any]:
-        exact = rows.total(values)
-        out = np.empty(rows.k, self._plan.dtype)
+        return self._perturbed_total(rows.total(values), words)
+
+    def perturb_texts(self, attributes: Collection[str], words: WordSource) -> NDArray[Any]:
+        return self._perturbed_total(self._projection.total(attributes), words)
+
+    def _perturbed_total(self, exact: IntArray, words: WordSource) -> NDArray[Any]:
+        out = np.empty(len(exact), self._plan.dtype)
         self._sampler.add(exact, words, out)
         exact.fill(0)  # nothing of this person stays behind in memory that others will use
         return out

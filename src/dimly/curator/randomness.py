@@ -17,7 +17,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint16] | NDArray[np.uint64]
+Words = NDArray[np.uint16] | NDArray[np.uint32] | NDArray[np.uint64]
 
 _KEY_BYTES = 32
 _KEYED = b"dimly/noise/1\0"

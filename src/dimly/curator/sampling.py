@@ -27,26 +27,41 @@ def flip_lanes(flip: BitFlip, words: WordSource, out: NDArray[np.uint64]) -> Non
         size = len(below)
         drawn = random[: kernels.LANE_ROUNDS * size]
         words.fill(drawn)
-        kernels.compare_lanes(drawn.reshape(kernels.LANE_ROUNDS, size), masks, below, equal[:size])
-        own = np.empty(int(np.bitwise_count(equal[:size]).sum()), np.uint64)
+        count = kernels.compare_lanes(drawn.reshape(kernels.LANE_ROUNDS, size), masks, below, equal[:size])
+        own = np.empty(count, np.uint64)
         words.fill(own)
         kernels.settle_lanes(own, threshold & ((1 << _REST) - 1), _REST, below, equal[:size])
 
 
-# If sixteen bits settled fewer samples than this, a second look would be the rule: then 64 bits are drawn at once.
-_LEAST_SETTLED = 0.4
+# Where sixteen bits settle fewer samples than this, thirty-two are drawn at once; where those settle fewer than the
+# second, a further look would be the rule, and sixty-four are.
+_LEAST_SETTLED = 0.98
+_LEAST_SETTLED_TWICE = 0.4
 _PREFIXES = 1 << 16
-_PIECE = 1 << 17
+_PIECE = 1 << 16
 _MOST_ROOMS = 64
+_NO_GUIDE = np.iinfo(np.int16).min
+# Asking NumPy takes as long as perturbing one person.
+_LIMITS = {kind: (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in map(np.dtype, ("i2", "i4", "i8"))}
 
 
 class _Room:
     """Scratch memory of one call: fresh pages for each piece would cost a tenth of its time."""
 
     def __init__(self) -> None:
-        self.prefixes = np.empty(_PIECE, np.uint16)
+        self.words = np.empty(_PIECE, np.uint32)
+        self.prefixes = self.words.view(np.uint16)
+        self.noise = np.empty(kernels.GUIDED_AT_ONCE, np.int16)
+        self.entries = np.empty(kernels.GUIDED_AT_ONCE, np.uint32)
+        self.flags = np.empty(kernels.GUIDED_AT_ONCE, np.bool_)
         self.unsettled = np.empty(_PIECE + 1, np.int64)
         self.undecided = np.empty(_PIECE + 1, np.int64)
+
+    def forget(self, size: int) -> None:
+        """Overwrite what whoever knew it could take the noise off again by."""
+        self.words[:size] = 0
+        self.noise[:size] = 0
+        self.entries[:size] = 0
 
 
 # Rooms that nobody uses. A call takes one out and gives it back, so that no other call can have the same, not even one
@@ -69,7 +84,7 @@ class NoiseSampler:
         self._tail = table.tail_cells() if isinstance(table, DiscreteLaplace) else None
         self._begin = _begins(self._cells)
         self._guide = self._build_guide()
-        self._no_guide = None if self._guide is None else self._guide.dtype.type(np.iinfo(self._guide.dtype).min)
+        self._guide_twice = self._build_guide_twice() if self._guide is None else None
 
     def add(self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger]) -> None:
         """Write ``sketch`` plus fresh noise to ``out``, saturated to its type. Both are flat and contiguous."""
@@ -82,7 +97,7 @@ class NoiseSampler:
                 piece = slice(start, start + _PIECE)
                 self._add_piece(sketch[piece], words, out[piece], room)
         finally:
-            room.prefixes[: sketch.size].fill(0)  # whoever knew them could take the noise off again
+            room.forget(sketch.size)
             if len(_rooms) < _MOST_ROOMS:
                 _rooms.append(room)
 
@@ -95,24 +110,15 @@ class NoiseSampler:
     def _add_piece(
         self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
     ) -> None:
-        limits = np.iinfo(out.dtype)
-        if self._guide is None:
-            places = np.arange(sketch.size)
-            high = np.empty(sketch.size, np.uint64)
-            words.fill(high)
+        if self._guide is not None:
+            places, high = self._add_guided(sketch, words, out, room)
+        elif self._guide_twice is not None:
+            places, high = self._add_guided_twice(sketch, words, out, room)
         else:
-            prefixes = room.prefixes[: sketch.size]
-            words.fill(prefixes)
-            count = kernels.add_guided(
-                sketch, prefixes, self._guide, self._no_guide, limits.min, limits.max, out, room.unsettled
-            )
-            if not count:  # as it mostly is for one person: the next look would cost as much as all before
-                return
-            places = room.unsettled[:count]
-            high = np.empty(count, np.uint64)
+            places, high = np.arange(sketch.size), np.empty(sketch.size, np.uint64)
             words.fill(high)
-            high &= np.uint64((1 << 48) - 1)
-            high |= prefixes[places].astype(np.uint64) << np.uint64(48)
+        if not len(places):  # as it mostly is for one person: the next look would cost as much as all before
+            return
         count = kernels.add_searched(
             sketch,
             places,
@@ -121,14 +127,43 @@ class NoiseSampler:
             self._begin,
             self._cells.first,
             self._tail is not None,
-            limits.min,
-            limits.max,
+            *_LIMITS[out.dtype],
             out,
             room.undecided,
         )
+        smallest, largest = _LIMITS[out.dtype]
         for j in room.undecided[:count].tolist():
             noise = self._value(int(high[j]), words)
-            out[places[j]] = min(max(int(sketch[places[j]]) + noise, limits.min), limits.max)
+            out[places[j]] = min(max(int(sketch[places[j]]) + noise, smallest), largest)
+
+    def _add_guided(
+        self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Add noise by sixteen bits; return where they do not settle it, and 64 bits that begin with them for each."""
+        assert self._guide is not None  # noqa: S101 - for the type checker
+        drawn = room.prefixes[: sketch.size]
+        words.fill(drawn)
+        count = kernels.add_guided(
+            sketch, drawn, self._guide, *_LIMITS[out.dtype], out, room.unsettled, room.noise, room.flags
+        )
+        if not count:
+            return _NOWHERE
+        places = room.unsettled[:count]
+        return places, _prolonged(drawn[places], 16, words)
+
+    def _add_guided_twice(
+        self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Add noise by thirty-two bits; return where they do not settle it, and 64 that begin with them for each."""
+        drawn = room.words[: sketch.size]
+        words.fill(drawn)
+        count = kernels.add_guided_twice(
+            sketch, drawn, self._guide_twice, *_LIMITS[out.dtype], out, room.unsettled, room.entries, room.flags
+        )
+        if not count:
+            return _NOWHERE
+        places = room.unsettled[:count]
+        return places, _prolonged(drawn[places], 32, words)
 
     def _value(self, high: int, words: WordSource) -> int:
         """Return the value of a 128-bit number of which the upper half is given; once in 2⁴⁰ samples."""
@@ -151,15 +186,42 @@ class NoiseSampler:
     def _build_guide(self) -> NDArray[np.signedinteger] | None:
         """Return the value that each sixteen bits settle, if they settle enough and the values are small enough."""
         start, end = self._begin[:-1], self._begin[1:]
-        settled = start == end
-        if self._tail is not None:  # the outermost cells stand for the tails
-            settled &= (start != 0) & (start != len(self._cells) - 1)
+        settled = (start == end) & self._inside(start)
+        settled[-1] = False  # the kernel knows by it how the others are marked
         values = self._cells.first + start
         largest = np.abs(values[settled]).max(initial=0)
         if settled.mean() < _LEAST_SETTLED or largest >= np.iinfo(np.int16).max:
             return None
         kind: type[np.signedinteger] = np.int8 if largest < np.iinfo(np.int8).max else np.int16
         return np.where(settled, values, np.iinfo(kind).min).astype(kind)
+
+    def _build_guide_twice(self) -> NDArray[np.uint32] | None:
+        """Return value and border of each sixteen bits that at most two cells share, if those are enough."""
+        start, end = self._begin[:-1], self._begin[1:]
+        settled = (end <= start + 1) & self._inside(start) & self._inside(end)
+        values = self._cells.first + start
+        if settled.mean() < _LEAST_SETTLED_TWICE or np.abs(values[settled]).max(initial=0) >= np.iinfo(np.int16).max:
+            return None
+        borders = (self._cells.high[start] >> np.uint64(32)) & np.uint64(0xFFFF)
+        borders[start == end] = 0xFFFF  # nobody is beyond, and who is at it is looked up once more
+        chosen = np.where(settled, values, _NO_GUIDE).astype(np.int16).view(np.uint16).astype(np.uint32)
+        return (chosen << np.uint32(16)) | borders.astype(np.uint32)
+
+    def _inside(self, cells: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which cells are a value each; the outermost may stand for tails."""
+        return np.full(len(cells), True) if self._tail is None else (cells != 0) & (cells != len(self._cells) - 1)
+
+
+_NOWHERE = np.empty(0, np.int64), np.empty(0, np.uint64)
+
+
+def _prolonged(begun: NDArray[np.unsignedinteger], bits: int, words: WordSource) -> NDArray[np.uint64]:
+    """Return 64-bit numbers whose first ``bits`` are given, and the rest drawn."""
+    drawn = np.empty(len(begun), np.uint64)
+    words.fill(drawn)
+    drawn &= np.uint64((1 << (64 - bits)) - 1)
+    drawn |= begun.astype(np.uint64) << np.uint64(64 - bits)
+    return drawn
 
 
 def _begins(cells: Cells) -> NDArray[np.int64]:

@@ -198,7 +198,7 @@ class _Answers:
 
     def _counts(self) -> Counts:
         noisy, _ = self._perturbed("counts", self._exact.attributes)
-        names = self._table.texts().between(0, len(noisy))
+        names = list(self._table.texts().between(0, len(noisy)))
         return Counts(**self._facts("counts"), attributes=self._counted("counts", names, noisy))
 
     def _vocabulary(self) -> Counts:
@@ -207,7 +207,7 @@ class _Answers:
         assert isinstance(law, RandomThreshold)  # noqa: S101 - for the type checker
         threshold = law.center
         shown = np.flatnonzero(noisy >= threshold)  # which the count of a name that nobody has never is
-        names = self._table.texts().at(shown)
+        names = list(self._table.texts().at(shown))
         # By what is public alone: the numbers of attributes follow their exact counts.
         order = sorted(range(len(shown)), key=lambda at: (-int(noisy[shown[at]]), names[at]))
         counts = noisy[shown[order]]

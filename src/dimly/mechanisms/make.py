@@ -33,6 +33,7 @@ from dimly.mechanisms.projection.families import (
     family_named,
     sensitivity,
 )
+from dimly.mechanisms.projection.streams import NEWEST, StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import RULES, UNITS, VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
 
@@ -166,6 +167,7 @@ class Request:
     blend: float | None
     directions: Directions | None
     protect: int
+    stream: StreamVersion
 
     @classmethod
     def of(
@@ -186,6 +188,7 @@ class Request:
         blend: float | None,
         directions: Directions | None = None,
         protect: int = 1,
+        stream: StreamVersion | None = None,
     ) -> Self:
         """Return the request, or refuse it with what to do instead."""
         kind = sketching(mechanism)
@@ -202,6 +205,7 @@ class Request:
             _check_absent("k", k, mechanism)
             _check_absent("blocks", None if blocks == 1 else blocks, mechanism)
             _check_absent("seed", seed, mechanism)
+            _check_absent("stream", stream, mechanism)
             if rule == "lemma2":
                 raise ParameterError(f"rule must be exact, lemma1 or theorem1 for {mechanism}, got 'lemma2'.")
         else:
@@ -232,6 +236,7 @@ class Request:
             blend=None if blend is None else float(blend),
             directions=directions,
             protect=as_integer("protect", protect, 1, MAX_TOGETHER),
+            stream=NEWEST if stream is None else stream,
         )
 
     @property
@@ -332,7 +337,7 @@ def draft_sketch(request: Request) -> dict[str, object]:
     if kind.family == "gaussian":
         family_named(kind.family).check(k, blocks, grid_bits=MAX_GRID_BITS)
         grid_bits = _grid_bits(request, kind)
-    matrix = Projection(kind.family, k, blocks, public_seed(request.seed), grid_bits)
+    matrix = Projection(kind.family, k, blocks, public_seed(request.seed), grid_bits, request.stream)
     row = sensitivity(matrix, vocabulary)
     moved = unit_sensitivity(row, request.steps)
     noise: LaplaceNoise | GaussianNoise
@@ -355,6 +360,7 @@ def draft_sketch(request: Request) -> dict[str, object]:
         blocks=blocks,
         seed=matrix.seed.hex(),
         grid_bits=grid_bits,
+        stream=None if matrix.stream == 1 else matrix.stream,
         l1=row.l1,
         l2_squared=row.l2_squared,
     )

@@ -52,6 +52,7 @@ from dimly.mechanisms.plan_parts import (
 from dimly.mechanisms.projection.directions import Directions, Kind
 from dimly.mechanisms.projection.families import Sensitivity
 from dimly.mechanisms.projection.rows import IntArray, Rows
+from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.protect import budget_together
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget, Cost, Rule, Unit
@@ -139,6 +140,7 @@ class Plan(BaseModel, ABC):
         blend: float | None = None,
         directions: Directions | None = None,
         protect: int = 1,
+        stream: StreamVersion | None = None,
     ) -> "Plan":
         """Return a plan that keeps ``budget``, with its noise calibrated and proven.
 
@@ -179,6 +181,9 @@ class Plan(BaseModel, ABC):
         protect : int, default=1
             The plan says what any so many units of a person cost together, too. ``budget`` is of one of them:
             :func:`~dimly.mechanisms.protect.budget_for_each` divides a whole.
+        stream : {1, 2}, optional
+            Sketches only: by which version of ``docs/projections.md`` the rows of P follow from the seed. The newest by
+            default; 1 for the P of earlier releases, and for readers that know no other.
 
         Raises
         ------
@@ -201,6 +206,7 @@ class Plan(BaseModel, ABC):
             blend=blend,
             directions=directions,
             protect=protect,
+            stream=stream,
         )
         plan: Plan = _validated(make.public_fields(request) | KINDS[mechanism]._draft(request))
         return plan if directions is None else plan.along(directions)

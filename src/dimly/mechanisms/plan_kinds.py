@@ -38,7 +38,7 @@ from dimly.mechanisms.plan_parts import (
     VocabularyPart,
 )
 from dimly.mechanisms.projection.directions import WEIGHTED, Directions, Kind
-from dimly.mechanisms.projection.families import Sensitivity, sensitivity
+from dimly.mechanisms.projection.families import Projection, Sensitivity, sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, IntArray, Rows
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import VALUES_MOVED
@@ -61,6 +61,11 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
     adds_rows: ClassVar[bool] = True
 
     @cached_property
+    def _projected(self) -> Projection:
+        """P itself, by its seed."""
+        return self.projection.matrix
+
+    @cached_property
     def k(self) -> int:
         """Dimension of a sketch."""
         return self.projection.k
@@ -68,7 +73,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
     @cached_property
     def open_vocabulary(self) -> bool:
         """Whether every possible row of P has the same norms."""
-        return self.projection.matrix.record.open_vocabulary
+        return self._projected.record.open_vocabulary
 
     @cached_property
     def is_realized(self) -> bool:
@@ -82,14 +87,14 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
 
     @cached_property
     def drawn_from(self) -> tuple[object, ...]:
-        """What P is derived from; another k makes another P of the same seed."""
+        """What P is derived from; another k, or version of the streams, makes another P of the same seed."""
         part = self.projection
-        return part.family, part.k, part.blocks, part.seed
+        return part.family, part.k, part.blocks, part.seed, part.stream or 1
 
     @cached_property
     def row_bytes(self) -> int:
         """What a row of P takes in memory, at most."""
-        return self.projection.matrix.record.row_bytes(self.k, blocks=self.projection.blocks)
+        return self._projected.record.row_bytes(self.k, blocks=self.projection.blocks)
 
     @cached_property
     def longest_row(self) -> Sensitivity:
@@ -99,7 +104,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
     @cached_property
     def entries(self) -> int:
         """How many coordinates of a sketch one attribute can move."""
-        return self.projection.matrix.entries
+        return self._projected.entries
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
@@ -114,7 +119,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
     @cached_property
     def scale(self) -> float:
         """What one integer step of a sketch is in the data's units."""
-        return self.projection.matrix.scale / self.resolution
+        return self._projected.scale / self.resolution
 
     @cached_property
     def error(self) -> SignedSketchError | CountingError:
@@ -139,7 +144,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         ParameterError
             If one does: the attribute is not of the plan's vocabulary, or the plan was edited.
         """
-        rows, part = self.projection.matrix.rows(attributes), self.projection
+        rows, part = self._projected.rows(attributes), self.projection
         if self.is_realized and (rows.l1 > part.l1 or rows.l2_squared > part.l2_squared):
             raise ParameterError("attributes must be of the plan's vocabulary: a row exceeds its sensitivity.")
         return rows
@@ -174,7 +179,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         if vocabulary is not None and vocabulary.sha256 is None and self.entries * vocabulary.size <= _PROVEN_WHEN_READ:
             self._check_sensitivity(vocabulary.matching(None))
         super()._prove()
-        self._check_rule(k=part.k, n_attributes=self.n_attributes, row_norm=part.sensitivity.l2 * part.matrix.scale)
+        self._check_rule(k=part.k, n_attributes=self.n_attributes, row_norm=part.sensitivity.l2 * self._projected.scale)
         make.check_room(math.sqrt(self.table.variance), self.dtype)
 
     def _check_sensitivity(self, vocabulary: Vocabulary) -> None:
@@ -182,7 +187,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         part = self.projection
         if not self.is_realized:  # then it was recomputed from family and size
             return
-        longest = sensitivity(part.matrix, vocabulary)
+        longest = sensitivity(self._projected, vocabulary)
         if part.l1 < longest.l1 or part.l2_squared < longest.l2_squared:
             raise ParameterError(
                 f"projection.l1 and projection.l2_squared must be at least {longest.l1} and {longest.l2_squared} for "

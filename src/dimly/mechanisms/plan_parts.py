@@ -14,6 +14,7 @@ from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import BitFlip
 from dimly.mechanisms.projection.directions import MAX_COUNT, MAX_ENTRIES, MAX_SCALE, Directions, Kind
 from dimly.mechanisms.projection.families import FamilyName, Projection, Sensitivity
+from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget, Unit
 
@@ -107,6 +108,8 @@ class ProjectionPart(BaseModel):
     blocks: int = 1
     seed: str = Field(pattern="^[0-9a-f]{64}$")
     grid_bits: int | None = None
+    stream: Literal[2] | None = None
+    """Version of the streams that rows are made of; plans of version 1 do not say it, and keep their digests."""
     l1: int = Field(ge=1, lt=2**63)
     l2_squared: int = Field(ge=1, lt=2**63)
 
@@ -129,12 +132,14 @@ class ProjectionPart(BaseModel):
     @property
     def matrix(self) -> Projection:
         """The projection that the seed stands for; the same one each time."""
-        return _projection(self.family, self.k, self.blocks, self.seed, self.grid_bits)
+        return _projection(self.family, (self.k, self.blocks), self.seed, self.grid_bits, self.stream or 1)
 
 
 @lru_cache(maxsize=64)
-def _projection(family: FamilyName, k: int, blocks: int, seed: str, grid_bits: int | None) -> Projection:
-    return Projection(family, k, blocks, bytes.fromhex(seed), grid_bits)
+def _projection(
+    family: FamilyName, size: tuple[int, int], seed: str, grid_bits: int | None, stream: StreamVersion
+) -> Projection:
+    return Projection(family, *size, bytes.fromhex(seed), grid_bits, stream)
 
 
 class DirectionsPart(BaseModel):

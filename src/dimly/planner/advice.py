@@ -7,19 +7,21 @@ from types import MappingProxyType
 from typing import Final
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.make import NOISY_DISTANCES
 from dimly.mechanisms.plan import Plan
 from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
 from dimly.planner.judge import (
     EPSILONS,
     VERDICTS,
     Needed,
+    Range,
     Verdict,
+    by_noise,
     clarity,
     doubts,
     figure,
     meaning,
     needed,
+    range_on,
     unstated,
     verdict_on,
 )
@@ -47,6 +49,11 @@ _WHAT: dict[tuple[Purpose, Verdict], str] = {
     ("segments", "unknown"): "too little was stated for a verdict",
     ("segments", "not feasible"): "groups this far apart will not be found",
 }
+_SAMPLE: Final = "A sample of public people decides it (--sample)."
+_COMPACT: Final = (
+    "Unknown, coarse to good: noise allows compact groups this far apart to be found, but distances do not tell "
+    f"whether people form such groups. {_SAMPLE}"
+)
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,17 @@ class Advice:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the plan is worth it: ``good``, ``coarse`` or ``not feasible``; ``unknown`` if too little was stated.
+        """Whether the plan is worth it: ``good``, ``coarse`` or ``not feasible``.
 
-        docs/planning.md has the thresholds, and how often such verdicts were right.
+        ``unknown`` if what was stated does not decide it: :attr:`range` says what it may be, and :attr:`words` what
+        would decide. docs/planning.md has the thresholds, and how often such verdicts were right.
         """
         return verdict_on(self.question, self.chosen)
+
+    @property
+    def range(self) -> Range:
+        """The worst and the best that the plan may turn out to be; the same twice where the verdict is not unknown."""
+        return range_on(self.question, self.chosen)
 
     @property
     def figure(self) -> float:
@@ -132,19 +145,24 @@ class Advice:
     @property
     def words(self) -> str:
         """The verdict and the smallest ε that would do, in a sentence or two."""
-        what = _WHAT[self.question.purpose, self.verdict]
-        if self.verdict == "unknown":
+        if self.verdict == "unknown" and self.unstated:
+            what = _WHAT[self.question.purpose, "unknown"]
             return f"Unknown: {what}. State {' and '.join(self.unstated)}."
+        if self.verdict == "unknown" and self.question.purpose == "segments":
+            return f"{_COMPACT} {_needed_words(self.needed, self.question.purpose)}"
+        what = _WHAT[self.question.purpose, self.range.worst]
         share = self.share_found
         if self.question.purpose == "neighbors" and share is not None:
             what += (
                 f"; if ten of {self.question.n_users:,} people are near, about {share:.0%} of the ten found are right"
             )
         verdict = f"{self.verdict.capitalize()}: {what}."
-        denoised = self.question.purpose == "neighbors" and self.chosen.mechanism != NOISY_DISTANCES
-        if denoised and self.verdict != "good":
-            verdict += " Denoising is not counted here: where people share tastes, it finds more."
-        return verdict if self.unstated else f"{verdict} {_needed_words(self.needed)}"
+        if self.verdict == "unknown":
+            verdict = (
+                f"Unknown, {self.range.worst} to {self.range.best}: without denoising, {what}. Where people share "
+                f"tastes, denoising finds more. {_SAMPLE}"
+            )
+        return verdict if self.unstated else f"{verdict} {_needed_words(self.needed, self.question.purpose)}"
 
     @property
     def reason(self) -> str:
@@ -190,7 +208,7 @@ def answer(question: Question) -> Advice:
     """Return the advice on a question that was checked."""
     able, unable = candidates(question)
     # Segments need two things: the best blur alone may leave people between groups.
-    able.sort(key=lambda one: (VERDICTS.index(verdict_on(question, one)), one.blur))
+    able.sort(key=lambda one: (VERDICTS.index(by_noise(question, one)), one.blur))
     for position, one in enumerate(able):
         try:
             made = one.plan(question)
@@ -237,10 +255,12 @@ def _assumed(asked: Question) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _needed_words(least: Needed) -> str:
+def _needed_words(least: Needed, purpose: Purpose) -> str:
     if least.coarse is None:
         return "No epsilon up to 32 would do."
-    coarse = f"The smallest epsilon that would do is {_epsilon(least.coarse)} for a coarse picture"
+    does = "at which noise allows it" if purpose == "segments" else "that would do"
+    subject = f"The smallest epsilon {does}"
+    coarse = f"{subject} is {_epsilon(least.coarse)} for a coarse picture"
     if least.good is None:
         return f"{coarse}; no epsilon up to 32 gives a good one."
     return f"{coarse}, and {_epsilon(least.good)} for a good one."

@@ -114,9 +114,9 @@ ENDS: Final[Mapping[Purpose, str]] = MappingProxyType(
 
 
 class Needed(NamedTuple):
-    """The smallest ε for a verdict, rounded up to two digits; 0.001 also if less would do.
+    """The smallest ε at which noise allows a verdict, rounded up to two digits; 0.001 also if less would do.
 
-    None if 32 would not do, or no verdict is possible.
+    None if 32 would not do, or too little was stated.
     """
 
     coarse: float | None
@@ -136,14 +136,42 @@ def verdict(value: float, purpose: Purpose = "distances") -> Verdict:
     return "coarse" if value >= COARSE[purpose] else "not feasible"
 
 
+class Range(NamedTuple):
+    """The worst and the best that a plan may turn out to be, by what was stated."""
+
+    worst: Verdict
+    best: Verdict
+
+
+def range_on(question: Question, one: Candidate) -> Range:
+    """Return what a mechanism may turn out to be for a purpose.
+
+    Distances go by theory alone. Closeness of neighbors is without denoising, which finds more where people share
+    tastes: at best as much as if they fell into groups. Agreement of segments is that with compact groups of equal
+    size, and groups that somebody has in mind need not be such: distances cannot tell, and where compact ones would be
+    found well, others were found in part (docs/planning.md).
+    """
+    found = by_noise(question, one)
+    if unstated(question):
+        # Without a number of people the figure is the best possible one: if that is too little, so is any other.
+        hopeless = found == "not feasible" and question.stated == "both"
+        return Range("not feasible", "not feasible" if hopeless else "good")
+    if question.purpose == "neighbors":
+        return Range(found, verdict(max(one.closeness, one.agreement), "neighbors"))
+    if question.purpose == "segments" and found == "good":
+        return Range("coarse", "good")
+    return Range(found, found)
+
+
 def verdict_on(question: Question, one: Candidate) -> Verdict:
-    """Return the verdict on a mechanism for a purpose; unknown if too little was stated for one."""
-    found = verdict(figure(question, one), question.purpose)
-    if not unstated(question):
-        return found
-    # Without a number of people the figure is the best possible one: if that is too little, so is any other.
-    hopeless = found == "not feasible" and question.stated == "both"
-    return "not feasible" if hopeless else "unknown"
+    """Return the verdict on a mechanism for a purpose; unknown if what was stated does not decide it."""
+    worst, best = range_on(question, one)
+    return worst if worst == best else "unknown"
+
+
+def by_noise(question: Question, one: Candidate) -> Verdict:
+    """Return the verdict on a mechanism by its figure alone: what noise allows."""
+    return verdict(figure(question, one), question.purpose)
 
 
 def figure(question: Question, one: Candidate) -> float:
@@ -180,9 +208,9 @@ def clarity(question: Question, blur: float) -> float:
 
 
 def needed(question: Question) -> Needed:
-    """Return the smallest ε at which the verdict would be at least coarse, and good, whatever the mechanism.
+    """Return the smallest ε at which noise allows a coarse, and a good verdict, whatever the mechanism.
 
-    None for both if no verdict is possible.
+    None for both if too little was stated.
     """
     if unstated(question):
         return Needed(None, None)
@@ -191,7 +219,7 @@ def needed(question: Question) -> Needed:
     def best(epsilon: float) -> int:
         asked = question.at(epsilon)
         found = (candidate(mechanism, asked) for mechanism in asked.mechanisms)
-        verdicts = [VERDICTS.index(verdict_on(asked, one)) for one in found if not isinstance(one, str)]
+        verdicts = [VERDICTS.index(by_noise(asked, one)) for one in found if not isinstance(one, str)]
         return min(verdicts, default=len(VERDICTS))
 
     return Needed(*(_smallest(lambda epsilon, at=at: best(epsilon) <= at) for at in (1, 0)))  # type: ignore[misc]

@@ -26,6 +26,7 @@ from dimly.mechanisms.projection.directions import (
     Directions,
     Kind,
 )
+from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import DIRECTIONS_PER_GROUP, directions_schema
 from dimly.release.pages import Claim, check_claims, check_pages, reader_of
@@ -33,6 +34,11 @@ from dimly.release.parts import encoded, read_table
 
 _KEY: Final = "dimly.directions"
 LONGEST_FACTS: Final = 8 * LONGEST_ORIGIN
+_HASHES: Final[dict[int, Literal["dimly/1 counting", "dimly/2 counting"]]] = {
+    1: "dimly/1 counting",
+    2: "dimly/2 counting",
+}
+"""How files name the hash of buckets, by the version of the streams."""
 
 
 class _Facts(BaseModel):
@@ -47,7 +53,7 @@ class _Facts(BaseModel):
     count: int = Field(ge=1, le=MAX_COUNT)
     l1: int = Field(ge=1)
     l2_squared: int = Field(ge=1)
-    hash: Literal["dimly/1 counting"] | None = None
+    hash: Literal["dimly/1 counting", "dimly/2 counting"] | None = None
     seed: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
     digest: str = Field(pattern="^[0-9a-f]{64}$")
 
@@ -75,7 +81,7 @@ def encode_directions(directions: Directions) -> pa.Buffer:
         count=directions.count,
         l1=directions.sensitivity.l1,
         l2_squared=directions.sensitivity.l2_squared,
-        hash=None if buckets is None else "dimly/1 counting",
+        hash=None if buckets is None else _HASHES[buckets.stream],
         seed=None if buckets is None else buckets.seed.hex(),
         digest=directions.digest,
     )
@@ -176,9 +182,10 @@ def _directions(table: pa.Table, facts: _Facts) -> Directions:
         numbers = table.column("bucket").to_numpy()
         if not np.array_equal(numbers, np.arange(len(numbers))):
             raise ParameterError("buckets must be numbered from 0 in order.")
-        return Directions(
-            facts.kind, facts.origin, facts.scale, matrix, None, Buckets(len(numbers), bytes.fromhex(facts.seed))
-        )
+        # Files have said their hash since the first: without one they were changed, and their digest differs.
+        stream: StreamVersion = 2 if facts.hash == _HASHES[2] else 1
+        buckets = Buckets(len(numbers), bytes.fromhex(facts.seed), stream)
+        return Directions(facts.kind, facts.origin, facts.scale, matrix, None, buckets)
     attributes = table.column("attribute").to_pylist()
     count = len(attributes)
     numbered = all(text == str(number) for number, text in enumerate(attributes))

@@ -123,7 +123,7 @@ def directions_schema(*, buckets: bool, categories: bool) -> pa.Schema:
 def format_of(plan: Plan, *, volunteers: bool = False) -> Literal[1, 2]:
     """Return the version of the format that a release by ``plan`` has: 2 for what 1 does not know.
 
-    That is directions, and a promise that excepts volunteers.
+    That is directions, streams of version 2, and a promise that excepts volunteers.
     """
     return 2 if volunteers else column_of(plan).format
 
@@ -143,14 +143,17 @@ class Column(ABC):
     """What is published by one kind of plan: the column ``sketch`` of a part, and the files beside the parts."""
 
     plan: Plan
-    format: ClassVar[Literal[1, 2]] = 1
-    """The first version of the format that knows it."""
     leaf: ClassVar[str] = "sketch.list.element"
     """The column's name in Parquet, where lists are columns of their elements."""
     encoding: ClassVar[str] = "DELTA_BINARY_PACKED"
 
     def __init__(self, plan: Any) -> None:
         self.plan = plan
+
+    @property
+    def format(self) -> Literal[1, 2]:
+        """The first version of the format that knows it."""
+        return 1
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -230,6 +233,11 @@ class NumberLists(Column):
     plan: SketchPlan | DirectionsPlan
 
     @property
+    def format(self) -> Literal[1, 2]:
+        """The first version of the format that knows these rows of P."""
+        return 1 if self.plan.projection is None or self.plan.projection.stream is None else 2
+
+    @property
     def words(self) -> str:
         """The column in words, as the manifest says it."""
         return f"LIST of exactly {self.plan.k} {self.plan.dtype.upper()}"
@@ -249,7 +257,11 @@ class DirectionLists(NumberLists):
     """Lists of numbers along directions, which the release holds, too."""
 
     plan: DirectionsPlan
-    format = 2
+
+    @property
+    def format(self) -> Literal[1, 2]:
+        """The first version of the format that knows directions."""
+        return 2
 
     @property
     def public_files(self) -> dict[str, tuple[pa.Schema, int]]:

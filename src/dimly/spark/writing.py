@@ -25,6 +25,7 @@ from dimly.curator.engine import pair_parts
 from dimly.curator.people import People
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import WordSource
+from dimly.curator.texts import encoded_texts
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import PARTS_FOLDER, UserType, column_of, layout_of
@@ -220,5 +221,5 @@ def _perturbed(perturber: Perturber, people: ExactRows, words: WordSource) -> ND
         indices = people.attributes.to_numpy()
     else:
         indices, texts = numbered(people.attributes)
-        perturber = perturber.with_attributes(texts.to_pylist())
+        perturber = perturber.with_attributes(encoded_texts(texts))
     return perturber.perturb(People(people.indptr, indices, people.steps), words)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from nicegui import background_tasks, events, run, ui
 
+from dimly.audit.attacks import TRIES
 from dimly.curator.tables.public_lists import read_vocabulary
 from dimly.errors import DimlyError
 from dimly.lab.report.officer import guesses
@@ -98,6 +99,7 @@ class PlanView:
                 self._more()
             with ui.element("div").classes("stack"):
                 self.verdict = ui.element("div").classes("w-full")
+                self.pocket = ui.element("div").classes("pocket verdict plain").props("aria-hidden=true")
                 with ui.element("div").classes("pair"):
                     with theme.sheet(
                         "What somebody could learn about a person",
@@ -150,10 +152,10 @@ class PlanView:
             ui.radio(_PURPOSES, value=draft.purpose, on_change=lambda e: self._set(purpose=e.value)).props(
                 "dense"
             ).style("display: grid; gap: 9px; margin-left: -4px")
-            ui.label("In how many attributes do two people differ …").classes("mt-2")
+            ui.label("Two people differ in how many attributes").classes("mt-2")
             with ui.element("div").style("display: grid; grid-template-columns: 1fr 1fr; gap: 12px"):
-                self.near = self._number("… who are alike?", draft.near, "near")
-                self.far = self._number("… picked at random?", draft.far, "far")
+                self.near = self._number("if they are alike", draft.near, "near")
+                self.far = self._number("if picked at random", draft.far, "far")
             self.guess_words = ui.label().classes("hint")
 
     def _privacy(self) -> None:
@@ -379,6 +381,9 @@ class PlanView:
                         ui.button(
                             f"Use ε = {whole:g} for {kind}", on_click=lambda whole=whole: self._set(epsilon=whole)
                         ).props("outline dense no-caps padding='2px 10px'")
+        self.pocket.classes(replace=f"pocket verdict {theme.verdict_class(advice.verdict)}")
+        with _emptied(self.pocket):  # on a phone, where the verdict is far from the sliders
+            ui.label(f"{_HEADS[advice.verdict]} (ε = {draft.epsilon:g})").classes("head")
         with _emptied(self.guesses):
             rows = {one.several: one for one in guesses(advice.plan)}
             for several in _TOGETHER:
@@ -465,9 +470,9 @@ class PlanView:
         renew(self.attack, charts.attack_chart(curve, epsilon, None if attack is None else attack.right))
         if attack is not None:
             self.attack_words.set_text(
-                f"We attacked 65,536 made-up people published by this very plan, knowing everything about them but one "
-                f"attribute. The best guess was right in {100 * attack.right:.1f} % of cases; the promise allows "
-                f"{100 * attack.bound:.1f} %, a coin 50 %."
+                f"We attacked made-up people, published by this very plan, {TRIES:,} times, knowing everything about "
+                f"them but one attribute. The best guess was right in {100 * attack.right:.1f} % of cases (give or take "
+                f"{100 * attack.chance:.1f}); the promise allows {100 * attack.bound:.1f} %, a coin 50 %."
             )
         else:
             self.attack_words.set_text("No attack was tried on this kind of plan.")

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from matplotlib.path import Path as Outline
 from nicegui.element import Element
 from numpy.typing import NDArray
 
@@ -96,7 +95,7 @@ class MapData:
         corners = np.array(outline, np.float64)
         low, high = corners.min(axis=0), corners.max(axis=0)
         near = np.flatnonzero(((self.places >= low) & (self.places <= high)).all(axis=1))
-        inside: NDArray[np.int64] = near[Outline(corners).contains_points(self.places[near])]
+        inside: NDArray[np.int64] = near[_within(self.places[near].astype(np.float64), corners)]
         return inside
 
 
@@ -106,12 +105,27 @@ def _cell_numbers(places: NDArray[np.int16], low: NDArray[np.float64], high: NDA
     return cells[:, 0] * (1 << 20) + cells[:, 1]
 
 
-def ramp() -> list[str]:
-    """Return 255 colors from low to high, dark to light, which the color-blind can follow."""
-    from matplotlib import colormaps  # noqa: PLC0415 (slow to import)
-    from matplotlib.colors import to_hex  # noqa: PLC0415
+_RAMP: Final = ("440154", "482878", "3e4989", "31688e", "26828e", "1f9e89", "35b779", "6ece58", "b5de2b", "fde725")
+"""Ten steps of viridis, by Smith and van der Walt (CC0): as light as they are high, also for the color-blind."""
 
-    return [to_hex(colormaps["viridis"](i / 254)) for i in range(255)]
+
+def ramp() -> list[str]:
+    """Return 255 colors from low to high."""
+    steps = np.array([[int(one[i : i + 2], 16) for i in (0, 2, 4)] for one in _RAMP], np.float64)
+    at = np.linspace(0, len(steps) - 1, 255)
+    parts = np.column_stack([np.interp(at, np.arange(len(steps)), steps[:, i]) for i in range(3)])
+    return ["#" + "".join(f"{part:02x}" for part in one) for one in np.rint(parts).astype(int).tolist()]
+
+
+def _within(points: NDArray[np.float64], corners: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return who lies inside of an outline: those from whom a ray to the right crosses it an odd number of times."""
+    inside = np.zeros(len(points), np.bool_)
+    x, y = points[:, 0], points[:, 1]
+    for (x1, y1), (x2, y2) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        if y1 != y2:
+            crosses = ((y1 > y) != (y2 > y)) & (x < x1 + (y - y1) * ((x2 - x1) / (y2 - y1)))
+            inside ^= crosses
+    return inside
 
 
 class PointMap(Element, component="point_map.js"):

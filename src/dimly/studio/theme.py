@@ -41,6 +41,8 @@ _CSS: Final = """
   --good: #6fd3a0; --good-bg: #12301f; --coarse: #f0c36a; --coarse-bg: #352a10;
   --bad: #f29a8e; --bad-bg: #3a1a16; --plain: #c3ced7; --plain-bg: #25303a;
 }
+body.body--dark { --q-primary: #5f9fd8 !important; } .body--dark .nicegui-link { color: var(--brand); }
+.pocket { display: none; }
 body { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
   background: var(--ground) !important; color: var(--ink); font-size: 15px; line-height: 1.5; }
 .nicegui-content { padding: 0; gap: 0; width: 100%; }
@@ -99,6 +101,7 @@ code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liber
 .chip { display: inline-block; border-radius: 99px; padding: 1px 10px; font-size: 13px; background: var(--plain-bg); }
 .swatch { width: 12px; height: 12px; border-radius: 3px; display: inline-block; flex: none; }
 .q-field__label { font-size: 14.5px; }
+.q-btn-group .q-btn { padding: 4px 12px; min-height: 34px; }
 .q-btn { text-transform: none; border-radius: 8px; letter-spacing: 0; }
 .body--dark .q-uploader, .q-uploader { background: transparent; width: 100%; }
 ul.plain { margin: 0; padding-left: 18px; list-style: disc; } ul.plain li { margin: 4px 0; overflow-wrap: anywhere; }
@@ -112,6 +115,9 @@ ul.plain { margin: 0; padding-left: 18px; list-style: disc; } ul.plain li { marg
   align-items: start; }
 .map-frame { width: 100%; height: min(66vh, 620px); border-radius: 8px; background: var(--ground); overflow: hidden; }
 @media (max-width: 860px) {
+  .pocket { display: block; position: fixed; left: 0; right: 0; bottom: 0; z-index: 60; border-radius: 0;
+    border-width: 1px 0 0; padding: 9px 16px; } .pocket .head { font-size: 15px; }
+  .studio-footer { padding-bottom: 70px; }
   .explore { grid-template-columns: minmax(0, 1fr); } .map-frame { height: 58vh; }
   .two { grid-template-columns: minmax(0, 1fr); }
   .studio-bar { padding: 8px 14px 0; gap: 6px 12px; } .studio-main { padding: 16px 14px 40px; }

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from dimly.audit.mechanism import Audit
 from dimly.curator.sampling import NoiseSampler
 
 
@@ -17,3 +18,8 @@ class Clipped:
         noise = np.empty(sketch.shape, out.dtype)
         self._sound.add(np.zeros_like(sketch), words, noise)
         out[...] = sketch + np.clip(noise, -self._most, self._most)
+
+
+def result(found: Audit, name: str) -> str:
+    """Return what one check of an audit says."""
+    return next(check.words for check in found.checks if check.name == name)

@@ -48,6 +48,18 @@ def test_what_is_known_of_a_person_finds_the_row() -> None:
     assert noisy[-1].found < exact[-1].found - 0.3
 
 
+def test_a_further_attribute_is_read_no_better_than_allowed() -> None:
+    """Of 1,000 people, by a row that was found and by the right one; false alarms 1e-6."""
+    slack = float(stats.norm.isf(1e-6)) * 0.5 / math.sqrt(1000)
+    for one in (*link(1.0, people=1000), *link(0.1, people=1000)):
+        assert one.inferred <= one.bound + slack
+        assert one.inferred_knowing_row <= one.bound + slack
+    exact = link(math.inf, people=200)[-1]
+    assert exact.bound == 1.0
+    assert exact.inferred > 0.9  # power: without noise it is read
+    assert exact.inferred_knowing_row > 0.9
+
+
 def test_people_are_made_alike_for_everybody() -> None:
     sets = made_people(20, seed=3)
     np.testing.assert_array_equal(sets, made_people(20, seed=3))
@@ -58,7 +70,7 @@ def test_all_together_and_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attacks, "EPSILONS", (1.0,))
     monkeypatch.setattr(attacks, "LINKED", (math.inf,))
     monkeypatch.setattr(attacks, "REPEATS", (1,))
-    monkeypatch.setattr(attacks, "_COINS", 1 << 10)
+    monkeypatch.setattr(attacks, "TRIES", 1 << 10)
     found = run_attacks(people=1).to_dict()
     assert [one["epsilon"] for one in found["reconstruction"]] == [None, 1.0]
     assert found["linkage"][0]["epsilon"] is None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.plans import plan_of
 from tests.streams import Recorded
-from tests.unit.audit.faulty import Clipped
+from tests.unit.audit.faulty import Clipped, result
 from tests.unit.audit.visits import FORMATS, write
 
 from dimly.audit import pipeline
@@ -100,7 +100,7 @@ def test_long_rows_of_bits(tmp_path: Path) -> None:
     plan = Plan.of("randomized-response", Budget(1.0), n_attributes=10**6)
     found = audit_table(write("numbers.parquet", tmp_path), plan, LONG, coins=COINS)
     assert 0.5 < found.epsilon_lower_bound <= 1.0
-    assert found.checks[-1].words == "no noise was found twice"
+    assert result(found, "repeated noise") == "no noise was found twice"
 
 
 def test_a_fifth_too_little_noise_along_directions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,18 @@ def test_a_fifth_too_little_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(("plan", "most"), [(plan_of("counting+laplace"), 1), (plan_of("hashing+gaussian"), 6)])
 def test_noise_that_ends_too_early(plan: Plan, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perturb, "NoiseSampler", lambda table: Clipped(table, most))
-    assert audit_table(write("t.parquet", tmp_path), plan, LONG, coins=COINS).epsilon_lower_bound > 2.0
+    found = audit_table(write("t.parquet", tmp_path), plan, LONG, coins=COINS)
+    assert found.epsilon_lower_bound > 2.0
+    assert "were to be expected" in result(found, "law of the noise")
+
+
+def test_noise_that_a_later_link_cuts_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Published numbers that end at 6: one coin in 500 is certain, and the histogram shows it."""
+    rows_of = pipeline._rows_of
+    monkeypatch.setattr(pipeline, "_rows_of", lambda *rest: np.clip(rows_of(*rest), -6, 6))
+    found = audited(tmp_path, coins=1 << 16)
+    assert found.contradicts
+    assert "were to be expected" in result(found, "law of the noise")
 
 
 def test_rows_that_count_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +173,7 @@ def test_a_keystream_that_is_used_for_every_batch(tmp_path: Path) -> None:
 
     found = audited(tmp_path, words=Once)
     assert found.contradicts
-    assert found.checks[-1].words == "noise was found twice"
+    assert result(found, "repeated noise") == "noise was found twice"
     other = tmp_path / "other"
     other.mkdir()
     assert not audited(other, words=lambda: Recorded(3)).contradicts  # one batch, whose words are used once

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dimly.audit.bounds import Errors, epsilon_from_errors
 from dimly.audit.rules import Frequencies, best_rule, best_test, best_threshold, erred, guessed
 from dimly.audit.trials import ScoredCoins
 
@@ -30,6 +31,10 @@ def test_the_ratio_is_kept_where_it_says_all() -> None:
     assert rule.guesses(ScoredCoins(coins, scores)) == guessed(ScoredCoins(coins, scores), 1)
 
 
+def proven(errors: Errors) -> float:
+    return epsilon_from_errors(errors, delta=1e-6)
+
+
 @pytest.mark.parametrize("side", [True, False])
 def test_what_is_seen_on_one_side_alone_is_counted(side: bool) -> None:
     """A number that comes with one side only: one coin in fifty."""
@@ -41,7 +46,7 @@ def test_what_is_seen_on_one_side_alone_is_counted(side: bool) -> None:
     assert rule.frequencies is not None
     _, made, right = rule.guesses(seen)
     assert made == right == (number == 9).sum()
-    test = best_test(seen, delta=1e-6, false_alarm=1e-6, scale=1.0)
+    test = best_test(seen, proven, scale=1.0)
     errors = test.errors(seen)
     assert errors.false_alarms == 0
     assert errors.present - errors.misses == (number == 9).sum()
@@ -53,7 +58,7 @@ def test_few_coins_and_many_values() -> None:
     few = ScoredCoins(coins[:9], np.arange(9), (np.arange(9),))
     assert set(Frequencies.of(few).scores(few).tolist()) == {0}
     assert best_rule(few, false_alarm=1e-6, scale=1.0).frequencies is None
-    assert best_test(few, delta=1e-6, false_alarm=1e-6, scale=1.0).threshold == 1
+    assert best_test(few, proven, scale=1.0).threshold == 1
     _, coins = tossed(100_000)
     values = generator.integers(-(10**9), 10**9, 100_000)
     many = Frequencies.of(ScoredCoins(coins, values))

@@ -30,6 +30,13 @@ def test_every_spelling_has_the_same_names_and_types() -> None:
     assert {name: shown[name].default for name in record} == {field.name: field.default for field in fields(Options)}
 
 
+def test_progress_that_cannot_be_told_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(
+        ParameterError, match=r"progress must be an object with the methods phase\(name\).*got function"
+    ):
+        publish(np.eye(2, dtype=bool), Plan.of("counting+laplace", Budget(1.0), k=4), progress=lambda *_: None)  # type: ignore[arg-type]
+
+
 def test_a_keyword_that_does_not_exist_is_refused_with_the_nearest() -> None:
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'atribute'\. Did you mean 'attribute'\?"):
         publish([[1]], None, atribute="place")  # type: ignore[call-overload]

@@ -39,7 +39,7 @@ def aes_counter_mode(key: bytes, length: int) -> bytes:
     return b"".join(block.update(i.to_bytes(16, "big")) for i in range(-(-length // 16)))[:length]
 
 
-@pytest.mark.parametrize("kind", [np.uint16, np.uint64])
+@pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.uint64])
 def test_the_stream_is_aes_256_in_counter_mode_under_a_key_from_the_operating_system(
     monkeypatch: pytest.MonkeyPatch, kind: type
 ) -> None:

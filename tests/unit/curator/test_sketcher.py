@@ -5,6 +5,7 @@ import pickle
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from dimly.curator.randomness import Words
 from dimly.curator.sketcher import Sketcher
 from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms import Plan
+from dimly.mechanisms.projection.streams import STREAM_VERSIONS, StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.verify import verify
@@ -66,6 +68,23 @@ def test_attributes_are_one_by_their_text() -> None:
     again = sketcher._sketch({42: 0.5, "42": np.float32(0.75), date(2024, 2, 29): True, "tea": 0.0}, NO_NOISE)
     np.testing.assert_array_equal(again, expected)
     np.testing.assert_array_equal(sketcher._sketch([42, "42", 42], NO_NOISE), sketcher._sketch(iter(["42"]), NO_NOISE))
+
+
+@pytest.mark.parametrize("vocabulary", [None, ["tea", "café"]])
+@pytest.mark.parametrize("stream", STREAM_VERSIONS)
+def test_an_attribute_counts_once_whatever_else_is_equal_to_it(stream: StreamVersion, vocabulary: Any) -> None:
+    """Noise hides one step of one attribute: what says of itself that it is another must not count again."""
+
+    class Kinds(StrEnum):
+        TEA = "tea"
+
+    plan = Plan.of("counting+laplace", Budget(1.0), k=8, stream=stream)
+    sketcher = Sketcher(plan, vocabulary=vocabulary)
+    for held in (["tea"], ["tea", "tea"], ["tea", Kinds.TEA], [Kinds.TEA, np.str_("tea"), "tea"], {"tea", Kinds.TEA}):
+        assert sketcher._sketch(held, NO_NOISE).sum() == 1
+    assert sketcher._sketch(("café", "tea", "café"), NO_NOISE).sum() == 2
+    assert sketcher._sketch(frozenset({"tea", "a\0b"}), NO_NOISE).sum() == (1 if vocabulary else 2)
+    assert sketcher._sketch([], NO_NOISE).sum() == 0
 
 
 def test_a_vocabulary_leaves_others_out() -> None:

@@ -69,7 +69,10 @@ def test_reasons_and_words() -> None:
     assert alone.reason.startswith("sign+laplace is the only one that can serve")
     segments = advise(Budget(1.0), purpose="segments", distance=(100, 120), n_attributes=5_000, n_users=5_000)
     assert "shows segments best once denoised" in segments.reason
-    assert "groups this far apart" in segments.words
+    assert (
+        "groups this far apart will be found in part. The smallest epsilon at which noise allows it is"
+        in segments.words
+    )
     hopeless = advise(Budget(0.01), distance=(1e6, 1e6 + 1), mechanisms=["sign+laplace"])
     assert hopeless.words == "Not feasible: not even groups can be told apart. No epsilon up to 32 would do."
     easy = advise(Budget(0.0005), distance=(1e8, 1e9))
@@ -98,7 +101,7 @@ def test_neighbors_and_segments_need_both_distances_and_people(purpose: Any) -> 
     found = advise(Budget(4.0), purpose=purpose, distance=(100, 300))
     assert (found.verdict, found.unstated) == ("unknown", ("n_users",))
     assert found.words == "Unknown: too little was stated for a verdict. State n_users."
-    assert advise(Budget(4.0), purpose=purpose, distance=(100, 300), n_users=5_000).verdict == "good"
+    assert advise(Budget(4.0), purpose=purpose, distance=(100, 300), n_users=5_000).range.best == "good"
     # However many there are, it is hopeless: that can be said without their number, but no smallest epsilon.
     hopeless = advise(Budget(0.05), purpose=purpose, distance=(100, 104))
     assert hopeless.verdict == "not feasible"

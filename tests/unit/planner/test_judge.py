@@ -9,7 +9,7 @@ from tests.unit.planner.questions import ask
 from dimly.analyst.structure import denoise as denoising
 from dimly.mechanisms.error.models import FlippedBitsError, Noise, NoisyDistanceError, SignedSketchError
 from dimly.planner.advice import answer
-from dimly.planner.judge import COARSE, VERDICTS, needed, rounded_up, verdict
+from dimly.planner.judge import COARSE, VERDICTS, by_noise, needed, rounded_up, verdict
 from dimly.planner.question import (
     PASSES,
     SEARCHED,
@@ -28,7 +28,7 @@ DEMO = (152.9, 190.9)
 
 
 def best(question: Question) -> int:
-    return VERDICTS.index(answer(question).verdict)
+    return VERDICTS.index(by_noise(question, answer(question).chosen))
 
 
 @pytest.mark.parametrize("purpose", ["distances", "neighbors", "segments"])
@@ -57,7 +57,7 @@ def test_segments_need_people_who_can_be_placed() -> None:
     """Six groups of 5,000 people, weight 400: ARI was 0.1, 0.3, 0.6, 0.9 where 77, 92, 97, 99.7 % could be placed."""
     arguments = {"purpose": "segments", "distance": (96, 786), "weight": 400, "n_attributes": 20_000, "n_users": 5_000}
     found = {epsilon: answer(ask(Budget(epsilon), **arguments)) for epsilon in (0.05, 0.15, 0.2, 0.3)}
-    assert [one.verdict for one in found.values()] == ["not feasible", "coarse", "good", "good"]
+    assert [one.range.best for one in found.values()] == ["not feasible", "coarse", "good", "good"]
     placed = [one.chosen.own_group for one in found.values()]
     assert placed == sorted(placed)
 
@@ -65,8 +65,38 @@ def test_segments_need_people_who_can_be_placed() -> None:
 def test_segments_of_the_demo_are_judged_as_they_were_measured() -> None:
     """20,000 people × 5,000 attributes in six groups, 153 and 191 apart: ARI 0.2 at ε = 0.5, 0.7 at 1, 0.95 at 2."""
     arguments = {"purpose": "segments", "distance": DEMO, "weight": 100, "n_attributes": 5_000, "n_users": 20_000}
-    verdicts = [answer(ask(Budget(e), numbered=False, **arguments)).verdict for e in (0.25, 0.51, 1.0, 2.0)]
-    assert verdicts == ["not feasible", "coarse", "good", "good"]
+    found = [answer(ask(Budget(e), numbered=False, **arguments)) for e in (0.25, 0.51, 1.0, 2.0)]
+    assert [one.range.best for one in found] == ["not feasible", "coarse", "good", "good"]
+
+
+def test_distances_cannot_tell_that_groups_are_compact() -> None:
+    """Garments 0, 5, 7, told by their true averages: 0.34 to 0.47 was measured where compact groups would be at 1."""
+    arguments = {"purpose": "segments", "distance": (161, 249), "weight": 173, "n_attributes": 774, "n_users": 1_500}
+    found = answer(ask(Budget(1.4), n_groups=3, **arguments))
+    assert found.figure > 0.9
+    assert (found.verdict, found.range) == ("unknown", ("coarse", "good"))
+    assert found.unstated == ()
+    assert "distances do not tell whether people form such groups" in found.words
+    assert "--sample" in found.words
+    assert "The smallest epsilon at which noise allows it is" in found.words
+    hopeless = answer(ask(Budget(0.05), n_groups=3, **arguments))
+    assert (hopeless.verdict, hopeless.range) == ("not feasible", ("not feasible", "not feasible"))
+
+
+def test_denoising_may_find_neighbors_that_distances_do_not_promise() -> None:
+    """Eight groups wide apart, by randomized response: closeness 0.80 was measured where 0.15 is promised without."""
+    arguments = {"purpose": "neighbors", "distance": (36, 176), "weight": 102, "n_attributes": 2_000, "n_users": 2_400}
+    arguments["mechanisms"] = ["randomized-response"]
+    found = answer(ask(Budget(0.5), **arguments))
+    assert found.figure < COARSE["neighbors"]
+    assert (found.verdict, found.range) == ("unknown", ("not feasible", "good"))
+    assert found.words.startswith(
+        "Unknown, not feasible to good: without denoising, the people found are hardly nearer"
+    )
+    assert "--sample" in found.words
+    # At half of it nothing that people share can be seen, either (0.0 was measured); at much more both agree.
+    assert answer(ask(Budget(0.25), **arguments)).verdict == "not feasible"
+    assert answer(ask(Budget(2.0), **arguments)).verdict == "good"
 
 
 def test_groups_show_only_above_the_transition() -> None:
@@ -133,7 +163,7 @@ def test_the_share_of_neighbors_that_are_right() -> None:
             f"if ten of {n_users:,} people are near, about {found.share_found:.0%} of the ten found are right"
             in found.words
         )
-        assert ("Denoising is not counted here" in found.words) is (found.verdict != "good")
+        assert ("denoising finds more" in found.words) is (found.verdict == "unknown")
     assert share_found(10.0, 1.0, 1.0, n_users=15) == pytest.approx(1.0)
     assert share_found(10.0, 0.0, 1.0, n_users=15) == 1.0
     assert answer(ask(purpose="neighbors")).share_found is None

@@ -60,7 +60,7 @@ def test_the_fields_are_these_and_no_others() -> None:
     fields = fields_of(manifest_of(ledger="clicks"))
     plan = plan_of("counting+laplace")
     assert fields == {
-        "format": 1,
+        "format": 2,  # by streams of version 2
         "release": fields["release"],
         "plan": json.loads(plan.to_json()),
         "plan_digest": plan.digest,

@@ -51,7 +51,7 @@ def test_who_is_nearest_and_who_is_inside() -> None:
     for person in (0, 5, 1999):
         at = data.nearest(*data.places[person].tolist())
         assert (data.places[at] == data.places[person]).all()
-    box = [[-3000, -3000], [3000, -3000], [3000, 3000], [-3000, 3000]]
+    box = [[-3000.0, -3000.0], [3000.0, -3000.0], [3000.0, 3000.0], [-3000.0, 3000.0]]
     expected = np.flatnonzero((np.abs(data.places) < 3000).all(axis=1))
     assert set(data.inside(box)) ^ set(expected) <= set(np.flatnonzero((np.abs(data.places) == 3000).any(axis=1)))
     assert len(expected) > 10

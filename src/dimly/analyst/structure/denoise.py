@@ -90,6 +90,7 @@ _SPARE = 20  # searched for besides: the last ones of a random subspace are poor
 _PASSES = 3
 _MOST_BYTES = 2 << 30  # of denoised points in memory
 _LEAST_BELIEVED = 0.1  # less changes nothing that could be measured, and takes as long
+_SMALL = 768  # rows of a matrix that is decomposed in less time than it takes to search for its strongest directions
 _SAMPLE = 1 << 14  # people by whom the worth of what is left out is told
 
 
@@ -161,6 +162,35 @@ class Denoiser:
             return denoiser
         rest, missed = worth_of_rest(sketches, denoiser)
         return replace(denoiser, rest=rest, missed=missed)
+
+    @classmethod
+    def of_points(cls, points: Points, coordinates: Coordinates, *, most: int) -> "Denoiser":
+        """Return the denoiser of points in memory, of some of the coordinates, by the strongest directions alone.
+
+        Nothing is said of what is left out: ``rest`` and ``missed`` are 0.
+        """
+        mean = points.mean(axis=0, dtype=np.float64).astype(np.float32)
+        deviations = points - mean
+        n, k = points.shape
+        most = min(most, k, n)
+        if min(n, k) <= _SMALL:
+            tall = k <= n
+            products = (deviations.T @ deviations if tall else deviations @ deviations.T).astype(np.float64)
+            subset = (len(products) - most, len(products) - 1)
+            squares, vectors = scipy.linalg.eigh(products, subset_by_index=subset, overwrite_a=True)
+            squares, vectors = squares[::-1], vectors[:, ::-1]
+            if not tall:
+                vectors = (deviations.T @ vectors) / np.sqrt(np.maximum(squares, 1e-30))
+        else:
+            from sklearn.utils.extmath import randomized_svd  # noqa: PLC0415 (slow to import)
+
+            _, lengths, turned = randomized_svd(deviations, most, random_state=0)
+            squares, vectors = lengths.astype(np.float64) ** 2, turned.T
+        variances = squares / max(n, 1)
+        gains = shrinkage(variances, noise_variance(coordinates), k / max(n, 1))
+        kept = gains > 0
+        parts = (vectors[:, kept], gains[kept], variances[kept])
+        return cls(coordinates, mean, *(part.astype(np.float32) for part in parts))
 
     @classmethod
     def _keeping(cls, found: "_Principal", coordinates: Coordinates) -> "Denoiser":

@@ -27,7 +27,8 @@ from dimly.analyst.structure.points import (
     sample,
 )
 from dimly.analyst.structure.profiles import Averages, Described, Profile, profiles_of
-from dimly.analyst.structure.views import NOT_STABLE, Judge, Stability, View, WeightedPoints
+from dimly.analyst.structure.view_judge import NOT_STABLE, Judge, Stability
+from dimly.analyst.structure.views import View, WeightedPoints
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats, Polynomial
 from dimly.mechanisms.plan_kinds import DirectionsPlan

@@ -25,7 +25,8 @@ def attack(
     """Attack made-up people: read their attributes back from a projection, without noise and with it.
 
     Also guess one attribute knowing all others, beside what the promise allows; average repeated releases; find people
-    among pseudonyms by what is known of them. No private data is touched. See docs/audit.md.
+    among pseudonyms by what is known of them, and guess one more attribute. No private data is touched. See
+    docs/audit.md.
 
     $ dimly attack --figure attacks.png
     """
@@ -58,8 +59,24 @@ def _print(found: "Attacks") -> None:
     repeated = [(one.repeats, f"{one.right:.2%}", f"{one.one:.2%}", f"{one.bound:.2%}") for one in found.averaging]
     print_table(("releases", "right", "allowed by one", "allowed by all"), repeated)
     print_lines(["", f"Finding a person among {found.crowd:,} pseudonyms by some of 10 attributes (counting+laplace):"])
-    links = [(_noise(one.epsilon), one.known, f"{one.found:.1%}") for one in found.linkage]
-    print_table(("epsilon", "attributes known", "found"), links)
+    links = [
+        (
+            _noise(one.epsilon),
+            one.known,
+            f"{one.found:.1%}",
+            f"{one.inferred:.1%}",
+            f"{one.inferred_knowing_row:.1%}",
+            f"{one.bound:.1%}",
+        )
+        for one in found.linkage
+    ]
+    print_table(("epsilon", "known", "found", "one more right", "knowing the row", "allowed"), links)
+    print_lines(
+        [
+            '"one more right": a further attribute, present or not by a coin, guessed from the row that was taken for',
+            'the person\'s; "knowing the row": by somebody who knows which row is the person\'s. "allowed": of both.',
+        ]
+    )
 
 
 def _noise(epsilon: float) -> str:

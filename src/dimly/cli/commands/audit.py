@@ -15,12 +15,15 @@ from dimly.files import read_text
 if TYPE_CHECKING:
     from dimly.audit.mechanism import Audit
     from dimly.curator.options import Options
-    from dimly.mechanisms import Plan
+    from dimly.mechanisms import Directions, Plan
 
 
 @shared.with_groups
 def audit(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, made by dimly plan.", show_default=False)],
+    plan: Annotated[
+        Path,
+        typer.Argument(metavar="PLAN", help="The plan, made by dimly plan, or a release by it.", show_default=False),
+    ],
     *,
     thorough: Annotated[
         bool, typer.Option("--thorough", help="512 times as many draws: about an hour. Not with --data.")
@@ -66,14 +69,13 @@ def audit(
     charged. The bound holds with a confidence of 99.9999 %. Exits with 1 if it exceeds the claim. See docs/audit.md.
 
     $ dimly audit plan.json
+    $ dimly audit release
     $ dimly audit plan.json --data visits.csv --user person --attribute place
     """
-    from dimly.mechanisms import Plan
-
-    read = Plan.from_json(read_text("plan", plan, hint="Make one with dimly plan."))
+    read, own_directions = _plan_at(plan)
     if data is None:
-        own = {"user": user, "attribute": attribute, "value": value, "table": table}
-        for name, given in (own | _said(reading)).items():
+        stray = {"user": user, "attribute": attribute, "value": value, "table": table}
+        for name, given in (stray | _said(reading)).items():
             if given is not None:
                 raise ParameterError(f"data must be given where {name} is, got none. Add --data FILE.")
         if engine == "spark":
@@ -91,7 +93,7 @@ def audit(
             attribute=attribute,
             value=value,
             vocabulary=vocabulary,
-            directions=directions,
+            directions=own_directions if directions is None else directions,
             table=table,
             progress=progress,
         )
@@ -108,6 +110,18 @@ def audit(
         raise typer.Exit(1)
 
 
+def _plan_at(path: Path) -> "tuple[Plan, Directions | None]":
+    """Read a plan from its file; or from a release, which says by which plan it was made, with its directions."""
+    if path.is_dir() or path.name == "manifest.json":
+        from dimly.release.reader import open_folder
+
+        held = open_folder(path if path.is_dir() else path.parent)
+        return held.plan, held.directions
+    from dimly.mechanisms import Plan
+
+    return Plan.from_json(read_text("plan", path, hint="Make one with dimly plan.")), None
+
+
 def _said(reading: shared.ReadingOptions) -> dict[str, Any]:
     """Return what was said about files, which a plan alone has not: all but the number of threads."""
     usual = asdict(shared.ReadingOptions())
@@ -121,8 +135,9 @@ def draws_text(count: float) -> str:
 
 def audit_fields(found: "Audit") -> dict[str, str]:
     """Return what an audit found, for people."""
-    delta = f", delta = {found.claimed_delta:g}" if found.claimed_delta else ""
-    fields = {"epsilon": found.verdict + delta}
+    fields = {"epsilon": found.verdict}
+    if found.delta_words is not None:
+        fields["delta"] = found.delta_words
     fields |= {check.name: check.words for check in found.checks}
     return fields | {
         "confidence": f"{100 * found.confidence:.6g} %, in {found.trials:,} trials",

@@ -170,7 +170,7 @@ def _advice_fields(found: "Advice") -> dict[str, str]:
         "choice": chosen.mechanism + (f", k = {chosen.k:,}" if chosen.k else ""),
         "because": found.reason,
         "verdict": found.words,
-        "by": _clearness(found) if found.verdict != "unknown" else "",
+        "by": "" if found.verdict == "unknown" and found.unstated else _clearness(found),
     }
     if found.measured:
         fields["measured"] = "; ".join(found.measured)
@@ -284,6 +284,7 @@ def _advice_facts(found: "Advice") -> dict[str, Any]:
         "stderr": found.stderr,
         "candidates": [_facts(one) for one in found.candidates],
         "verdict": found.verdict,
+        "range": list(found.range),
         "figure": found.figure,
         "unstated": list(found.unstated),
         "assumed": list(found.assumed),
@@ -362,7 +363,7 @@ def _clearness(found: "Advice") -> str:
         )
     if purpose == "segments":
         return (
-            f"segments agree with the groups by {most}{found.figure:.2f} (adjusted Rand index: 1 is the same, 0 is "
+            f"segments agree with compact groups by {most}{found.figure:.2f} (adjusted Rand index: 1 is the same, 0 is "
             f"chance); good from {good:g}, coarse from {coarse:g}"
         )
     return f"a near pair ranks before a far one with {found.figure:.1%}; good from {good:.0%}, coarse from {coarse:.0%}"

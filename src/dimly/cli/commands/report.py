@@ -11,6 +11,7 @@ from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_line
 from dimly.files import check_output, write_text
 
 if TYPE_CHECKING:
+    from dimly.audit.certificate import Certificate
     from dimly.release.manifest import Manifest
 
 
@@ -52,7 +53,12 @@ def report(
     with ProgressBar() as bar:
         found = report_of(sketches, count="auto" if count == "auto" else int(count), progress=bar)
         bar.phase("writing")
-        page = page_of(found, audit=_audit_lines(release, found.manifest))
+        certificate = _certificate(release, found.manifest)
+        page = (
+            page_of(found)
+            if certificate is None
+            else page_of(found, audit=certificate.lines, seen=certificate.epsilon_lower_bound)
+        )
     write_text(output, page, overwrite=overwrite)
     if as_json:
         print_json({"path": str(output), **found.to_dict()})
@@ -63,15 +69,15 @@ def report(
     print_lines(f"- {line}" for line in checks(found.manifest))
 
 
-def _audit_lines(release: Path, manifest: "Manifest") -> tuple[str, ...]:
-    """Return what the certificate beside a release says, if there is one and it is about this release."""
+def _certificate(release: Path, manifest: "Manifest") -> "Certificate | None":
+    """Return the certificate beside a release, if there is one and it is about this release."""
     from dimly.audit.certificate import Certificate, certificate_path
 
     path = certificate_path(release)
     if not path.exists():
-        return ()
+        return None
     found = Certificate.read(path)
     if (found.release, found.plan_digest) != (manifest.release, manifest.plan_digest):
         warn(f"{path.name} is about another release, and is not shown. Remove it.")
-        return ()
-    return found.lines
+        return None
+    return found

@@ -159,7 +159,7 @@ def survey(
         int | None,
         typer.Option(
             help="For directions: put attributes into so many hash buckets. By default into 4,096 if there is no list "
-            "of attributes or one of more than 65,536, and into none otherwise.",
+            "of attributes or one of more than a million, and into none otherwise.",
             rich_help_panel=_PROMISE,
         ),
     ] = None,

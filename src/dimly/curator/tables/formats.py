@@ -378,7 +378,7 @@ def open_sqlite(
             check_names(list(columns), stamp.name)
             database.copied.add(stamp.name)
             return _copied(database, connection, relation, columns), columns
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):  # a damaged file may have names that are no text
         failure = DataError(f"{stamp.name} must be a readable SQLite file. It is damaged, locked or of another format.")
     raise failure
 
@@ -390,7 +390,7 @@ def _connected(stamp: Stamp) -> sqlite3.Connection:
 def _sqlite_relation(connection: sqlite3.Connection, stamp: Stamp, table: str | None, query: str | None) -> str:
     if query is None:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
-        names = [name for (name,) in found if not name.startswith("sqlite_")]
+        names = [str(name) for (name,) in found if not str(name).startswith("sqlite_")]
         return quoted(_chosen(table, names, stamp))
     try:
         # A view takes one SELECT and nothing else, and knows the declared types of its columns.
@@ -437,7 +437,7 @@ def _as_json(cell: float | str | None) -> str | None:
 
 def _affinity(declared: str) -> str:
     for parts, type_ in _AFFINITIES:
-        if any(part in declared.upper() for part in parts):
+        if any(part in str(declared).upper() for part in parts):
             return type_
     return "JSON"
 

@@ -19,7 +19,9 @@ from dimly.curator.tables.database import Cursor, PrivateDatabase
 from dimly.curator.tables.public_lists import Roster, nobody_there, read_roster
 from dimly.curator.tables.shapes import Grain, RowsView, rows_view
 from dimly.curator.tables.sources import open_source
+from dimly.curator.texts import encoded_texts
 from dimly.mechanisms.projection.rows import IntArray
+from dimly.mechanisms.projection.texts import EncodedTexts
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import UserType
 
@@ -272,18 +274,17 @@ class _KeptTexts:
     def __len__(self) -> int:
         return self._size
 
-    def between(self, start: int, stop: int) -> list[str]:
+    def between(self, start: int, stop: int) -> EncodedTexts:
         """Return the texts of the attributes ``start`` … ``stop`` − 1."""
         return self._fetch("code >= ? AND code < ?", [start, stop])
 
-    def at(self, codes: IntArray) -> list[str]:
+    def at(self, codes: IntArray) -> EncodedTexts:
         """Return the texts of these attributes, whose numbers rise."""
         return self._fetch("code IN (SELECT unnest(?))", [codes.tolist()])
 
-    def _fetch(self, condition: str, parameters: list[object]) -> list[str]:
+    def _fetch(self, condition: str, parameters: list[object]) -> EncodedTexts:
         sql = f"SELECT text FROM {self._table} WHERE {condition} ORDER BY code"
-        texts: list[str] = self._cursor.table(sql, parameters).column(0).to_pylist()
-        return texts
+        return encoded_texts(self._cursor.table(sql, parameters).column(0))
 
 
 @contextlib.contextmanager
@@ -330,7 +331,7 @@ def open_table(
             query=options.query,
             csv=CsvOptions.of(options),
             wanted=options.named_columns,
-        ).naming({options.user_column, *(options.named_columns or ())})
+        ).naming({options.user_column, *(options.named_columns or ())}, database)
         if plan.unit == "column" and options.columns is not None:
             opened = opened.held(database)  # that everybody has one row is checked in a pass of its own
         view = rows_view(database, opened, plan, options)

@@ -54,20 +54,27 @@ class Source:
             return "The names that JSON objects hold may be private, and are not listed."
         if self.has_private_names:
             return (
-                "The first line of a CSV file must name its columns, but holds none of the names given. It may be a "
+                "The first line of a CSV file must name its columns, but does not hold the names given. It may be a "
                 "person's row, and is not shown: look at it, and add a line of names if there is none."
             )
         return listing(self.columns)
 
-    def naming(self, names: Collection[str]) -> "Source":
+    def naming(self, names: Collection[str], database: PrivateDatabase | None = None) -> "Source":
         """Return the table with its columns listed only if its first line is surely one of names: it has one of these.
 
-        A CSV file without a header, or in another encoding, has a person's row there, or all of them.
+        A CSV file without a header, or in another encoding, has a person's row there, or all of them. In a damaged one
+        a row may be joined to the names: then the rows that follow have fewer cells, and ``database`` refuses them.
         """
-        known = {name.casefold() for name in self.columns}
-        if self.has_types or not known.isdisjoint(name.casefold() for name in names):
+        known, wanted = ({name.casefold() for name in some} for some in (self.columns, names))
+        if self.has_types or wanted <= known or (wanted & known and self._has_rows_of_as_many_cells(database)):
             return self
         return replace(self, has_private_names=True)
+
+    def _has_rows_of_as_many_cells(self, database: PrivateDatabase | None) -> bool:
+        try:
+            return database is None or len(database.fetch(f"SELECT * FROM {self.name} LIMIT 1")) > 0
+        except DataError:
+            return False
 
     def held(self, database: PrivateDatabase) -> "Source":
         """Return the table in the private database, where nobody can change it between two passes.

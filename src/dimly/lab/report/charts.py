@@ -11,6 +11,7 @@ from dimly.lab.charts import SEGMENTS, Look
 from dimly.lab.report.distances import Acuity, Distances, SeenDistance
 from dimly.lab.report.people import Map
 from dimly.mechanisms.error.models import Floats
+from dimly.mechanisms.plan import Plan
 
 WIDTH = 440  # of a drawing, in its own units: small, so that its text is large on a phone
 MARGIN = 1.08  # how much farther than the reach an axis goes
@@ -159,6 +160,44 @@ def error_curve(acuity: Acuity, distances: Distances | None, reach: float) -> st
         )
         words += f" The average pair of this release is at {number(mean)}, with a standard error of {number(error)}."
     return drawing("curve", "Predicted error", words, frame.height, "".join(parts))
+
+
+def attack_curve(plan: Plan, seen: float | None) -> str:
+    """Return how often the best attacker of one unit can be right against ε, with this plan's promise marked.
+
+    ``seen`` is an ε that an audit has refuted: an attacker was right more often than that allows.
+    """
+    claimed, delta = plan.cost.epsilon, plan.cost.delta
+    right = max(4.0, min(1.5 * claimed, 40.0))
+    frame = Frame((0.0, right), (50.0, 103.0), 240)
+
+    def allowed(epsilon: float) -> float:
+        return 100 * right_share(epsilon, delta)
+
+    at = np.linspace(0.0, right, 80).tolist()
+    parts = [
+        frame.axes("ε", "right guesses, in %"),
+        f'<path class="curve" d="{frame.path([(one, allowed(one)) for one in at])}"/>',
+    ]
+    words = f"A promise of ε = {number(claimed)} allows {allowed(claimed):.0f} % right guesses."
+    shown = min(claimed, right)
+    x, y = frame.across(shown), frame.up(allowed(claimed))
+    side = "end" if x > 0.6 * WIDTH else "start"
+    parts.append(
+        f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="5"/>'
+        f'<text class="strong" x="{x + (-8 if side == "end" else 8):.1f}" y="{y + 22:.1f}" text-anchor="{side}">'
+        f"claimed {number(claimed)}: {allowed(claimed):.0f} %</text>"
+    )
+    if seen is not None:
+        x, y = frame.across(min(seen, right)), frame.up(allowed(seen))
+        parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="9"/>')
+        words += f" An audit has seen at least ε = {seen:.2f}, which is {allowed(seen):.0f} %."
+    return drawing("attack", "What the best attacker can guess", words, frame.height, "".join(parts))
+
+
+def right_share(epsilon: float, delta: float) -> float:
+    """Return how often somebody with even odds before can be right about one unit at most: (e^ε + δ)/(1 + e^ε)."""
+    return min(1.0, (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon)))
 
 
 def histogram(distances: Distances, *, measure: str = "squared distance") -> str:

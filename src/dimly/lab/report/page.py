@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 import dimly
 from dimly.analyst.structure.profiles import DIRECTIONS_SAY
-from dimly.lab.report.charts import MARGIN, error_curve, histogram, ladder, number, segment_map, symbol
+from dimly.lab.report.charts import MARGIN, attack_curve, error_curve, histogram, ladder, number, segment_map, symbol
 from dimly.lab.report.distances import FEWEST_PAIRS
 from dimly.lab.report.officer import checks, exact, guess_in_words, guesses, limits, promise, published
 from dimly.lab.report.report import Report
@@ -82,7 +82,7 @@ def size(n_bytes: float) -> str:
     return f"{amount:,.3g} TB"
 
 
-def page_of(report: Report, *, audit: Sequence[str] = ()) -> str:
+def page_of(report: Report, *, audit: Sequence[str] = (), seen: float | None = None) -> str:
     """Return the page. The same report is the same page.
 
     Parameters
@@ -90,12 +90,15 @@ def page_of(report: Report, *, audit: Sequence[str] = ()) -> str:
     report : Report
     audit : sequence of str
         What a certificate beside the release says, in sentences.
+    seen : float, optional
+        The lower bound on ε that it states.
     """
     manifest, bend = report.manifest, report.acuity.bend
     page = _environment().get_template("page.html")
     return page.render(
         report=report,
         audit=audit,
+        seen=seen,
         is_worded_as_planned=is_guarantee(manifest.guarantee, manifest.promise),
         shows_bend=bend is not None and bend < MARGIN * report.reach,
     )
@@ -115,7 +118,7 @@ def _environment() -> Environment:
     written = (number, percent, thousands, rounded_up, exact, odds, size, with_code)
     environment.filters |= {one.__name__: one for one in written}
     said = (promise, limits, guesses, guess_in_words, published, checks)
-    drawn = (ladder, error_curve, histogram, segment_map, symbol)
+    drawn = (ladder, attack_curve, error_curve, histogram, segment_map, symbol)
     environment.globals |= {one.__name__: one for one in (*said, *drawn)}
     environment.globals |= {
         "version": dimly.__version__,

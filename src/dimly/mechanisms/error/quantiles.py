@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter1d
-from scipy.optimize import isotonic_regression
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -89,6 +87,8 @@ def quantiles(
     curve = _fitted(noisy.astype(np.float64), total)
     smooth = _without_steps(curve)
     draws = noise[: len(noise) // len(at) * len(at)].reshape(-1, len(at))[:_REPEATS]
+    from scipy.ndimage import gaussian_filter1d  # noqa: PLC0415 - slow to import, and of surveys alone
+
     targets = [share * total for share in shares]
     rough = np.array([[_position(_fitted(smooth + one, total), target) for target in targets] for one in draws])
     found = []
@@ -110,6 +110,8 @@ def noise_needed(at: Integers) -> int:
 
 
 def _fitted(noisy: Floats, total: int) -> Floats:
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - slow to import, and of surveys alone
+
     curve: Floats = np.clip(isotonic_regression(noisy).x, 0, total)
     return curve
 

@@ -103,6 +103,11 @@ class RandomThreshold:
         claim = budget.rounded_down
         with precision(_BITS):
             ratio = upper_fraction((-ball(claim.epsilon)).exp()) * (1 + _SLACK)
+        if ratio >= 1:
+            raise ParameterError(
+                f"epsilon must be above {float(_SLACK):.1g} to show names that are not in a public list, got "
+                f"{budget.epsilon:g}. Use a larger one, or give the list."
+            )
         delta = Fraction(claim.delta)
         size = _size(claim.epsilon, claim.delta)
         if size > MAX_WEIGHTS:
@@ -175,9 +180,13 @@ class RandomThreshold:
 
 
 def _size(epsilon: float, delta: float) -> int:
-    """Return the least size whose outer weights are about δ; rounding may ask for one more."""
-    middle = -math.expm1(-epsilon) / 2  # of two equal ones
-    return max(1, 2 * math.floor(1 + math.log(middle / delta) / epsilon) - 2) if middle > delta else 1
+    """Return a size that is a few below the least one whose outer weights are at most δ.
+
+    Of 2(t + 1) weights that fall by r = e^−ε from the middle the outer one is r^t(1 − r)/2(1 − r^(t+1)). That is δ for
+    r^−t = 1 + m(1/δ − 2), with m = (1 − r)/2. Where ε is far below δ, it is the even law on 1/δ numbers.
+    """
+    middle = -math.expm1(-epsilon) / 2
+    return max(1, 2 * math.floor(math.log1p(middle * (1 / delta - 2)) / epsilon))
 
 
 def _weights(size: int, ratio: Fraction) -> tuple[int, ...]:

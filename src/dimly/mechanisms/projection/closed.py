@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, chdtri, log_ndtr, ndtr, ndtri
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.projection.rows import DenseFamily, HashedFamily, Shape, Stream, check_integer
+from dimly.mechanisms.projection.rows import DenseFamily, HashedFamily, Shape, check_integer
+from dimly.mechanisms.projection.streams import Streams
 from dimly.privacy.balls import Ball, ball, normal_cdf, precision
 
 MAX_GRID_BITS: Final = 24
@@ -66,15 +67,15 @@ class Ternary(DenseFamily):
         entries = -(-k // 3) if tail is None else max(1, _ternary_entries(k, tail))
         return entries, entries
 
-    def _decoded(self, stream: Stream, shape: Shape) -> NDArray[Any]:
+    def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
         k, length = shape.k, _ternary_length(shape.k)
         while True:
-            streams = stream(length)
-            usable = streams < 252  # the largest multiple of 6 that a byte can hold
+            octets = streams.first(length)
+            usable = octets < 252  # the largest multiple of 6 that a byte can hold
             rank = np.cumsum(usable, axis=1, dtype=np.int32)
             if (rank[:, -1] >= k).all():
-                return _TERNARY[streams[usable & (rank <= k)].reshape(-1, k)]
-            length *= 2  # the stream goes on: a longer digest begins with the shorter one
+                return _TERNARY[octets[usable & (rank <= k)].reshape(-1, k)]
+            length *= 2  # the stream goes on: a longer one begins with the shorter one
 
 
 class Gaussian(DenseFamily):
@@ -117,9 +118,8 @@ class Gaussian(DenseFamily):
         largest = 8.3 * 2.0 ** (shape.grid_bits or 0) / math.sqrt(shape.k)
         return np.int16 if largest < 2**15 - 1 else np.int32
 
-    def _decoded(self, stream: Stream, shape: Shape) -> NDArray[Any]:
-        words = stream(8 * shape.k).view("<u8")
-        return _on_grid(words, k=shape.k, grid_bits=shape.grid_bits or 0)
+    def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
+        return _on_grid(streams.words(shape.k), k=shape.k, grid_bits=shape.grid_bits or 0)
 
 
 _TERNARY: Final = np.array([(1, -1, 0, 0, 0, 0)[byte % 6] for byte in range(256)], dtype=np.int8)

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.projection.families import SEED_BYTES, Projection, Sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Integers, Rows
+from dimly.mechanisms.projection.streams import NEWEST, StreamVersion, check_stream
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts, is_unicode
 
 Floats = NDArray[np.float64]
@@ -50,27 +51,29 @@ _MOST_COMPARED: Final = 1 << 29  # entries of all pairs of rows that are compare
 class Buckets:
     """Rows for an open vocabulary: each attribute that there is or ever will be falls into one of m buckets.
 
-    The bucket is the coordinate that the family ``counting`` with k = m and this seed gives to the attribute, so that
-    ``docs/projections.md`` defines it, with test vectors.
+    The bucket is the coordinate that the family ``counting`` with k = m, this seed and this version of the streams
+    gives to the attribute, so that ``docs/projections.md`` defines it, with test vectors.
 
     Examples
     --------
-    >>> Buckets(8, bytes(range(32))).codes(["0", "42"]).tolist()
+    >>> Buckets(8, bytes(range(32)), stream=1).codes(["0", "42"]).tolist()
     [6, 6]
     """
 
     count: int
     seed: bytes = PUBLIC_SEED
+    stream: StreamVersion = NEWEST
 
     def __post_init__(self) -> None:
         if type(self.count) is not int or not 2 <= self.count <= MAX_BUCKETS:
             raise ParameterError(f"buckets must be 2 to {MAX_BUCKETS}, got {self.count!r}.")
         if type(self.seed) is not bytes or len(self.seed) != SEED_BYTES:
             raise ParameterError(f"seed must be {SEED_BYTES} bytes, got {self.seed!r}.")
+        check_stream(self.stream)
 
     def codes(self, attributes: Sequence[str]) -> NDArray[np.int64]:
         """Return the bucket of each attribute, given by its canonical text."""
-        rows = Projection("counting", self.count, 1, self.seed).rows(attributes)
+        rows = Projection("counting", self.count, 1, self.seed, stream=self.stream).rows(attributes)
         assert isinstance(rows, HashedRows)  # noqa: S101 - what counting gives
         return rows.columns[:, 0].astype(np.int64)
 
@@ -262,7 +265,8 @@ class Directions:
         if family not in ("hashing", "counting"):
             raise ParameterError(f"family must be hashing or counting, got {family!r}.")
         _check_size(len(named), count)
-        placed = Projection(family, count, 1, seed).rows(named)
+        # Streams of version 1: the same list makes the same directions for ever, of the digest that plans have signed.
+        placed = Projection(family, count, 1, seed, stream=1).rows(named)
         assert isinstance(placed, HashedRows)  # noqa: S101 - what these families give
         unit = cls.of_values(named, factors[:, None], origin=origin, scale=scale).matrix
         matrix = np.zeros((len(named), count), unit.dtype)
@@ -304,7 +308,7 @@ class Directions:
         if count is None:
             matrix = np.eye(len(first), dtype=np.int8)
         else:
-            matrix = Projection("hashing", count, 1, seed).rows(tuple(first)).to_dense().astype(np.int8)
+            matrix = Projection("hashing", count, 1, seed, stream=1).rows(tuple(first)).to_dense().astype(np.int8)
         return cls("categories", origin, 1, matrix, named, None, tuple(first), group)
 
     @property
@@ -371,9 +375,9 @@ class Directions:
         """SHA-256, in hexadecimal, over all that decides a sketch, and the origin.
 
         ``dimly/directions/1`` 00 ‖ text(kind) ‖ text(origin) ‖ u32(scale) ‖ u32(count) ‖ u32(rows) ‖ names ‖ the matrix
-        as i16, row by row. ``names`` is 00 ‖ the vocabulary's digest (32 bytes); or 01 ‖ u32(buckets) ‖ seed (32
-        bytes); or 02 ‖ the vocabulary's digest ‖ the digest of the categories as a vocabulary ‖ u32(category) of each
-        attribute. Numbers are little-endian, text(t) is u32(length in bytes) ‖ UTF-8 of t.
+        as i16, row by row. ``names`` is 00 ‖ the vocabulary's digest (32 bytes); or 01 (03 with streams of version 2)
+        ‖ u32(buckets) ‖ seed (32 bytes); or 02 ‖ the vocabulary's digest ‖ the digest of the categories as a vocabulary
+        ‖ u32(category) of each attribute. Numbers are little-endian, text(t) is u32(length in bytes) ‖ UTF-8 of t.
         """
         state = hashlib.sha256(_DIGESTED)
         for text in (self.kind, self.origin):
@@ -381,7 +385,8 @@ class Directions:
             state.update(struct.pack("<I", len(encoded)) + encoded)
         state.update(struct.pack("<III", self.scale, self.count, len(self.matrix)))
         if self.buckets is not None:
-            state.update(b"\1" + struct.pack("<I", self.buckets.count) + self.buckets.seed)
+            state.update(b"\1" if self.buckets.stream == 1 else b"\3")
+            state.update(struct.pack("<I", self.buckets.count) + self.buckets.seed)
         elif self.vocabulary is not None:
             state.update((b"\2" if self.categories else b"\0") + bytes.fromhex(self.vocabulary.digest))
         if self.categories is not None and self.category_of is not None:

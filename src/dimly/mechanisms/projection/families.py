@@ -8,13 +8,11 @@ A row depends on the family, its size, the seed and the attribute's text only: n
 and a new attribute needs no new plan. ``docs/projections.md`` says the bytes, with test vectors.
 """
 
-import hashlib
 import math
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
@@ -23,7 +21,16 @@ from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection.closed import Dasgupta, Gaussian, Ternary
-from dimly.mechanisms.projection.rows import DenseFamily, Family, HashedFamily, Rows, Shape, Stream
+from dimly.mechanisms.projection.rows import DenseFamily, Family, HashedFamily, Rows, Shape
+from dimly.mechanisms.projection.streams import (
+    NEWEST,
+    SipSource,
+    Streams,
+    StreamSource,
+    StreamVersion,
+    check_stream,
+    stream_source,
+)
 from dimly.mechanisms.vocabulary import Vocabulary
 
 FamilyName = Literal["counting", "hashing", "sparse", "dasgupta", "sign", "ternary", "gaussian"]
@@ -61,7 +68,8 @@ class Sparse(HashedFamily):
         if k % blocks:
             raise ParameterError(f"blocks must divide k = {k} for sparse, got {blocks}. Choose k as a multiple of it.")
 
-    def _places(self, k: int, blocks: int) -> tuple[int, int]:
+    def places(self, k: int, blocks: int) -> tuple[int, int]:
+        """Return k/s, and k/s again: each hash has a block of its own."""
         return k // blocks, k // blocks
 
 
@@ -71,8 +79,8 @@ class Sign(DenseFamily):
     name = "sign"
     summary = "k of ±1 (Achlioptas)"
 
-    def _decoded(self, stream: Stream, shape: Shape) -> NDArray[Any]:
-        packed = stream(-(-shape.k // 8))
+    def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
+        packed = streams.first(-(-shape.k // 8))
         return 1 - 2 * np.unpackbits(packed, axis=1, count=shape.k, bitorder="little").view(np.int8)
 
 
@@ -107,7 +115,6 @@ def family_named(name: str) -> Family:
 SEED_BYTES: Final = 32
 _MOST_REALIZED: Final = 1 << 32  # entries of P whose norms are looked at: minutes, but not hours
 _CHUNK_BYTES: Final = 1 << 24  # of names, streams and rows that are held at once while decoding
-_NAME_BYTES: Final = 256  # of a name as text, its encoding and its stream, each an object of Python's
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +142,7 @@ class Sensitivity:
         return above
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Projection:
     """A public random matrix P, one row for each attribute that there is or ever will be.
 
@@ -151,10 +158,12 @@ class Projection:
         32 public bytes.
     grid_bits : int, optional
         For ``gaussian`` only: entries are multiples of 2^-grid_bits.
+    stream : {1, 2}
+        Version of the streams that rows are made of; the newest by default.
 
     Examples
     --------
-    >>> projection = Projection("hashing", 8, 1, bytes(range(32)))
+    >>> projection = Projection("hashing", 8, 1, bytes(range(32)), stream=1)
     >>> projection.rows(["0", "42"]).to_dense().tolist()
     [[0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0]]
     """
@@ -164,11 +173,13 @@ class Projection:
     blocks: int
     seed: bytes
     grid_bits: int | None = None
+    stream: StreamVersion = NEWEST
 
     def __post_init__(self) -> None:
         self.record.check(self.k, self.blocks, grid_bits=self.grid_bits)
         if type(self.seed) is not bytes or len(self.seed) != SEED_BYTES:
             raise ParameterError(f"seed must be {SEED_BYTES} bytes, got {self.seed!r}.")
+        check_stream(self.stream)
 
     @property
     def record(self) -> Family:
@@ -196,27 +207,51 @@ class Projection:
         """
         if isinstance(attributes, str | bytes):
             raise ParameterError(f"attributes must be a list of them, got {type(attributes).__name__}.")
-        chunks = ((part, partial(self._streams, attributes[part])) for part in self._parts(attributes))
+        chunks = self._source.parts(attributes, row_bytes=8 * self.entries, at_once=_CHUNK_BYTES)
         return self.record.derive(len(attributes), Shape(self.k, self.blocks, self.grid_bits), chunks)
 
-    def _parts(self, attributes: Sequence[str]) -> Iterator[slice]:
-        size = max(1, _CHUNK_BYTES // (_NAME_BYTES + 8 * self.entries))
-        return (slice(start, start + size) for start in range(0, len(attributes), size))
+    def total(self, attributes: Collection[str]) -> NDArray[np.int64]:
+        """Return the exact integer sketch of one person who has these attributes, given by their canonical text.
 
-    def _streams(self, attributes: Sequence[str], length: int) -> NDArray[np.uint8]:
-        """Return the first bytes of each attribute's stream, one attribute a row."""
-        size = struct.pack("<II", self.k, self.blocks)
-        base = hashlib.shake_256(b"dimly/1\0" + self.family.encode() + b"\0" + size + self.seed)
-        try:
-            names = [attribute.encode() for attribute in attributes]
-        except (AttributeError, UnicodeEncodeError):
-            raise ParameterError("attributes must be text. Use attribute_text.") from None
-        digests = []
-        for name in names:
-            state = base.copy()
-            state.update(len(name).to_bytes(4, "little") + name)
-            digests.append(state.digest(length))
-        return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(digests), length)
+        As ``rows(attributes).total()``; of hashed rows in one pass that makes no rows.
+
+        Examples
+        --------
+        >>> Projection("counting", 4, 1, bytes(32)).total(["tea", "jam", "rye"]).sum()
+        np.int64(3)
+        """
+        if self._at_once is not None:
+            source, arguments = self._at_once
+            out = np.zeros(self.k, np.int64)
+            if source.add_hashed(attributes, *arguments, out):
+                return out
+        return self.rows(tuple(attributes)).total()
+
+    @property
+    def adds_at_once(self) -> bool:
+        """Whether :meth:`total` makes no rows, and is as fast as adding rows that were kept."""
+        return self._at_once is not None
+
+    @cached_property
+    def _at_once(self) -> tuple[SipSource, tuple[int, tuple[int, int], bool]] | None:
+        source, family = self._source, self.record
+        if not isinstance(source, SipSource) or not isinstance(family, HashedFamily):
+            return None
+        return source, (self.blocks, family.places(self.k, self.blocks), family.signed)
+
+    def rows_by_part(self, attributes: Sequence[str]) -> Iterator[Rows]:
+        """Yield the integer rows of many attributes, some at a time."""
+        shape = Shape(self.k, self.blocks, self.grid_bits)
+        for part, streams in self._source.parts(attributes, row_bytes=8 * self.entries, at_once=_CHUNK_BYTES):
+            n = part.stop - part.start
+            yield self.record.derive(n, shape, [(slice(0, n), streams)])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Projection, (self.family, self.k, self.blocks, self.seed, self.grid_bits, self.stream)
+
+    @cached_property
+    def _source(self) -> StreamSource:
+        return stream_source(self.stream, self.family, self.k, self.blocks, self.seed)
 
 
 # A plan is proven when it is made, when it is read, and before it is used: the rows are derived once.
@@ -243,8 +278,7 @@ def realized_sensitivity(projection: Projection, vocabulary: Vocabulary) -> Sens
             "Use a family whose rows all have the same norms: counting, hashing, sparse or sign."
         )
     l1 = l2_squared = 0
-    for part in projection._parts(vocabulary):
-        rows = projection.rows(vocabulary[part])
+    for rows in projection.rows_by_part(vocabulary):
         l1, l2_squared = max(l1, rows.l1), max(l2_squared, rows.l2_squared)
     if len(_REALIZED) >= _MOST_REMEMBERED:
         _REALIZED.clear()

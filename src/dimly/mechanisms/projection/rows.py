@@ -3,22 +3,30 @@
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.projection import kernels
+from dimly.mechanisms.projection.streams import Streams
 
 IntArray = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]
 Unsigned = NDArray[np.unsignedinteger[Any]]
 
 _NARROW: Final = 8  # coordinates up to which sums are kept in registers
+
+
+def _kernels() -> ModuleType:
+    """Return the compiled kernels: loading them takes as long as everything else that making a plan needs."""
+    from dimly.mechanisms.projection import kernels  # noqa: PLC0415
+
+    return kernels
 
 
 class Rows(ABC):
@@ -187,7 +195,7 @@ class HashedRows(Rows):
     @cached_property
     def _norms(self) -> tuple[IntArray, IntArray]:
         l1, l2_squared = np.empty(len(self), dtype=np.int64), np.empty(len(self), dtype=np.int64)
-        kernels.hashed_norms(self.columns, self.signs, np.zeros(self.k, dtype=np.int64), l1, l2_squared)
+        _kernels().hashed_norms(self.columns, self.signs, np.zeros(self.k, dtype=np.int64), l1, l2_squared)
         return l1, l2_squared
 
     @property
@@ -214,9 +222,9 @@ class HashedRows(Rows):
     ) -> None:
         if self.columns.shape[1] == 1:
             signs = None if self._all_plus else self.signs.reshape(-1)
-            kernels.project_single(self._places.reshape(-1), signs, indptr, indices, values, out)
+            _kernels().project_single(self._places.reshape(-1), signs, indptr, indices, values, out)
         else:
-            kernels.project_blocks(self._places, self.signs, indptr, indices, values, out)
+            _kernels().project_blocks(self._places, self.signs, indptr, indices, values, out)
 
 
 class DenseRows(Rows):
@@ -251,10 +259,10 @@ class DenseRows(Rows):
         self, indptr: IntArray, indices: Integers, values: IntArray | None, *, out: IntArray, bound: int
     ) -> None:
         if self.k <= _NARROW:
-            kernels.project_narrow(self.matrix, indptr, indices, values, out)
+            _kernels().project_narrow(self.matrix, indptr, indices, values, out)
             return
         kind = next(kind for kind in (np.int16, np.int32, np.int64) if bound <= np.iinfo(kind).max)
-        kernels.project_dense(self.matrix, indptr, indices, values, np.empty(self.k, dtype=kind), out)
+        _kernels().project_dense(self.matrix, indptr, indices, values, np.empty(self.k, dtype=kind), out)
 
 
 def _integers(name: str, array: Integers) -> Integers:
@@ -276,9 +284,8 @@ class Shape(NamedTuple):
     grid_bits: int | None = None
 
 
-Stream = Callable[[int], NDArray[np.uint8]]
-"""The first bytes of each attribute's stream, one attribute a row."""
-Chunks = Iterable[tuple[slice, Stream]]
+Chunks = Iterable[tuple[slice, Streams]]
+"""Streams of some attributes at a time, and which they are."""
 
 
 @dataclass(frozen=True)
@@ -407,12 +414,11 @@ class HashedFamily(Family):
         """Return the rows of ``n`` attributes from their streams."""
         k, blocks, _ = shape
         columns, signs = np.empty((n, blocks), dtype=np.int32), np.empty((n, blocks), dtype=np.int8)
-        for part, stream in chunks:
-            streams = stream(8 * blocks + -(-blocks // 8))
-            kernels.hashed_entries(streams, *self._places(k, blocks), self.signed, columns[part], signs[part])
+        for part, streams in chunks:
+            streams.place(*self.places(k, blocks), self.signed, columns[part], signs[part])
         return HashedRows(k, columns, signs)
 
-    def _places(self, k: int, blocks: int) -> tuple[int, int]:
+    def places(self, k: int, blocks: int) -> tuple[int, int]:
         """Return of how many places a hash chooses, and how far those of the next hash are from them."""
         del blocks
         return k, 0
@@ -442,8 +448,8 @@ class DenseFamily(Family):
         """Return the rows of ``n`` attributes from their streams."""
         # Of a type by the family's bound and not by the rows at hand, so that every batch has one type.
         matrix = np.empty((n, shape.k), dtype=self._entry_type(shape))
-        for part, stream in chunks:
-            matrix[part] = self._decoded(stream, shape)
+        for part, streams in chunks:
+            matrix[part] = self._decoded(streams, shape)
         return DenseRows(matrix)
 
     def _entry_type(self, shape: Shape) -> type[np.signedinteger[Any]]:
@@ -451,7 +457,7 @@ class DenseFamily(Family):
         return np.int8
 
     @abstractmethod
-    def _decoded(self, stream: Stream, shape: Shape) -> NDArray[Any]:
+    def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
         """Return the entries that bytes stand for."""
 
 

@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 from tests.releases import silent
 
+from dimly.analyst.release import Release
 from dimly.analyst.structure.plane import plane_of
 from dimly.api import publish
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+from dimly.release.sketches import Sketches
 
 GROUPS = np.repeat([0, 1, 2], 200)
 PEOPLE = np.random.default_rng(0).random((3, 400))[GROUPS] < 0.3
@@ -39,8 +41,7 @@ def test_whoever_has_a_saturated_number_is_not_known() -> None:
     release = publish(PEOPLE, plan)
     values = release.values.copy()
     values[7, 3] = np.iinfo(values.dtype).max
-    sketches = type(release._sketches)(plan, release.users, values, private=True)
-    plane = plane_of(type(release)(sketches))
+    plane = plane_of(Release(Sketches(plan, release.users, values, private=True)))
     assert np.flatnonzero(~plane.known).tolist() == [7]
     assert not plane.points[7].any()
 

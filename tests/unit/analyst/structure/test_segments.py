@@ -121,6 +121,21 @@ def test_weak_tastes_do_not_displace_groups_of_other_activity() -> None:
     assert adjusted_rand_score(groups, people.segments(3).labels) > _plain_agreement(people, groups, 3) - 0.05
 
 
+def test_a_cloud_of_tastes_does_not_displace_groups_of_other_activity() -> None:
+    """Cuts through a cloud tell more of tastes than groups by activity do, and yet there are no groups in it."""
+    generator = np.random.default_rng(3)
+    groups = generator.integers(3, size=1200)
+    tastes = np.exp(0.7 * generator.standard_normal((1200, 4)) @ generator.standard_normal((4, 400)))
+    odds = tastes / tastes.sum(axis=1, keepdims=True) * np.array([[15], [40], [90]])[groups]
+    table = generator.random(odds.shape) < np.minimum(odds, 0.95)
+    plan = Plan.of("counting+laplace", Budget(3.0), k=64, seed=bytes([3] * 32))
+    people = Release(publish_matrix(table, plan, words=Recorded(3)))
+    found = people.segments(3)
+    assert found.activity
+    assert adjusted_rand_score(groups, found.labels) > _plain_agreement(people, groups, 3) - 0.03
+    assert adjusted_rand_score(groups, people.segments(3, activity=False).labels) < 0.1  # power: what it must not take
+
+
 def _one_large_group(generator: np.random.Generator) -> tuple[Any, Any]:
     groups = np.repeat([0, 1, 2], [400, 140, 60])
     likes = np.where(generator.random((3, 200)) < 0.2, 10.0, 1.0)

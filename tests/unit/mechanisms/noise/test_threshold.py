@@ -7,6 +7,7 @@ import pytest
 
 from dimly.curator.sampling import NoiseSampler
 from dimly.errors import ParameterError
+from dimly.mechanisms.noise import threshold
 from dimly.mechanisms.noise.tables import TOTAL
 from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.privacy import Budget
@@ -93,3 +94,27 @@ def test_what_cannot_be_built() -> None:
         RandomThreshold.of(Budget(1.0))
     with pytest.raises(ParameterError, match="at most 1048576 weights"):
         RandomThreshold.of(Budget(1e-5, 1e-9))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [*BUDGETS, (1e-3, 1e-3), (1e-12, 1e-4)])
+def test_the_size_is_found_in_a_few_tries(epsilon: float, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where epsilon is far below delta: 10,000 tries were 10⁸ steps, and 10⁶ never ended."""
+    tried, weights = [], threshold._weights
+
+    def counted(size: int, ratio: Fraction) -> tuple[int, ...]:
+        tried.append(size)
+        return weights(size, ratio)
+
+    monkeypatch.setattr(threshold, "_weights", counted)
+    RandomThreshold.of.cache_clear()
+    law = RandomThreshold.of(Budget(epsilon, delta))
+    assert len(tried) <= 6
+    assert law.size == tried[-1]
+    assert len(tried) > 1 or law.size == 1  # it began below the least size, and so found it
+
+
+def test_an_epsilon_that_cannot_be_told_from_none_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"epsilon must be above .* Use a larger one, or give the list"):
+        RandomThreshold.of(Budget(1e-19, 1e-3))
+    with pytest.raises(ParameterError, match="at most 1048576 weights"):
+        RandomThreshold.of(Budget(1e-12, 1e-8))

@@ -21,6 +21,7 @@ from dimly.mechanisms.projection.families import (
     sensitivity,
 )
 from dimly.mechanisms.projection.rows import MAX_K, DenseRows, HashedRows
+from dimly.mechanisms.projection.streams import STREAM_VERSIONS
 from dimly.mechanisms.vocabulary import Vocabulary
 
 SHAPES = {"sparse": (24, 4), "dasgupta": (24, 5)}
@@ -308,7 +309,10 @@ def test_projections_are_values() -> None:
     one, same = Projection("sign", 8, 1, SEED), Projection("sign", 8, 1, bytes(range(32)))
     assert one == same
     assert len({one, same}) == 1
-    assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301 - our own bytes
+    for stream in STREAM_VERSIONS:
+        used = Projection("gaussian", 8, 1, SEED, 6, stream)
+        used.rows(["tea"])
+        assert pickle.loads(pickle.dumps(used)) == used  # noqa: S301 - our own bytes
 
 
 @pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33), "0" * 32, bytearray(32), None])

@@ -1,0 +1,169 @@
+"""Whether the noise that is drawn is the plan's: its shape to the ends, and each number free of every other.
+
+Guesses about coins see the middle of a law. Noise that ends at ten standard deviations makes one coin in a million
+certain, and no share of right guesses shows that; a reader of the histogram sees that nothing came where something
+must. So people who have nothing are published, and what is published is compared with the table that was proven.
+
+Both tests are exact: no alarm rests on an approximation, and each has a stated rate.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft, stats
+
+from dimly.audit.exact_tables import weights_of
+from dimly.audit.trials import CoinTrials, coin_source
+from dimly.mechanisms.noise.tables import TOTAL
+from dimly.mechanisms.plan import Plan
+from dimly.mechanisms.plan_parts import FlipNoise
+from dimly.mechanisms.projection.rows import IntArray
+
+_FINENESS: Final = math.sqrt(0.5)  # of tail masses from one threshold to the next
+_RAREST: Final = 1e-12  # no audit draws so much that rarer noise would be met
+_LONGEST: Final = 1 << 21  # numbers whose every lag is looked at
+_HELD: Final = 1 << 22  # values that are counted one by one
+
+Signs = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseLaw:
+    """The plan's law of one published number without attributes, cut at thresholds that are dense at both ends.
+
+    Attributes
+    ----------
+    edges : ndarray of int64, rising
+        Bin i holds the values from ``edges[i − 1]`` to ``edges[i] − 1``; the first and the last bin have no end.
+    shares : ndarray of float64
+        The exact probability of each bin, one more than there are edges.
+    """
+
+    edges: IntArray
+    shares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, plan: Plan) -> "NoiseLaw":
+        """Return the law of a plan's numbers, or of whether a bit is flipped."""
+        noise = plan.noise
+        if isinstance(noise, FlipNoise):
+            return cls(np.array([1]), np.array([1 - noise.probability, noise.probability]))
+        cells = plan.table.cells()
+        weights = weights_of(cells)
+        limits = np.iinfo(plan.dtype)
+        below = [0, *accumulate(weights)]  # of values < first + i, in units of 2⁻¹²⁸
+        falling = -np.array([(TOTAL - one) / TOTAL for one in below])
+        steps = int(math.log(2 * _RAREST) / math.log(_FINENESS))
+        up = {int(np.searchsorted(falling, -0.5 * _FINENESS**step)) for step in range(steps)}
+        places = up | {len(weights) - i for i in up}  # laws are symmetric
+        # The outermost cells stand for all that lies beyond; what a type cannot hold is published as its end.
+        kept = [i for i in sorted(places) if 0 < i < len(weights) and limits.min < cells.first + i <= limits.max]
+        ends = [0, *(below[i] for i in kept), TOTAL]
+        shares = np.array([(b - a) / TOTAL for a, b in pairwise(ends)])
+        return cls(np.array([cells.first + i for i in kept], np.int64), shares)
+
+    def counted(self, values: IntArray) -> IntArray:
+        """Return how many values fall into each bin."""
+        if not len(values):
+            return np.zeros(len(self.shares), np.int64)
+        low, high = int(values.min()), int(values.max())
+        if high - low >= _HELD:
+            found: IntArray = np.bincount(
+                np.searchsorted(self.edges, values, side="right"), minlength=len(self.shares)
+            ).astype(np.int64)
+            return found
+        sums = np.concatenate([[0], np.cumsum(np.bincount(values - low, minlength=high - low + 1))])
+        at = sums[np.clip(self.edges - low, 0, high - low + 1)]
+        return np.diff(np.concatenate([[0], at, [sums[-1]]]))
+
+    def wrong(self, counts: IntArray, *, false_alarm: float) -> str | None:
+        """Return what does not fit the law, in words; None if everything does.
+
+        Each bin, all from each threshold up, and all from each threshold down are binomial. The smallest probability
+        decides, times the number of things that are looked at.
+        """
+        n = int(counts.sum())
+        up, down = np.cumsum(counts[::-1])[::-1][1:], np.cumsum(counts)[:-1]
+        up_shares, down_shares = np.cumsum(self.shares[::-1])[::-1][1:], np.cumsum(self.shares)[:-1]
+        seen = np.concatenate([up, down, counts])
+        shares = np.minimum(np.concatenate([up_shares, down_shares, self.shares]), 1.0)
+        names = [
+            *(f"of {edge} or more" for edge in self.edges.tolist()),
+            *(f"of {edge - 1} or less" for edge in self.edges.tolist()),
+            *_between(self.edges.tolist()),
+        ]
+        chance = np.minimum(stats.binom.cdf(seen, n, shares), stats.binom.sf(seen - 1, n, shares))
+        worst = int(np.argmin(chance))
+        if 2 * len(seen) * float(chance[worst]) > false_alarm:
+            return None
+        return f"noise {names[worst]} came {int(seen[worst]):,} times, and {n * shares[worst]:,.1f} were to be expected"
+
+
+def _between(edges: list[int]) -> list[str]:
+    inner = [f"from {a} to {b - 1}" if b - a > 1 else f"of {a}" for a, b in pairwise(edges)]
+    return [f"of {edges[0] - 1} or less", *inner, f"of {edges[-1]} or more"]
+
+
+def law_broken(trials: CoinTrials, plan: Plan, *, numbers: int, false_alarm: float) -> tuple[str | None, int]:
+    """Draw about so many numbers of noise, and return what does not fit the plan's law, and how many were drawn."""
+    law = NoiseLaw.of(plan)
+    counts = np.zeros(len(law.shares), np.int64)
+    draws = max(1, numbers // trials.numbers)
+    for start in range(0, draws, trials.draws_at_once):
+        counts += law.counted(trials.noise(min(trials.draws_at_once, draws - start)).reshape(-1))
+    return law.wrong(counts, false_alarm=false_alarm), int(counts.sum())
+
+
+def dependence_drawn(trials: CoinTrials, plan: Plan, *, numbers: int, false_alarm: float) -> tuple[str | None, int]:
+    """Draw two batches by keystreams of their own, and return where noise goes with noise, and how many were drawn."""
+    draws = max(1, min(numbers, _LONGEST) // trials.numbers)
+    flips = isinstance(plan.noise, FlipNoise)
+
+    def batch() -> Signs:
+        noise = trials.noise(draws).reshape(-1)
+        # Bits are flipped less often than not: the difference of two that are flipped as seldom is fair.
+        return fair_signs(noise - trials.noise(draws).reshape(-1) if flips else noise)
+
+    one, other = batch(), batch()
+    return dependence(one, other, false_alarm=false_alarm), 2 * len(one)
+
+
+def fair_signs(noise: IntArray) -> Signs:
+    """Return signs of symmetric noise; 0 gets one by a coin of the attacker's."""
+    signs = np.sign(noise).astype(np.float32)
+    even = np.flatnonzero(signs == 0)
+    signs[even] = 2 * coin_source().integers(0, 2, len(even), dtype=np.int8) - 1
+    return signs
+
+
+def dependence(one: Signs, other: Signs | None = None, *, false_alarm: float) -> str | None:
+    """Return where signs go with signs, in words: with others of the same piece, or of one by another keystream.
+
+    Every distance is looked at. Signs of independent noise that is as often above 0 as below are fair coins, and so
+    are their products along one distance: the number of equal ones is binomial, whatever the law.
+
+    References
+    ----------
+    W. Hoeffding, "Probability inequalities for sums of bounded random variables", JASA (1963): a sum of m fair signs
+    is beyond ±t with probability at most 2·e^(−t²/2m).
+    """
+    n = len(one)
+    lags = np.arange(1, n)
+    size = fft.next_fast_len(2 * n, real=True)
+    spectrum = fft.rfft(one, size).conj()
+    looked_at = [(fft.irfft(spectrum * spectrum.conj(), size)[1:n], lags, n - lags, "in the same batch")]
+    if other is not None:
+        across = fft.irfft(spectrum * fft.rfft(other, size), size)
+        looked_at.append((across[:n], np.arange(n), n - np.arange(n), "in another batch"))
+        looked_at.append((across[size - n + 1 :], lags - n, lags, "in another batch"))
+    total = sum(len(sums) for sums, *_ in looked_at)
+    for sums, distances, overlap, where in looked_at:
+        evidence = np.rint(sums) ** 2 / (2 * overlap)
+        best = int(np.argmax(evidence)) if len(evidence) else -1
+        if best >= 0 and evidence[best] >= math.log(2 * total / false_alarm):
+            return f"noise goes with the noise {int(distances[best])} numbers on, {where}"
+    return None

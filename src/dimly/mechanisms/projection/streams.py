@@ -1,0 +1,175 @@
+"""The random bytes that a row of P is made of: one stream for each attribute, from the seed and the attribute's text.
+
+Two versions, and a plan says which. **What may never change**: the bytes of either, which ``docs/projections.md`` says
+with test vectors. Version 1 asks SHAKE-256 for each attribute, in Python; version 2 is SipHash-2-4 in compiled code, a
+hundred times as fast.
+
+P is public, and so is its seed: no promise of privacy rests on what anybody can or cannot compute from it. What is
+asked of the hash is that the rows of attributes, which were named without looking at the seed, behave like independent
+ones: the error theory rests on that. A keyed pseudorandom function is enough for it.
+"""
+
+import hashlib
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from types import ModuleType
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.errors import ParameterError
+from dimly.mechanisms.projection.texts import EncodedTexts, not_text
+from dimly.mechanisms.vocabulary import Vocabulary
+
+StreamVersion = Literal[1, 2]
+STREAM_VERSIONS: Final[tuple[StreamVersion, ...]] = get_args(StreamVersion)
+NEWEST: Final[StreamVersion] = 2
+"""What new plans have."""
+
+_NAME_BYTES: Final = 256  # of a name as text, its encoding and its stream, each an object of Python's
+
+
+class Streams(ABC):
+    """The streams of some attributes."""
+
+    @abstractmethod
+    def first(self, length: int) -> NDArray[np.uint8]:
+        """Return the first bytes of each attribute's stream, one attribute a row."""
+
+    @abstractmethod
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return the first words of each attribute's stream, eight bytes each, one attribute a row."""
+
+    @abstractmethod
+    def place(self, width: int, stride: int, signed: bool, columns: NDArray[np.int32], signs: NDArray[np.int8]) -> None:
+        """Write where the entries of hashed rows are, one of ``width`` places each, and their signs."""
+
+
+class StreamSource(ABC):
+    """All streams of one projection: of whatever attributes are asked for."""
+
+    @abstractmethod
+    def parts(self, attributes: Sequence[str], *, row_bytes: int, at_once: int) -> Iterator[tuple[slice, Streams]]:
+        """Yield the streams of all attributes, so many at a time that they and their rows take ``at_once`` bytes."""
+
+
+class ShakeSource(StreamSource):
+    """Version 1: SHAKE-256 of everything, the attribute's text last."""
+
+    def __init__(self, family: str, k: int, blocks: int, seed: bytes) -> None:
+        size = struct.pack("<II", k, blocks)
+        self._base = hashlib.shake_256(b"dimly/1\0" + family.encode() + b"\0" + size + seed)
+
+    def parts(self, attributes: Sequence[str], *, row_bytes: int, at_once: int) -> Iterator[tuple[slice, Streams]]:
+        """Yield the streams of all attributes; see :meth:`StreamSource.parts`."""
+        for part in _slices(len(attributes), at_once // (_NAME_BYTES + row_bytes)):
+            try:
+                names = [attribute.encode() for attribute in attributes[part]]
+            except (AttributeError, UnicodeEncodeError):
+                raise not_text() from None
+            yield part, _ShakeStreams(self._base, names)
+
+
+class _ShakeStreams(Streams):
+    def __init__(self, base: Any, names: list[bytes]) -> None:
+        self._base = base
+        self._names = names
+
+    def first(self, length: int) -> NDArray[np.uint8]:
+        digests = []
+        for name in self._names:
+            state = self._base.copy()
+            state.update(len(name).to_bytes(4, "little") + name)
+            digests.append(state.digest(length))
+        return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(digests), length)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return self.first(8 * count).view("<u8")
+
+    def place(self, width: int, stride: int, signed: bool, columns: NDArray[np.int32], signs: NDArray[np.int8]) -> None:
+        from dimly.mechanisms.projection import kernels  # noqa: PLC0415 - as of siphash
+
+        s = columns.shape[1]
+        kernels.hashed_entries(self.first(8 * s + -(-s // 8)), width, stride, signed, columns, signs)
+
+
+class SipSource(StreamSource):
+    """Version 2: the first word is SipHash-2-4 of the text; the others are of that word and their number."""
+
+    def __init__(self, family: str, k: int, blocks: int, seed: bytes) -> None:
+        size = struct.pack("<II", k, blocks)
+        keys = hashlib.shake_256(b"dimly/2\0" + family.encode() + b"\0" + size + seed).digest(32)
+        self._key = np.frombuffer(keys, "<u8").astype(np.uint64)
+
+    def add_hashed(
+        self, attributes: Collection[str], blocks: int, places: tuple[int, int], signed: bool, out: NDArray[np.int64]
+    ) -> bool:
+        """Add the hashed rows of attributes to one sketch, without making the rows; False if they cannot be told apart.
+
+        That is if one holds a zero character.
+        """
+        try:
+            joined = "\0".join([*attributes, ""]).encode()
+        except (TypeError, UnicodeEncodeError):
+            raise not_text() from None
+        if joined.count(0) != len(attributes):
+            return False
+        _siphash().add_texts(np.frombuffer(joined, np.uint8), self._key, blocks, *places, signed, out)
+        return True
+
+    def parts(self, attributes: Sequence[str], *, row_bytes: int, at_once: int) -> Iterator[tuple[slice, Streams]]:
+        """Yield the streams of all attributes; see :meth:`StreamSource.parts`."""
+        numbered = isinstance(attributes, Vocabulary) and attributes.is_numbered
+        for part in _slices(len(attributes), at_once // (_NAME_BYTES + row_bytes)):
+            hashes = np.empty(part.stop - part.start, np.uint64)
+            if numbered:
+                _siphash().hash_numbers(np.arange(part.start, part.stop), self._key, hashes)
+            else:
+                texts = EncodedTexts.of(attributes[part])
+                _siphash().hash_texts(texts.offsets, texts.data, self._key, hashes)
+            yield part, _SipStreams(self._key, hashes)
+
+
+class _SipStreams(Streams):
+    def __init__(self, key: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
+        self._key = key
+        self._hashes = hashes
+
+    def first(self, length: int) -> NDArray[np.uint8]:
+        words = self.words(-(-length // 8)).astype("<u8", copy=False)
+        return words.view(np.uint8)[:, :length]
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        if count == 1:
+            return self._hashes[:, None]
+        found = np.empty((len(self._hashes), count), np.uint64)
+        _siphash().count_on(self._hashes, self._key, found)
+        return found
+
+    def place(self, width: int, stride: int, signed: bool, columns: NDArray[np.int32], signs: NDArray[np.int8]) -> None:
+        _siphash().place_words(self.words(columns.shape[1]), width, stride, signed, columns, signs)
+
+
+def _siphash() -> ModuleType:
+    """Return the compiled kernels: loading them takes as long as everything else that making a plan needs."""
+    from dimly.mechanisms.projection import siphash  # noqa: PLC0415
+
+    return siphash
+
+
+def check_stream(version: object) -> None:
+    """Refuse what is no version of the streams."""
+    if type(version) is not int or version not in STREAM_VERSIONS:
+        raise ParameterError(f"stream must be 1 or 2, got {version!r}. Leave it out for the newest.")
+
+
+def stream_source(version: StreamVersion, family: str, k: int, blocks: int, seed: bytes) -> StreamSource:
+    """Return the streams of a projection."""
+    return (ShakeSource if version == 1 else SipSource)(family, k, blocks, seed)
+
+
+def _slices(n: int, size: int) -> Iterator[slice]:
+    size = max(1, size)
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
