@@ -74,9 +74,7 @@ def test_only_attributes_of_a_list_are_packed(coded: bool) -> None:
     found = [pa.Table.from_batches([batch]) for batch in in_order(arriving(list(work(iter([])))), schema)]
     kept = [row for row in rows.to_pylist() if row["a"] in (None, "ü", "tea")]
     codes = {"ü": 0, "tea": 1, None: None}
-    expected = Counter(
-        (row["place"], row["u"], codes[row["a"]] if coded else row["a"], row["v"]) for row in kept
-    )
+    expected = Counter((row["place"], row["u"], codes[row["a"]] if coded else row["a"], row["v"]) for row in kept)
     assert as_counter(found) == expected
     assert 0 < len(kept) < 60
 
