@@ -1,8 +1,9 @@
 """Rows between two stages of a Spark job, as packed pieces of Arrow: Spark moves them and never looks into them.
 
-A row of its own costs Spark about two microseconds on the way: made into Java's form, sorted, and turned back. A piece of
-thousands of rows costs hardly more than one row. So workers pack the rows of each place together, Spark sends every
-piece to the task of its place, and that task sorts what it got, in memory or, where that is too much, out of core.
+A row of its own costs Spark about two microseconds on the way: it is made into Java's form, sorted, and turned back.
+A piece of thousands of rows costs hardly more than one row. So workers pack the rows of each place together, Spark
+sends every piece to the task of its place, and that task sorts what it got, in memory or, where that is too much, out
+of core.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -106,7 +107,8 @@ def _pieces(rows: pa.Table) -> pa.RecordBatch:
     starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
     stops = [*starts[1:].tolist(), len(places)]
     made = [_piece(rows.slice(start, stop - start)) for start, stop in zip(starts.tolist(), stops, strict=True)]
-    return pa.record_batch([pa.array(places[starts], pa.int32()), pa.array(made, pa.binary())], names=["place", "piece"])
+    columns = {"place": pa.array(places[starts], pa.int32()), "piece": pa.array(made, pa.binary())}
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _piece(rows: pa.Table) -> bytes:
