@@ -42,5 +42,6 @@ def _one_person(made: Sketcher, mechanism: str, ones: int, *, listed: bool, repe
         unit="people",
         parameters={"k": K, "attributes": ones},
         targets={HASHER: 2.0},
+        warmups=2,  # the first call loads machine code, and would tell nothing of how many calls a timed run needs
         repeats=repeats,
     )

@@ -111,7 +111,7 @@ def test_what_is_unknown_is_said_with_what_to_state(tmp_path: Path) -> None:
     few = "plan --epsilon 2 --purpose segments --distance 100:110"
     assert answer(*few.split())["unstated"] == ["n_users"]
     told = answer(*few.split(), "--n-users", 9_000)
-    assert (told["verdict"], told["range"], told["unstated"]) == ("unknown", ["coarse", "good"], [])
+    assert (told["verdict"], told["range"], told["unstated"]) == ("unknown", ["not feasible", "good"], [])
     shown = run(*few.split(), "--n-users", 9_000).stdout
     assert "--sample" in shown
     assert f"agree with compact groups by {told['figure']:.2f}" in shown

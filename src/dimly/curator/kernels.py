@@ -188,7 +188,7 @@ def compare_lanes(
     rounds stay in registers and the loop over words becomes vector instructions: twice as fast as one pass a round,
     ten times as lane by lane.
     """
-    count = np.uint64(0)
+    count = 0
     for i in range(below.size):
         less = np.uint64(0)
         same = ~np.uint64(0)
@@ -204,7 +204,7 @@ def compare_lanes(
         same = (same + (same >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
         same += same >> np.uint64(8)
         same += same >> np.uint64(16)
-        count += (same + (same >> np.uint64(32))) & np.uint64(0x7F)
+        count += int((same + (same >> np.uint64(32))) & np.uint64(0x7F))
     return count
 
 

@@ -44,16 +44,10 @@ _WHAT: dict[tuple[Purpose, Verdict], str] = {
     ("neighbors", "coarse"): "the people found are nearer than most, but seldom the nearest",
     ("neighbors", "unknown"): "too little was stated for a verdict",
     ("neighbors", "not feasible"): "the people found are hardly nearer than people picked at random",
-    ("segments", "good"): "groups this far apart will be found",
-    ("segments", "coarse"): "groups this far apart will be found in part",
     ("segments", "unknown"): "too little was stated for a verdict",
     ("segments", "not feasible"): "groups this far apart will not be found",
 }
 _SAMPLE: Final = "A sample of public people decides it (--sample)."
-_COMPACT: Final = (
-    "Unknown, coarse to good: noise allows compact groups this far apart to be found, but distances do not tell "
-    f"whether people form such groups. {_SAMPLE}"
-)
 
 
 @dataclass(frozen=True)
@@ -149,8 +143,13 @@ class Advice:
             what = _WHAT[self.question.purpose, "unknown"]
             return f"Unknown: {what}. State {' and '.join(self.unstated)}."
         if self.verdict == "unknown" and self.question.purpose == "segments":
-            return f"{_COMPACT} {_needed_words(self.needed, self.question.purpose)}"
-        what = _WHAT[self.question.purpose, self.range.worst]
+            part = "" if self.range.best == "good" else " in part"
+            return (
+                f"Unknown, {self.range.best} at best: noise allows compact groups this far apart to be found{part}, "
+                f"but distances do not tell whether people form such groups. {_SAMPLE} "
+                f"{_needed_words(self.needed, self.question.purpose)}"
+            )
+        what = _WHAT[self.question.purpose, by_noise(self.question, self.chosen)]
         share = self.share_found
         if self.question.purpose == "neighbors" and share is not None:
             what += (
@@ -159,8 +158,8 @@ class Advice:
         verdict = f"{self.verdict.capitalize()}: {what}."
         if self.verdict == "unknown":
             verdict = (
-                f"Unknown, {self.range.worst} to {self.range.best}: without denoising, {what}. Where people share "
-                f"tastes, denoising finds more. {_SAMPLE}"
+                f"Unknown, {self.range.best} at best: without denoising, {what}. Where people share tastes, denoising "
+                f"finds more. {_SAMPLE}"
             )
         return verdict if self.unstated else f"{verdict} {_needed_words(self.needed, self.question.purpose)}"
 

@@ -147,19 +147,20 @@ def range_on(question: Question, one: Candidate) -> Range:
     """Return what a mechanism may turn out to be for a purpose.
 
     Distances go by theory alone. Closeness of neighbors is without denoising, which finds more where people share
-    tastes: at best as much as if they fell into groups. Agreement of segments is that with compact groups of equal
-    size, and groups that somebody has in mind need not be such: distances cannot tell, and where compact ones would be
-    found well, others were found in part (docs/planning.md).
+    tastes, at best as much as if they fell into groups; and for people who are not about normally far from each other
+    less than good proves nothing. Agreement of segments is that with compact groups of equal size, and groups that
+    somebody has in mind need not be such: it is the most that noise allows, and distances cannot tell how much less it
+    will be (docs/planning.md).
     """
     found = by_noise(question, one)
     if unstated(question):
         # Without a number of people the figure is the best possible one: if that is too little, so is any other.
         hopeless = found == "not feasible" and question.stated == "both"
         return Range("not feasible", "not feasible" if hopeless else "good")
-    if question.purpose == "neighbors":
-        return Range(found, verdict(max(one.closeness, one.agreement), "neighbors"))
-    if question.purpose == "segments" and found == "good":
-        return Range("coarse", "good")
+    if question.purpose == "neighbors" and found != "good":
+        return Range("not feasible", verdict(max(one.closeness, one.agreement), "neighbors"))
+    if question.purpose == "segments":
+        return Range("not feasible", found)
     return Range(found, found)
 
 

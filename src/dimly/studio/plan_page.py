@@ -42,7 +42,7 @@ _HEADS: Final = {
     "good": "This plan should work well",
     "coarse": "This plan gives a coarse picture",
     "not feasible": "This plan would show little but noise",
-    "unknown": "More must be stated for a verdict",
+    "unknown": "What was stated does not decide it",
 }
 _TOGETHER: Final = (1, 2, 5, 10)
 _WAIT: Final = 0.12  # seconds without a change before anything is computed
@@ -471,8 +471,8 @@ class PlanView:
         if attack is not None:
             self.attack_words.set_text(
                 f"We attacked made-up people, published by this very plan, {TRIES:,} times, knowing everything about "
-                f"them but one attribute. The best guess was right in {100 * attack.right:.1f} % of cases (give or take "
-                f"{100 * attack.chance:.1f}); the promise allows {100 * attack.bound:.1f} %, a coin 50 %."
+                f"them but one attribute. The best guess was right in {100 * attack.right:.1f} % of cases (give or "
+                f"take {100 * attack.chance:.1f}); the promise allows {100 * attack.bound:.1f} %, a coin 50 %."
             )
         else:
             self.attack_words.set_text("No attack was tried on this kind of plan.")

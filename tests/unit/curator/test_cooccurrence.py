@@ -30,7 +30,7 @@ from dimly.curator.options import Options
 from dimly.curator.pairs import count_columns, count_pairs, person_key
 from dimly.curator.survey_run import order_key
 from dimly.curator.tables.numbered import open_table
-from dimly.errors import DimlyError, ParameterError
+from dimly.errors import DimlyError, ParameterError, PrivacyWarning
 from dimly.lab.population import make_population
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Buckets, Directions
@@ -40,7 +40,7 @@ from dimly.planner.measured import less_spent
 from dimly.planner.question import Brief
 from dimly.privacy import Budget, Cost
 from dimly.privacy.budget import stated
-from dimly.release.directions import read_directions
+from dimly.release.directions import encode_directions, read_directions
 
 GIVEN: dict[str, Any] = {"user": "who", "attribute": "what", "roster": ROSTER, "vocabulary": LIST, "threads": 1}
 
@@ -275,19 +275,21 @@ def test_buckets_take_the_place_of_a_list_from_the_table_to_the_release(people: 
     who, what = people.table.nonzero()
     rows = pa.table({"who": who, "what": [f"place {place}" for place in what]})
     given: dict[str, Any] = {"user": "who", "attribute": "what", "roster": range(4_000)}
-    out = tmp_path / "directions.parquet"
-    found = survey(rows, Budget(2.0, 1e-6), ask="directions", members=60, buckets=128, out=out, **given)
+    found = survey(rows, Budget(2.0, 1e-6), ask="directions", members=60, buckets=128, **given)
     assert isinstance(found, Directions)
     assert found.vocabulary is None
     assert found.buckets is not None
     assert found.buckets.count == len(found.matrix) == 128
     assert " of 128 buckets, at most " in found.origin
+    out = tmp_path / "directions.parquet"
+    out.write_bytes(bytes(encode_directions(found)))
     assert read_directions(out) == found
     plan = Plan.of("directions+laplace", Budget(1.0), directions=found)
     release = publish(rows, plan, **given)
     assert release.values.shape == (4_000, found.count)
     assert np.abs(release.values.mean(axis=0)).max() > 0
-    dry = survey(rows, Budget(2.0, 1e-6), ask="directions", dry_run=True, **given)
+    with pytest.warns(PrivacyWarning, match="No ledger"):
+        dry = survey(rows, Budget(2.0, 1e-6), ask="directions", dry_run=True, **given)
     assert dry.plan.buckets == MOST_COLUMNS  # where nothing is stated, because there is no list
 
 

@@ -69,10 +69,10 @@ def test_reasons_and_words() -> None:
     assert alone.reason.startswith("sign+laplace is the only one that can serve")
     segments = advise(Budget(1.0), purpose="segments", distance=(100, 120), n_attributes=5_000, n_users=5_000)
     assert "shows segments best once denoised" in segments.reason
-    assert (
-        "groups this far apart will be found in part. The smallest epsilon at which noise allows it is"
-        in segments.words
+    assert segments.words.startswith(
+        "Unknown, coarse at best: noise allows compact groups this far apart to be found in"
     )
+    assert "The smallest epsilon at which noise allows it is" in segments.words
     hopeless = advise(Budget(0.01), distance=(1e6, 1e6 + 1), mechanisms=["sign+laplace"])
     assert hopeless.words == "Not feasible: not even groups can be told apart. No epsilon up to 32 would do."
     easy = advise(Budget(0.0005), distance=(1e8, 1e9))

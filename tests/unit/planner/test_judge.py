@@ -74,7 +74,7 @@ def test_distances_cannot_tell_that_groups_are_compact() -> None:
     arguments = {"purpose": "segments", "distance": (161, 249), "weight": 173, "n_attributes": 774, "n_users": 1_500}
     found = answer(ask(Budget(1.4), n_groups=3, **arguments))
     assert found.figure > 0.9
-    assert (found.verdict, found.range) == ("unknown", ("coarse", "good"))
+    assert (found.verdict, found.range) == ("unknown", ("not feasible", "good"))
     assert found.unstated == ()
     assert "distances do not tell whether people form such groups" in found.words
     assert "--sample" in found.words

@@ -8,7 +8,7 @@ import typer
 
 from dimly.cli.options import AsJson, Debug
 from dimly.cli.terminal import print_json, print_lines
-from dimly.errors import MissingExtraError, ParameterError
+from dimly.errors import ParameterError, need_extra
 
 
 def studio(
@@ -42,13 +42,10 @@ def studio(
     """
     if port is not None and not 0 <= port <= 65535:
         raise ParameterError(f"port must be from 0 to 65535, got {port}. Leave it out to use any free one.")
-    try:
-        from dimly.studio.app import serve
-        from dimly.studio.workspace import Workspace
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "nicegui":
-            raise
-        raise MissingExtraError("the studio needs NiceGUI. Install it with: pip install 'dimly[studio]'") from None
+    need_extra("Pages of the studio", "nicegui", "studio")
+    from dimly.studio.app import serve
+    from dimly.studio.workspace import Workspace
+
     workspace = Workspace()
     for path in releases or ():
         workspace.open_release(path)

@@ -85,7 +85,8 @@ def _text_hash(data: NDArray[np.uint8], start: np.uint64, stop: np.uint64, begun
     else:
         for byte in range(rest):
             last |= np.uint64(data[at + byte]) << (eight * byte)
-    return _finished(_absorbed(state, last | ((stop - start) << np.uint64(56))))
+    mixed: np.uint64 = _finished(_absorbed(state, last | ((stop - start) << np.uint64(56))))
+    return mixed
 
 
 @njit(nogil=True, cache=True)
