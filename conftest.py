@@ -17,6 +17,9 @@ from hypothesis import settings
 for name in ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS"):
     os.environ.pop(name, None)
 
+# Nothing that a test finds is kept for another, or among the files of whoever runs it.
+os.environ["DIMLY_CACHE"] = "off"
+
 # No test asserts a time, and the first call of a kernel compiles it; the same examples in every run, so that a
 # failure is a fault of the change at hand. `--hypothesis-profile=default` searches anew.
 settings.register_profile("dimly", deadline=None, derandomize=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dimly.analyst import Combined, Estimate, Release, Vector, combine
     from dimly.api import open_release, publish, survey
+    from dimly.curator.ledger.ledger import Ledger
     from dimly.curator.sketcher import Sketcher
     from dimly.errors import (
         BudgetError,
@@ -47,6 +48,7 @@ _HOME = {
     ),
     "analyst": ("Combined", "Estimate", "Release", "Vector", "combine"),
     "api": ("open_release", "publish", "survey"),
+    "curator.ledger.ledger": ("Ledger",),
     "curator.sketcher": ("Sketcher",),
     "lab.learning": ("learn_directions",),
     "lab.planning": ("advise", "plan"),
@@ -75,6 +77,7 @@ __all__ = [
     "DimlyError",
     "Directions",
     "Estimate",
+    "Ledger",
     "MissingExtraError",
     "ParameterError",
     "Plan",

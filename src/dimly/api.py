@@ -8,13 +8,14 @@ from typing import Any, Literal, Unpack, overload
 from dimly.analyst.release import Release
 from dimly.curator.cooccurrence import LearnedFile
 from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_options
-from dimly.curator.run import Published, publish_here, publish_table
+from dimly.curator.run import Published, publish_here, publish_table, warnings_of
 from dimly.curator.survey import ask_table
 from dimly.curator.survey_run import Surveyed
 from dimly.errors import PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.privacy import Budget, Unit
+from dimly.progress import shown
 from dimly.release.profiles import Profiles
 from dimly.release.reader import open_folder
 from dimly.release.survey import Survey
@@ -80,6 +81,9 @@ def publish(
         in a new release at ``out``.
     table, query : str, optional
         Which table, or what query, of a database file.
+    where : str, optional
+        An SQL condition such as ``"rating > 0"``: rows of which it is not true are not read. It looks at one row at a
+        time, is public, and must be decided beforehand. See docs/sources.md.
     delimiter, quote, escape, encoding : str, optional
         Of CSV files. By default: what separates the names in the first line, ``"``, the quote itself (doubled), and
         UTF-8 or what a byte-order mark says. Nothing is guessed from the rows.
@@ -98,11 +102,13 @@ def publish(
         left out most often. Private: exact figures that no promise covers. Also written if publishing then stops.
     overwrite : bool, default=False
         Whether a release at ``out`` is replaced; a full new charge.
+    title, publisher, note : str, optional
+        What you want to say of the release, with today's date, in its manifest, README and report. Public.
     dry_run : bool, default=False
         Check everything, say what it would cost, and draw no noise. How many people there are is told only where a
         roster makes it public.
-    progress : Progress, optional
-        Told how far the work is.
+    progress : Progress or False, optional
+        Told how far the work is. By default a bar in terminals and notebooks, once it takes longer than two seconds.
 
     Returns
     -------
@@ -127,13 +133,19 @@ def publish(
     ((2, 4), 'int16')
     """
     check_keywords(options)
-    chosen = Options(dry_run=dry_run, **options)
+    with shown(options.get("progress"), "publishing") as watching:
+        return _publish(source, plan, Options(dry_run=dry_run, **{**options, "progress": watching}))
+
+
+def _publish(source: Any, plan: Plan, chosen: Options) -> Release | Published:
     if chosen.in_memory:
         sketches, vocabulary = publish_here(source, plan, chosen)
+        for text in warnings_of(sketches.plan, len(sketches), chosen):
+            warnings.warn(text, PrivacyWarning, stacklevel=3)
         return Release(sketches, vocabulary=vocabulary)
     published = publish_table(source, plan, chosen)
     for text in published.warnings:
-        warnings.warn(text, PrivacyWarning, stacklevel=2)
+        warnings.warn(text, PrivacyWarning, stacklevel=3)
     return published if published.path is None else open_release(published.path)
 
 
@@ -282,22 +294,22 @@ def survey(
     (['0', '1', '2'], 2.0)
     """
     check_keywords(options, function="survey")
-    chosen = Options(dry_run=dry_run, **options)
-    done = ask_table(
-        source,
-        budget,
-        chosen,
-        ask=ask,
-        share=share,
-        unit=unit,
-        resolution=resolution,
-        seed=seed,
-        by=by,
-        members=members,
-        buckets=buckets,
-        protect=protect,
-        total=total,
-    )
+    with shown(options.get("progress"), "asking") as watching:
+        done = ask_table(
+            source,
+            budget,
+            Options(dry_run=dry_run, **{**options, "progress": watching}),
+            ask=ask,
+            share=share,
+            unit=unit,
+            resolution=resolution,
+            seed=seed,
+            by=by,
+            members=members,
+            buckets=buckets,
+            protect=protect,
+            total=total,
+        )
     for text in done.warnings:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
     found: Survey | Profiles | LearnedFile | None = done.survey

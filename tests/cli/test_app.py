@@ -52,7 +52,7 @@ def test_version() -> None:
 def test_python_m_dimly_is_dimly() -> None:
     done = subprocess.run([sys.executable, "-m", "dimly", "plan"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: Missing option '--epsilon'. See dimly plan --help.\n"
+    assert done.stderr == "error: --epsilon must be given, got none. Add --epsilon 1, or --interactive to be asked.\n"
 
 
 def test_bad_calls_are_one_line() -> None:

@@ -38,7 +38,7 @@ def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ParameterError("k must be 1, got 2."), 2),
+        (ParameterError("rows must be 1, got 2."), 2),
         (DataError("some rows have no user."), 1),
         (BudgetError("nothing is left."), 1),
         (ReleaseError("it is damaged."), 1),
@@ -50,6 +50,11 @@ def test_own_errors_are_passed_on(error: DimlyError, code: int, monkeypatch: pyt
     fail_with(error, monkeypatch)
     assert refusal(*PLAN, code=code) == f"error: {error}"
     assert refusal(*PLAN, "--json", code=code) == f"error: {error}"
+
+
+def test_a_parameter_is_named_as_the_command_line_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(ParameterError("n_users must be 1, got 2."), monkeypatch)
+    assert refusal(*PLAN) == "error: --n-users must be 1, got 2."
 
 
 def test_several_lines_become_one(monkeypatch: pytest.MonkeyPatch) -> None:

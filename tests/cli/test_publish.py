@@ -195,7 +195,7 @@ def test_warnings_are_on_stderr(plan: Path, calls: Calls) -> None:
 def test_a_dry_run_needs_no_folder(plan: Path, calls: Calls) -> None:
     result = run(*line(plan, "--attribute", "place", "--dry-run"))
     assert "none: a dry run" in result.stdout
-    assert refusal(*line(plan, "--attribute", "place")).startswith("error: out must be a folder to make, got none.")
+    assert refusal(*line(plan, "--attribute", "place")).startswith("error: --out must be a folder to make, got none.")
 
 
 def test_private_numbers_are_shown_only_on_request_and_on_stderr(plan: Path, calls: Calls) -> None:

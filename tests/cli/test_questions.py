@@ -1,5 +1,6 @@
 """``distance``, ``neighbors`` and ``segments``: what Python answers, as text and as JSON."""
 
+import csv
 import json
 import math
 from pathlib import Path
@@ -149,17 +150,26 @@ class TestNeighbors:
         result = run("neighbors", named, "--user", "007", "-n", 2, "--metric", "cosine")
         assert (result.exit_code, result.stderr) == (0, "")
         lines = result.stdout.splitlines()
-        assert lines[0].split("  ")[0] == "user"
-        assert "cosine" in lines[0]
-        assert len(lines) == 3
+        assert "of these 2 can be expected to be among the 2 truly nearest" in lines[0]
+        assert lines[2].split("  ")[0] == "user"
+        assert "cosine" in lines[2]
+        assert len(lines) == 5
         lines = run("neighbors", named, "--user", "007", "-n", 2).stdout.splitlines()
-        assert len(lines) == 7
-        assert "may be noise" in lines[-3]
-        assert "mostly farther than it seems" in lines[-2]
-        assert "order is by denoised points" in lines[-1]
+        assert len(lines) == 8
+        assert "may be noise" in lines[-2]
+        assert "mostly farther than it seems" in lines[-1]
         plain = run("neighbors", named, "--user", "007", "-n", 2, "--no-denoise").stdout
         assert "mostly farther than it seems" in plain
-        assert "denoised" not in plain
+        assert "denoising" not in plain
+
+    def test_csv_is_in_the_order_of_what_is_printed_and_no_value_is_outside_of_its_interval(self, named: Path) -> None:
+        result = run("neighbors", named, "--user", "007", "-n", 8, "--csv")
+        header, *rows = csv.reader(result.stdout.splitlines())
+        assert header == ["user", "value", "low", "high", "stderr", "rank"]
+        values = [float(row[1]) for row in rows]
+        assert values == sorted(values)
+        assert all(float(row[2]) <= float(row[1]) <= float(row[3] or "inf") for row in rows)
+        assert sorted(int(row[5]) for row in rows) == list(range(1, 9))
 
     def test_bad_calls(self, numbered: Path, tmp_path: Path) -> None:
         words = "whose neighbors must be told by --user or by --attribute"
@@ -211,6 +221,20 @@ class TestSegments:
         for words in ("stability", "signal", open_release(numbered).segments(2).words, "people"):
             assert words in result.stdout
 
+    def test_without_a_file_they_are_shown_and_an_ending_says_what_is_written(
+        self, numbered: Path, tmp_path: Path
+    ) -> None:
+        shown = run("segments", numbered, "--count", 2)
+        assert (shown.exit_code, shown.stderr) == (0, "")
+        assert "stability" in shown.stdout
+        out = tmp_path / "segments.csv"
+        assert run("segments", numbered, "--count", 2, "-o", out).exit_code == 0
+        rows = list(csv.reader(out.read_text().splitlines()))
+        assert rows[0] == ["user", "segment"]
+        assert [int(row[0]) for row in rows[1:]] == IDS
+        printed = run("segments", numbered, "--count", 2, "--csv").stdout.splitlines()
+        assert printed[0] == "segment,people"
+
     def test_targets(self, numbered: Path, tmp_path: Path) -> None:
         out = tmp_path / "segments.parquet"
         out.write_text("mine", encoding="utf-8")
@@ -218,7 +242,7 @@ class TestSegments:
         assert out.read_text(encoding="utf-8") == "mine"
         assert run("segments", numbered, "--count", 2, "--out", out, "--overwrite").exit_code == 0
         assert pq.read_table(out).num_rows == 30
-        assert "folder that exists" in refusal("segments", numbered, "--count", 2, "--out", tmp_path / "a" / "b")
+        assert "folder that exists" in refusal("segments", numbered, "--count", 2, "--out", tmp_path / "a" / "b.csv")
         assert list(tmp_path.iterdir()) == [out]
 
     @pytest.mark.parametrize("count", ["0", "-1", "many", "2.5", "²"])
@@ -229,7 +253,7 @@ class TestSegments:
     def test_bad_calls(self, numbered: Path, tmp_path: Path) -> None:
         out = tmp_path / "segments.parquet"
         assert "count must be" in refusal("segments", numbered, "--count", 31, "--out", out)
-        assert "Missing option '--out'" in refusal("segments", numbered, "--count", 2)
+        assert "must end in .csv or .parquet" in refusal("segments", numbered, "--count", 2, "--out", tmp_path / "x")
         damaged = release_folder(tmp_path / "release")
         spoil(damaged)
         assert "part-000000.parquet" in refusal("segments", damaged, "--count", 2, "--out", out, code=1)

@@ -97,7 +97,7 @@ def test_a_full_disk_under_the_ledger(left: int, scene: Scene, tmp_path: Path) -
 def test_a_folder_that_is_read_only(scene: Scene) -> None:
     with mounted(scene.parent, "ro"), scene.start(out=scene.target) as run:
         line = run.result().check_one_line(2)
-    assert line == f"error: out must be in a folder that can be written to, but {scene.parent} cannot."
+    assert line == f"error: --out must be in a folder that can be written to, but {scene.parent} cannot."
     assert scene.leftovers() == []
     assert scene.charges() == ()
 
@@ -105,7 +105,7 @@ def test_a_folder_that_is_read_only(scene: Scene) -> None:
 def test_a_spill_folder_that_is_read_only(scene: Scene) -> None:
     with mounted(scene.temp, "ro"), scene.start(out=scene.target) as run:
         line = run.result().check_one_line(2)
-    assert line.startswith("error: temp must be a folder that can be written to")
+    assert line.startswith("error: --temp must be a folder that can be written to")
     assert scene.leftovers() == []
     assert [charge.state for charge in scene.charges()] == ["returned"]
 
@@ -115,6 +115,6 @@ def test_a_folder_that_is_not_there(name: str, scene: Scene) -> None:
     target = scene.parent / name
     with scene.start(out=target) as run:
         line = run.result().check_one_line(2)
-    assert line == f"error: out must be in a folder that exists, but {target.parent} is not one. Make it first."
+    assert line == f"error: --out must be in a folder that exists, but {target.parent} is not one. Make it first."
     assert list(scene.parent.iterdir()) == []
     assert scene.charges() == ()

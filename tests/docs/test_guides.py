@@ -49,6 +49,7 @@ def test_a_guide_runs_from_top_to_bottom(
     guide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dimly.audit.attacks.TRIES", 1 << 10)  # of `dimly attack`: coarser figures in less time
     names: dict[str, Any] = {}
     ran = 0
     for kind, code in blocks(f"how-to/{guide}.md"):
@@ -90,7 +91,7 @@ def test_the_guide_to_spark_runs(
 
 def test_the_guide_to_postgres_runs(server: str, sql: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    people = make_population(100, 200, n_groups=2)
+    people = make_population(100, 400, n_groups=2)
     plan = dimly.Plan.of("counting+laplace", dimly.Budget(2.0), k=32)
     dimly.publish(people.table, plan, out="release")
     (_, command), (_, query) = blocks("how-to/pgvector.md")

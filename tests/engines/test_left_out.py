@@ -80,7 +80,7 @@ def test_private_files_do_not_go_out_with_a_release(charged: dict[str, Any], tmp
         (name,) = option
         with pytest.raises(ParameterError, match=f"{name} must not be inside another release"):
             publish(NAMED, plan, out=tmp_path / "new", roster=[1, 2, 3], **option, **charged)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["manifest.json", "sketches"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["README.md", "manifest.json", "sketches"]
 
 
 def test_one_attribute_in_the_list_is_enough(engine: Engine, tmp_path: Path) -> None:
@@ -223,3 +223,14 @@ def test_a_file_that_appears_in_between_is_not_overwritten(tmp_path: Path, monke
     with pytest.raises(ParameterError, match="diagnose must be a new file"):
         publish(visits((1, "0")), NUMBERED, diagnose=file, **LONG)
     assert not (tmp_path / "elsewhere.json").exists()
+
+
+def test_rows_of_which_a_condition_is_not_true_are_not_read(engine: Engine, tmp_path: Path) -> None:
+    table = NAMED.append_column("rating", pa.array([5.0, 0.0, 3.0, None, 2.0, 0.0]))
+    plan = Plan.of("counting+laplace", Budget(2.0), k=64, seed=bytes(32))
+    kept = engine.publish(table, plan, where="rating > 0", roster=[1, 2, 3], out=tmp_path / "kept", **LONG)
+    left = table.take([0, 2, 4]).drop_columns("rating")
+    same = engine.publish(left, plan, roster=[1, 2, 3], out=tmp_path / "same", **LONG)
+    assert (kept.values == same.values).all()
+    with pytest.raises(ParameterError, match="got a subquery"):
+        engine.publish(table, plan, where="rating > (SELECT 1)", out=tmp_path / "refused", **LONG)

@@ -177,8 +177,8 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "absolute path": (SKETCHES, lambda path: edit(path, listed_path("/x.parquet")), "files must be the parts"),
     "other format": (
         SKETCHES,
-        lambda path: edit(path, lambda fields: fields | {"format": 3}),
-        "'format' must be 1 or 2",
+        lambda path: edit(path, lambda fields: fields | {"format": 4}),
+        "'format' must be 1 or 2 or 3",
     ),
     "other known format": (
         SKETCHES,

@@ -1,19 +1,22 @@
 """An estimate is never a bare number where noise is involved."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.bounds import normal_quantile
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import attribute_text
+from dimly.plots import ladder
 
+_PARTS = ("value", "stderr", "low", "high")
 Number = TypeVar("Number", float, NDArray[np.float64])
 
 
@@ -40,14 +43,80 @@ class Estimate(Generic[Number]):
     measure: str = field(default="", kw_only=True)
 
     def __repr__(self) -> str:
-        parts = [f"{name}={getattr(self, name)!r}" for name in ("value", "stderr", "low", "high", "measure")]
-        return f"Estimate({', '.join(parts if self.measure else parts[:4])})"
+        if np.ndim(self.value):
+            return f"<{np.size(self.value):,} estimates{self._named}; .value, .stderr, .low and .high are arrays>"
+        return f"Estimate({self:.4g}{self._named})"
+
+    def __format__(self, spec: str) -> str:
+        """Return value, standard error and interval, each by the format: ``f"{estimate:.1f}"``.
+
+        Examples
+        --------
+        >>> f"{Estimate(99.96, 12.3, 75.0, 125.0):.1f}"
+        '100.0 ± 12.3 (75.0 to 125.0)'
+        """
+        if not spec:
+            return str(self)
+        if np.ndim(self.value):
+            raise ParameterError("an estimate of several numbers has no format. Format one of them, or .value.")
+        value, stderr, low, high = (
+            format(float(part), spec) for part in (self.value, self.stderr, self.low, self.high)
+        )
+        return f"{value} ± {stderr} ({low} to {high})"
+
+    @property
+    def _named(self) -> str:
+        return f", {self.measure}" if self.measure else ""
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        parts = [np.atleast_1d(np.asarray(getattr(self, part), np.float64)) for part in _PARTS]
+        if parts[0].ndim > 1:
+            return Shown(repr(self))
+        rows = [tuple(map(float, row)) for row in zip(*(part[:MOST_ROWS] for part in parts), strict=True)]
+        title = self.measure or ("Estimate" if np.ndim(self.value) == 0 else "Estimates")
+        return Shown(title, header=_PARTS, rows=rows, left_out=len(parts[0]) - len(rows))
+
+    def plot(self, names: Sequence[object] | None = None, *, ax: Any = None) -> Any:
+        """Draw the estimates one below the other, each with its interval; return the axes.
+
+        Parameters
+        ----------
+        names : sequence, optional
+            What each is of; numbers by default.
+        ax : Axes, optional
+            Of matplotlib; new ones by default.
+        """
+        value, low, high = (np.atleast_1d(np.asarray(part, np.float64)) for part in (self.value, self.low, self.high))
+        if value.ndim > 1:
+            raise ParameterError("a plot of estimates is of a list of them. Take one row: distances(user, users).")
+        said = [str(i) for i in range(len(value))] if names is None else [str(name) for name in names]
+        if len(said) != len(value):
+            raise ParameterError(f"names must be one for each of the {len(value)} estimates, got {len(said)}.")
+        return ladder(value, low, high, names=said, ax=ax, what=self.measure or "estimate")
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with value, stderr, low and high; of a matrix also row and column.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        parts = {name: np.atleast_1d(np.asarray(getattr(self, name), np.float64)) for name in _PARTS}
+        if np.ndim(self.value) < 2:
+            return data_frame(parts)
+        rows, columns = np.indices(np.shape(self.value)).reshape(2, -1)
+        return data_frame({"row": rows, "column": columns} | {name: part.reshape(-1) for name, part in parts.items()})
 
     @property
     def possible(self) -> "Estimate[Number]":
         """The same with a value inside of its interval: to be shown, since an unbiased one may lie outside of it."""
-        value: Any = np.clip(self.value, self.low, self.high)
-        return replace(self, value=float(value) if np.ndim(value) == 0 else value)
+        inside: Any = np.clip(self.value, self.low, self.high)
+        value: Any = float(inside) if np.ndim(inside) == 0 else inside
+        return replace(self, value=value)
 
 
 Floats = NDArray[np.float64]

@@ -1,5 +1,6 @@
 """Whom a question is about, and unbiased estimates for pairs (the paper's Algorithms 2 and 6, and counting's)."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
@@ -391,7 +392,11 @@ def like_input(estimate: Arrays, *inputs: Any) -> Estimate[Any]:
 
 
 def _as_ids(users: Any, *, textual: bool) -> NDArray[Any]:
-    """Return ids as a list of integers or of text; ValueError if they are something else."""
+    """Return ids as a list of integers or of text; ValueError if they are something else.
+
+    1 and "1" are one person, as in every source; "01" is another.
+    """
+    users = _of_its_type(users, textual=textual)
     given = np.asarray(users) if hasattr(users, "__array__") else users
     kind = given.dtype.kind if isinstance(given, np.ndarray) else "O"
     if textual:
@@ -404,6 +409,21 @@ def _as_ids(users: Any, *, textual: bool) -> NDArray[Any]:
     if ids.dtype.kind not in "iu":
         raise ValueError(kind)
     return ids
+
+
+def _of_its_type(users: Any, *, textual: bool) -> Any:
+    """Return ids that are written as the other type, as the release's own."""
+    if isinstance(users, np.ndarray | list | tuple) and not (isinstance(users, np.ndarray) and users.ndim == 0):
+        if isinstance(users, np.ndarray) and (users.dtype.kind in "iu") != textual:
+            return users
+        items = users.tolist() if isinstance(users, np.ndarray) else users
+        return [_of_its_type(one, textual=textual) for one in items] if len(items) else users
+    if textual:
+        is_integer = isinstance(users, int | np.integer) and not isinstance(users, bool)
+        return str(int(users)) if is_integer else users
+    if isinstance(users, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,18}", users):
+        return int(users)
+    return users
 
 
 def cosine_of(pairs: Pairs, covariance: Floats | None, confidence: float, *, least: float = 0.0) -> Arrays:

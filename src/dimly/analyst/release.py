@@ -1,13 +1,17 @@
 """A release as the analyst sees it: distances with intervals, inner products, norms, similarities, attributes."""
 
+import importlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dimly.analyst.drawings import draw_distances, draw_map
 from dimly.analyst.estimate import (
     Arrays,
     Estimate,
@@ -50,15 +54,20 @@ from dimly.analyst.pairs import (
 )
 from dimly.analyst.structure.denoise import Denoised, Denoiser, denoised
 from dimly.analyst.structure.evidence import Structure, structure_of
+from dimly.analyst.structure.kept import denoiser_of, structure_kept
 from dimly.analyst.structure.points import Points
 from dimly.analyst.structure.segments import Activity, Count, Segments, segments_of
+from dimly.display import Shown
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.sketches import published_layout
+from dimly.progress import shown
+from dimly.release.manifest import described
+from dimly.release.sketches import Sketches, published_layout
+from dimly.release.writer import save_sketches
 
 _MOST_IN_A_MATRIX = 3_000
 
@@ -141,6 +150,19 @@ class Release:
 
     def __repr__(self) -> str:
         return repr(self._sketches).replace("Sketches", "Release", 1)
+
+    def _repr_html_(self) -> str:
+        plan = self.plan
+        rows = [
+            ("people", f"{len(self):,}"),
+            ("mechanism", plan.mechanism + (f", k = {plan.k:,}" if plan.k else "")),
+            ("epsilon", f"{plan.cost.epsilon:g}"),
+            ("delta", f"{plan.cost.delta:g}"),
+            ("unit", plan.unit),
+            ("plan digest", plan.digest),
+        ]
+        stamp = [] if self.private else ["NOT PRIVATE: made for tests only; must not be given to anyone."]
+        return Shown("Release", [*stamp, *self.guarantee.splitlines()[:2]], ("", ""), rows).html()
 
     def distance(self, a: Who, b: Who, *, confidence: float = 0.95, method: Method = "unbiased") -> Estimate[float]:
         """Return the squared distance of two people.
@@ -264,12 +286,12 @@ class Release:
     @cached_property
     def denoiser(self) -> Denoiser:
         """The map that shrinks noise; fitted to the whole release when it is first asked for."""
-        return Denoiser.of(self._sketches)
+        return denoiser_of(self._sketches)
 
     @cached_property
     def structure(self) -> Structure:
         """How far attributes go together, beyond chance; found when it is first asked for."""
-        return structure_of(self._sketches)
+        return structure_kept(self._sketches, structure_of)
 
     @cached_property
     def _crowd(self) -> Crowd:
@@ -300,10 +322,12 @@ class Release:
             Whether how active people are may set them apart, or only their taste. "auto": whichever gives the more
             telling groups, of several ways to look at people; see docs/denoising.md. Along directions: points as they
             are published, in the directions that rise above the noise.
-        progress : callable, optional
-            Told of (people read, people to read in all passes).
+        progress : callable or False, optional
+            By default a bar in terminals and notebooks, after two seconds; False: none. Else told of
+            (people read, people to read in all passes).
         """
-        return segments_of(self, count, denoise=denoise, activity=activity, progress=progress)
+        with shown(progress, "finding segments") as watching:
+            return segments_of(self, count, denoise=denoise, activity=activity, progress=watching)
 
     def neighbors(
         self,
@@ -328,8 +352,9 @@ class Release:
         denoise : bool, default=True
             Rank by denoised points, which mostly finds more of the true neighbors; else by the points as they are
             published, as a search on exported points does. Noisy distances are never denoised.
-        progress : callable, optional
-            Told of (people done, people in all).
+        progress : callable or False, optional
+            By default a bar in terminals and notebooks, after two seconds; False: none. Else told of
+            (people done, people in all).
 
         Raises
         ------
@@ -338,7 +363,8 @@ class Release:
         ReleaseError
             If a file was changed since the release was opened, or does not hold what it must.
         """
-        return nearest_to(self, who, n, metric=metric, denoise=denoise, progress=progress)
+        with shown(progress, "searching") as watching:
+            return nearest_to(self, who, n, metric=metric, denoise=denoise, progress=watching)
 
     def neighbor_graph(
         self,
@@ -360,15 +386,110 @@ class Release:
         engine : {"auto", "tiles", "faiss"}
             All three are our own tiles. FAISS's flat index finds the same people and was measured to take six times as
             long (100,000 people, k = 256: 98 s against 16 s); "faiss" is still taken, and needs no FAISS.
-        progress : callable, optional
-            Told of (people done, people in all).
+        progress : callable or False, optional
+            By default a bar in terminals and notebooks, after two seconds; False: none. Else told of
+            (people done, people in all).
 
         Raises
         ------
         ParameterError
             If n, the metric or the engine cannot be.
         """
-        return graph_of(self, n, metric=metric, denoise=denoise, engine=engine, progress=progress)
+        with shown(progress, "comparing everybody") as watching:
+            return graph_of(self, n, metric=metric, denoise=denoise, engine=engine, progress=watching)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        title: str | None = None,
+        publisher: str | None = None,
+        note: str | None = None,
+    ) -> Path:
+        """Write a release that was published in memory as a folder: the same numbers, at no further cost in privacy.
+
+        It is a release folder like any other: ``dimly verify`` checks it, and :func:`dimly.open_release` opens it. No
+        ledger is charged here, since nothing new is published.
+
+        Parameters
+        ----------
+        path : path
+            Folder to make.
+        overwrite : bool, default=False
+            Whether a release that is there is replaced.
+        title, publisher, note : str, optional
+            What you want to say of it, in its manifest, README and report. Public.
+
+        Returns
+        -------
+        Path
+            Where it is.
+
+        Raises
+        ------
+        ParameterError
+            If it is in a folder already, or the folder cannot be made.
+        """
+        if not isinstance(self._sketches, Sketches):
+            raise ParameterError("save is for a release made in memory, and this one is in a folder. Copy the folder.")
+        about = described(title=title, publisher=publisher, note=note)
+        known = None if self.plan.vocabulary is None or self._attributes is None else self.vocabulary
+        return save_sketches(Path(path), self._sketches, vocabulary=known, overwrite=overwrite, about=about)
+
+    def plot_map(self, *, color: Any = "segments", count: Count = "auto", ax: Any = None) -> Any:
+        """Draw some people on a map: where they lie in the two directions in which they differ most.
+
+        Parameters
+        ----------
+        color : "segments", Segments, array_like or None
+            What colors them: the segments of the release, segments that you have already, a number for each person in
+            the order of :attr:`users`, or nothing.
+        count : int or "auto"
+            How many segments, if these are to be found.
+        ax : Axes, optional
+            Of matplotlib; new ones by default.
+
+        Returns
+        -------
+        Axes
+        """
+        return draw_map(self, color, count, ax)
+
+    def plot_distances(self, users: ArrayLike | None = None, *, ax: Any = None) -> Any:
+        """Draw estimated squared distances of random pairs, and how far noise alone would spread them.
+
+        Parameters
+        ----------
+        users : array_like, optional
+            Only pairs among these people; of everybody by default.
+        ax : Axes, optional
+
+        Returns
+        -------
+        Axes
+        """
+        return draw_distances(self, None if users is None else self._positions(users), ax)
+
+    def report(
+        self, path: str | os.PathLike[str], *, count: Count = "auto", overwrite: bool = False, progress: Any = None
+    ) -> Path:
+        """Write a page on the release, for the privacy officer and for the analyst; see ``dimly report``.
+
+        Parameters
+        ----------
+        path : path
+            The HTML file to make.
+        count : int or "auto"
+            How many segments to look for.
+        overwrite : bool, default=False
+        progress : Progress, optional
+            Told how far the work is.
+        """
+        # The page is made in a room below this one, which it is drawn from; so it is fetched by name, when asked for.
+        write = importlib.import_module("dimly.lab.report.writing").write_report
+        written: Path = write(self, Path(path), count=count, overwrite=overwrite, progress=progress)
+        return written
 
     @property
     def export(self) -> Exports:

@@ -33,12 +33,24 @@ from dimly.cli.terminal import show_own_warnings
 from dimly.errors import ParameterError
 
 
+def option_names(group: Any, arguments: Sequence[str]) -> dict[str, str]:
+    """Return the options of the command that a line calls, by what Python calls them: ``{"out": "--out"}``."""
+    found = group
+    for argument in arguments:
+        inside = getattr(found, "commands", {}).get(argument)
+        found = found if inside is None else inside
+    options = ((one.name, max(one.opts, key=len)) for one in found.params if one.opts[0].startswith("-"))
+    return {name: option for name, option in options if name is not None}
+
+
 class FrontDoor(TyperGroup):
     """The group of all commands; its ``main`` turns whatever goes wrong into one line and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> NoReturn:
         """Run a command line and exit; ``python -m dimly`` is called dimly too."""
         arguments = list(sys.argv[1:] if args is None else args)
+        if args is None:  # a shell that asks what could come next
+            self._main_shell_completion({}, "dimly", "_DIMLY_COMPLETE")
         meta: dict[str, Any] = {}
 
         def command() -> None:
@@ -50,12 +62,13 @@ class FrontDoor(TyperGroup):
                 meta = context.meta
                 self.invoke(context)
 
-        sys.exit(faults.run(command, debug=lambda: asks_for_debug(meta), last=args is None))
+        known = option_names(self, arguments)
+        sys.exit(faults.run(command, debug=lambda: asks_for_debug(meta), last=args is None, options=known))
 
 
 app = typer.Typer(
     cls=FrontDoor,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
@@ -73,7 +86,7 @@ def _front_door(
     context: typer.Context,
     *,
     _version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+        bool, typer.Option("-V", "--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """See how far apart people are, without seeing who they are.

@@ -3,12 +3,13 @@
 import contextlib
 import io
 import os
+import re
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
@@ -90,7 +91,13 @@ PIPE_CLOSED = 141
 _PACKAGE = Path(__file__).parents[1]
 
 
-def run(command: Callable[[], object], *, debug: Callable[[], bool], last: bool = False) -> int:
+def run(
+    command: Callable[[], object],
+    *,
+    debug: Callable[[], bool],
+    last: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> int:
     """Run ``command`` and return its exit code; say on stderr what went wrong.
 
     Parameters
@@ -100,6 +107,8 @@ def run(command: Callable[[], object], *, debug: Callable[[], bool], last: bool 
         Tells whether to print where it went wrong, too; asked when it did.
     last : bool, default=False
         Whether the process ends after it.
+    options : mapping of str to str, optional
+        What the command line calls a parameter: refusals name the option that mends them.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter gets its code, not an error
@@ -110,7 +119,9 @@ def run(command: Callable[[], object], *, debug: Callable[[], bool], last: bool 
             sys.stdout.flush()
         except typer.Exit as leave:
             return leave.exit_code
-        except (BrokenPipeError, SystemExit):  # Rich makes the latter of the former
+        except (BrokenPipeError, SystemExit) as left:  # Rich makes the latter of the former
+            if isinstance(left, SystemExit) and not left.code:  # installed completion
+                return 0
             # The reader has left (dimly … | head): no error, and Python must not complain when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE_CLOSED
@@ -120,6 +131,8 @@ def run(command: Callable[[], object], *, debug: Callable[[], bool], last: bool 
             # A library that was interrupted may raise an error of its own instead.
             stopped = signals.received or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
             line, code = (f"stopped by {stopped.name}", 128 + stopped) if stopped else line_of(error)
+            if isinstance(error, DimlyError):
+                line = in_options(line, options or {})
             return _say(_with_notes(line, error), code)
     return 0
 
@@ -153,6 +166,20 @@ def line_of(error: BaseException) -> tuple[str, int]:
     else:
         return f"internal error: {type(error).__name__} at {_place(error)}. Please report it.", FAILED
     return f"error: {text}", code
+
+
+def in_options(line: str, options: Mapping[str, str]) -> str:
+    """Return a refusal in the words of a command line: a parameter that it begins with becomes its option.
+
+    Examples
+    --------
+    >>> in_options("error: out must be a new folder.", {"out": "--out"})
+    'error: --out must be a new folder.'
+    """
+    found = re.match(r"error: ([a-z_]+)(?= (must|and|of|cannot)\b)", line)
+    if found is None or found[1] not in options:
+        return line
+    return f"error: {options[found[1]]}{line[found.end() :]}"
 
 
 def _tell_of_thread(thrown: threading.ExceptHookArgs) -> None:

@@ -192,6 +192,32 @@ Vocabulary = Annotated[
 ]
 
 
+Where = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SQL",
+        help='Read only rows of which this is true, such as "rating > 0". It becomes public; decide it beforehand.',
+        rich_help_panel=READING,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboutOptions:
+    """What the publisher says of a release; named as the keywords of publishing."""
+
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the release is called.", rich_help_panel=OUTPUT)
+    ] = None
+    publisher: Annotated[str | None, typer.Option(metavar="TEXT", help="Who publishes it.", rich_help_panel=OUTPUT)] = (
+        None
+    )
+    note: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="What readers should know: in manifest and report.", rich_help_panel=OUTPUT),
+    ] = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeOptions:
     """Which columns say who has what."""
@@ -306,7 +332,9 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def options_of(
-    *groups: ShapeOptions | ReadingOptions | LedgerOptions, dry_run: bool = False, **own: "Unpack[PublishOptions]"
+    *groups: ShapeOptions | ReadingOptions | LedgerOptions | AboutOptions,
+    dry_run: bool = False,
+    **own: "Unpack[PublishOptions]",
 ) -> "Options":
     """Return the record of all that a command was asked for: groups of options, and its own."""
     from dimly.curator.options import Options

@@ -98,11 +98,13 @@ class ProgressBar:
 
     def advance(self, n_users: int) -> None:
         """Say that so many more are done; from any thread."""
-        self._bar.advance(self._task, n_users)
+        task = next((one for one in self._bar.tasks if one.id == self._task), None)
+        left = n_users if task is None or task.total is None else max(0.0, task.total - task.completed)
+        self._bar.advance(self._task, min(n_users, left))  # whoever is published twice is one person
 
     def reach(self, done: int, total: int) -> None:
         """Say how much is done of how much."""
-        self._bar.update(self._task, completed=done, total=total)
+        self._bar.update(self._task, completed=min(done, total), total=total)
 
 
 _WIDEST = 10_000

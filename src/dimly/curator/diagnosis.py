@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from dimly.curator.options import Options
-from dimly.errors import DataError, DimlyError, ParameterError, check_path
+from dimly.curator.tables.csv_lines import header_words, lines_that_do_not_fit
+from dimly.errors import DataError, DimlyError, Note, ParameterError, check_path
 from dimly.files import check_outside_releases, drafted
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -121,16 +122,38 @@ def inspected(
     vocabulary: Vocabulary | None,
     *,
     nobody: str | None = None,
+    source: object = None,
 ) -> AbstractContextManager[TableT]:
     """Return ``opening`` with a look at what is left out: before any noise is drawn, whatever the engine.
 
     The diagnosis is written even if publishing then stops: that is when it is wanted most. A few people who are added
     to a release, or changed in one, may have nothing in the lists by right, and that both fit was seen when the release
-    was made: so nothing stops then. ``nobody`` is what to say of a roster that holds nobody of the table.
+    was made: so nothing stops then. ``nobody`` is what to say of a roster that holds nobody of the table. ``source`` is
+    what is opened: of CSV files that do not fit, the diagnosis names lines.
     """
     file = None if options.diagnose is None else check_new_file(options.diagnose)
     wrong = "" if vocabulary is None else _nothing_listed(plan, vocabulary)
-    return _inspected(opening, options, wrong, _NOBODY_LISTED if nobody is None else nobody, file)
+    found = _inspected(opening, options, wrong, _NOBODY_LISTED if nobody is None else nobody, file)
+    return _with_lines(found, options, source, file)
+
+
+@contextlib.contextmanager
+def _with_lines(
+    opening: AbstractContextManager[TableT], options: Options, source: object, file: Path | None
+) -> Iterator[TableT]:
+    """Say of CSV files that do not fit how their first line was read, and in private which lines do not."""
+    with contextlib.ExitStack() as stack:
+        try:
+            table = stack.enter_context(opening)
+        except DataError as error:
+            words = header_words(source, options)
+            if words:
+                error.add_note(Note(words))
+            lines = [] if file is None or os.path.lexists(file) else lines_that_do_not_fit(source, options)
+            if lines and file is not None:
+                _write(file, {"warning": WARNING, "lines_that_do_not_fit": lines})
+            raise
+        yield table
 
 
 @contextlib.contextmanager

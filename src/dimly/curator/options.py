@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from dimly.errors import ParameterError, check_path
 from dimly.mechanisms.projection.directions import Directions
+from dimly.release.manifest import About, described
 
 
 class Progress(Protocol):
@@ -202,6 +203,7 @@ class Options:
     update: PathLike | None = None
     table: str | None = None
     query: str | None = None
+    where: str | None = None
     delimiter: str | None = None
     quote: str | None = None
     escape: str | None = None
@@ -213,6 +215,9 @@ class Options:
     values: Literal["refuse", "clamp"] = "refuse"
     diagnose: PathLike | None = None
     overwrite: bool = False
+    title: str | None = None
+    publisher: str | None = None
+    note: str | None = None
     dry_run: bool = False
     progress: Progress | None = None
 
@@ -234,6 +239,11 @@ class Options:
             raise ParameterError("out must not be given with append, which replaces the release by a larger one.")
         if self.ledger is None:
             raise ParameterError("ledger must be given with append: it alone knows who is in the release already.")
+
+    @property
+    def about(self) -> About | None:
+        """What the publisher says of the release."""
+        return described(title=self.title, publisher=self.publisher, note=self.note)
 
     @property
     def in_memory(self) -> bool:
@@ -318,6 +328,7 @@ class TableKeywords(TypedDict, total=False):
     users: ArrayLike | None
     table: str | None
     query: str | None
+    where: str | None
     delimiter: str | None
     quote: str | None
     escape: str | None
@@ -352,6 +363,9 @@ class PublishOptions(TableKeywords, total=False):
     values: Literal["refuse", "clamp"]
     diagnose: PathLike | None
     overwrite: bool
+    title: str | None
+    publisher: str | None
+    note: str | None
     progress: Progress | None
 
 

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, TypeVar
@@ -33,7 +33,7 @@ from dimly.errors import DataError, DimlyError, Note, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
-from dimly.release.format import DIRECTIONS, UserType, column_of, layout_of
+from dimly.release.format import UserType, layout_of
 from dimly.release.parts import WrittenPart, as_user_column, check_ids
 from dimly.release.sketches import Sketches, published_layout
 from dimly.release.writer import ReleaseWriter, check_public
@@ -342,6 +342,7 @@ def publish_by(
         raise ParameterError("out must be a folder to make, got none.")
     check_public(plan, vocabulary)
     volunteers.check_options(options)
+    about = options.about
     replaced = None if base is None else base.replaced_at(target)
     made = ReleaseWriter(target, plan, overwrite=options.replaces, replaces=replaced) if writing is None else writing()
     with made as writer, charged(charging, plan, base, writer) as charge:
@@ -356,13 +357,14 @@ def publish_by(
             options.watcher.phase("merging")
             base.merge_into(writer)
         options.watcher.phase("sealing")
-        _write_public(writer, plan, vocabulary)
+        writer.write_public(vocabulary)
         manifest = writer.seal(
             roster=options.roster_kind if base is None else base.roster(options.roster_kind),
             pseudonyms=options.pseudonyms is not None,
             volunteers=options.except_volunteers or (base is not None and base.sketches.manifest.users.volunteers),
             ledger=None if charging is None else charging.dataset,
             private=engine.private and (base is None or base.sketches.private),
+            about=about or (None if base is None else base.sketches.manifest.about),
         )
         if base is not None:
             base.check_unchanged()
@@ -382,7 +384,7 @@ def publish_by(
         plan_digest=plan.digest,
         release_id=manifest.release,
         ledger=account,
-        warnings=_warnings(plan, manifest.n_users, options, base),
+        warnings=warnings_of(plan, manifest.n_users, options, base),
         diagnostics=diagnostics,
     )
 
@@ -466,7 +468,7 @@ def rehearse(
         cost=_cost(plan, base),
         plan_digest=plan.digest,
         ledger=ledger,
-        warnings=_warnings(plan, n_users, options, base),
+        warnings=warnings_of(plan, n_users, options, base),
         diagnostics=diagnostics,
     )
 
@@ -493,19 +495,6 @@ class _MemoryParts:
         return ids, np.concatenate([values for _, values in parts])
 
 
-def _write_public(writer: ReleaseWriter, plan: Plan, vocabulary: Vocabulary | None) -> None:
-    """Write what is public knowledge: the plan's directions or list of attributes, and P where readers need it."""
-    if DIRECTIONS in column_of(plan).needed_files:
-        writer.write_directions()
-    # A list that the plan knows nothing of only says what is left out.
-    if vocabulary is None or plan.vocabulary is None:
-        return
-    if not vocabulary.is_numbered:
-        writer.write_vocabulary(vocabulary)
-    if plan.ships_rows:
-        writer.write_projection(vocabulary)
-
-
 def published_bytes(plan: Plan, n_users: int) -> int:
     """Return the bytes of what is published before it is packed: how tightly it packs depends on the noise."""
     dtype, shape = published_layout(plan, n_users)
@@ -516,7 +505,8 @@ def _cost(plan: Plan, base: Base | None) -> Cost | None:
     return plan.cost if base is None or base.replace else None
 
 
-def _warnings(plan: Plan, n_users: int | None, options: Options, base: Base | None) -> tuple[str, ...]:
+def warnings_of(plan: Plan, n_users: int | None, options: Options, base: Base | None = None) -> tuple[str, ...]:
+    """Return what the curator should think about again: the same, wherever the release ends."""
     found = []
     if base is not None and base.replace:
         found.append("An update: whoever has the old release too sees who was published anew.")
@@ -560,6 +550,10 @@ def publish_table(
 
 def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, Vocabulary | None]:
     """Publish in memory; return the sketches, and the closed list of attributes if there is one."""
+    if options.about is not None:
+        raise ParameterError(
+            "title, publisher and note must come with out. Or give them to release.save(path, title=…)."
+        )
     for name in ("ledger", "update"):
         if getattr(options, name) is not None:
             raise ParameterError(f"out must be a folder to make where {name} is given, got none.")
@@ -571,7 +565,13 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
         sketches = publish_people(opening.people, Perturber(plan, opening.attributes), users=opening.ids)
     else:
         sketches = publish_in_memory(opening, plan, options)
-    return sketches, vocabulary
+    told = replace(
+        sketches,
+        roster=options.roster_kind,
+        pseudonyms=options.pseudonyms is not None,
+        volunteers=options.except_volunteers,
+    )
+    return told, vocabulary
 
 
 def _opened(source: Any, plan: Plan, options: Options) -> tuple[Opening, Vocabulary | None]:
@@ -585,11 +585,22 @@ def _opened(source: Any, plan: Plan, options: Options) -> tuple[Opening, Vocabul
     vocabulary = vocabulary_for(plan, options)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, resources=resources)
-    return inspected(opening, plan, options, vocabulary), vocabulary
+    return inspected(opening, plan, options, vocabulary, source=source), vocabulary
 
 
 def _opened_matrix(source: Any, plan: Plan, options: Options) -> tuple[MatrixTable, Vocabulary | None]:
-    for name in ("attribute", "columns", "diagnose", "pseudonyms", "query", "roster", "table", "user", "value"):
+    for name in (
+        "attribute",
+        "columns",
+        "diagnose",
+        "pseudonyms",
+        "query",
+        "roster",
+        "table",
+        "user",
+        "value",
+        "where",
+    ):
         if getattr(options, name) is not None:
             raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
     if options.vocabulary is not None:

@@ -262,7 +262,17 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
     ``nobody`` is what to say if the table has nobody of the roster, where that was given under another name.
     """
     _ = options.resources  # refused whatever the source
-    for name in ("append", "directions", "pseudonyms", "update", "volunteers", "except_volunteers"):
+    for name in (
+        "append",
+        "directions",
+        "pseudonyms",
+        "update",
+        "volunteers",
+        "except_volunteers",
+        "title",
+        "publisher",
+        "note",
+    ):
         if getattr(options, name) not in (None, False) and (name != "pseudonyms" or plan.release is None):
             raise ParameterError(f"{name} must be left out of a survey, which publishes counts and no people.")
     if isinstance(source, CountingSource):
@@ -277,7 +287,7 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
         vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, order_key=order_key(plan))
-    looked_at = inspected(opening, plan, options, vocabulary, nobody=nobody)
+    looked_at = inspected(opening, plan, options, vocabulary, nobody=nobody, source=source)
     return Asked(looked_at, vocabulary, options.roster_kind)
 
 
@@ -290,7 +300,18 @@ def check_target(options: Options, source: Any) -> None:
 
 def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> Asked:
     """Return a matrix: its rows are the people, whatever is in them, and its columns the list of attributes."""
-    for name in ("attribute", "columns", "diagnose", "query", "roster", "table", "user", "value", "vocabulary"):
+    for name in (
+        "attribute",
+        "columns",
+        "diagnose",
+        "query",
+        "roster",
+        "table",
+        "user",
+        "value",
+        "vocabulary",
+        "where",
+    ):
         if getattr(options, name) is not None:
             raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
     texts = None if options.attributes is None else attribute_texts(options.attributes)

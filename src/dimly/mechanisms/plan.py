@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from dimly.display import Shown
 from dimly.errors import ParameterError
 from dimly.mechanisms import make
 from dimly.mechanisms.error.bounds import Chebyshev, DeviationBound
@@ -502,6 +503,27 @@ class Plan(BaseModel, ABC):
     def model_construct(cls, *_: Any, **__: Any) -> Self:  # type: ignore[override]  # it refuses whatever it is given
         """Refuse: a plan that was not checked cannot exist."""
         raise ParameterError("a plan must be checked. Use Plan.of or Plan.from_json.")
+
+    def __repr__(self) -> str:
+        return f"<Plan: {self._words}, digest {self.digest[:12]}…>"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    @property
+    def _words(self) -> str:
+        k = f", k = {self.k:,}" if self.k else ""
+        delta = f", delta = {self.cost.delta:g}" if self.cost.delta else ""
+        return f"{self.mechanism}{k}, epsilon = {self.cost.epsilon:g}{delta} for one {self.unit}"
+
+    def _repr_html_(self) -> str:
+        distances = [one for one in (100, 400, 1600) if self.n_attributes is None or one <= self.n_attributes]
+        variance = self.error.distance()
+        rows: list[tuple[object, object]] = [
+            (f"standard error at {self.measured} {one}", float(variance(one)) ** 0.5) for one in distances
+        ]
+        rows += [("bytes a person", float(self.bytes_per_user)), ("digest", self.digest)]
+        return Shown(f"Plan: {self._words}", (), ("", ""), rows).html()
 
     def __init_subclass__(cls, *, mechanisms: Iterable[str] = (), **kwargs: Any) -> None:
         if cls.__module__ != f"{__name__}_kinds":

@@ -4,8 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+
+from dimly.display import Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
@@ -28,6 +31,7 @@ from dimly.planner.judge import (
 from dimly.planner.measured import by_survey
 from dimly.planner.paper import PaperRule, paper_rules
 from dimly.planner.question import DEFAULT_GROUPS, Brief, Purpose, Question, share_found
+from dimly.plots import bars
 from dimly.privacy import Budget
 
 PAIRS: Final[Mapping[Verdict, str]] = MappingProxyType(
@@ -70,6 +74,39 @@ class Advice:
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
     question: Question
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        lines = [self.words, self.reason, *self.meaning[:1], *self.doubts]
+        rows = [(one.mechanism, one.k or "", one.stderr_low, one.stderr_high) for one in self.candidates]
+        header = ("mechanism", "k", f"error at {self.question.low:g}", f"at {self.question.high:g}")
+        title = f"Advice: {self.plan.mechanism}" + (f", k = {self.plan.k:,}" if self.plan.k else "")
+        return Shown(title, lines, header, rows)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the predicted standard error of every candidate, the chosen one first; return matplotlib's axes."""
+        names = [one.mechanism + (f", k = {one.k:,}" if one.k else "") for one in self.candidates]
+        values = np.array([one.stderr_high for one in self.candidates])
+        what = f"predicted standard error at {self.plan.measured} {self.question.high:g}"
+        ax = bars(names, values, ax=ax, what=what)
+        ax.set_title(f"{self.verdict.capitalize()} for {self.question.purpose} at epsilon = {self.plan.cost.epsilon:g}")
+        return ax
+
+    def to_pandas(self) -> Any:
+        """Return a data frame of all candidates, the best first, with their predicted standard errors.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        names = ("mechanism", "k", "stderr_low", "stderr_high", "blur", "closeness", "agreement")
+        return data_frame({name: [getattr(one, name) for one in self.candidates] for name in names})
 
     @property
     def chosen(self) -> Candidate:

@@ -120,11 +120,14 @@ def directions_schema(*, buckets: bool, categories: bool) -> pa.Schema:
     return _required(**named, direction=list_of(pa.int16()))
 
 
-def format_of(plan: Plan, *, volunteers: bool = False) -> Literal[1, 2]:
-    """Return the version of the format that a release by ``plan`` has: 2 for what 1 does not know.
+def format_of(plan: Plan, *, volunteers: bool = False, described: bool = False) -> Literal[1, 2, 3]:
+    """Return the version of the format that a release by ``plan`` has: the first one that knows all of it.
 
-    That is directions, streams of version 2, and a promise that excepts volunteers.
+    2 came with directions, streams of version 2 and a promise that excepts volunteers, 3 with what the publisher says
+    of the release.
     """
+    if described:
+        return 3
     return 2 if volunteers else column_of(plan).format
 
 

@@ -1,6 +1,7 @@
 """The manifest: what a release is, what it promises and which files it holds. Nothing in it depends on private data."""
 
 import builtins
+import datetime
 import hashlib
 import json
 import math
@@ -229,7 +230,7 @@ def is_guarantee(words: Sequence[str], promise: str) -> bool:
     return list(words) in ([*promise.splitlines()], [*promise.replace(_GIVEN, _GIVEN_BEFORE).splitlines()])
 
 
-FORMATS: Final = (1, 2)
+FORMATS: Final = (1, 2, 3)
 """Those that this version reads; see :class:`~dimly.release.format.Column`."""
 _MOST_BYTES = 1 << 28  # the million files that a release may have take as much
 
@@ -267,6 +268,44 @@ class LedgerEntry(BaseModel):
     dataset: str = Field(min_length=1)
 
 
+class About(BaseModel):
+    """What the publisher says of a release, for people: nothing follows from it. Format 3."""
+
+    model_config = STRICT
+
+    title: str | None = Field(default=None, min_length=1, max_length=200)
+    publisher: str | None = Field(default=None, min_length=1, max_length=200)
+    note: str | None = Field(default=None, min_length=1, max_length=2000)
+    date: str = Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+    """Of publication, in UTC."""
+
+    @classmethod
+    def of(cls, *, title: str | None, publisher: str | None, note: str | None, date: str) -> "About | None":
+        """Return what was said, checked; None if nothing was.
+
+        Raises
+        ------
+        ParameterError
+            If a text is empty, too long or holds signs that cannot be shown.
+        """
+        given = {"title": title, "publisher": publisher, "note": note}
+        if all(text is None for text in given.values()):
+            return None
+        for name, text in given.items():
+            most = 2000 if name == "note" else 200
+            if text is not None and not 0 < len(text.strip()) <= len(text) <= most:
+                raise ParameterError(f"{name} must be text of 1 to {most} characters. Shorten it, or leave it out.")
+            if text is not None and not text.replace("\n", " ").isprintable():
+                raise ParameterError(f"{name} must hold signs that can be shown only. Remove control characters.")
+        return cls(title=title, publisher=publisher, note=note, date=date)
+
+
+def described(*, title: str | None = None, publisher: str | None = None, note: str | None = None) -> About | None:
+    """Return what a publisher says of a release that is published today; None if nothing was said."""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return About.of(title=title, publisher=publisher, note=note, date=today)
+
+
 class Manifest(BaseModel):
     """What stands in manifest.json. Make one with :meth:`of`, read one with :func:`read_manifest`.
 
@@ -275,7 +314,7 @@ class Manifest(BaseModel):
 
     model_config = STRICT
 
-    format: Literal[1, 2]
+    format: Literal[1, 2, 3]
     release: str = Field(pattern="^[0-9a-f]{64}$")
     """SHA-256 of the manifest's canonical JSON without this field: the files' digests included."""
     plan: Plan
@@ -291,6 +330,7 @@ class Manifest(BaseModel):
     files: tuple[FileRecord, ...]
     ledger: LedgerEntry | None
     not_private: Literal[True] | None = None
+    about: About | None = None
 
     @classmethod
     def of(
@@ -302,6 +342,7 @@ class Manifest(BaseModel):
         files: Iterable[FileRecord],
         ledger: str | None = None,
         private: bool = True,
+        about: About | None = None,
     ) -> "Manifest":
         """Return the manifest of a release by ``plan``, with its promise in words and its id."""
         promise = guarantee(
@@ -313,7 +354,7 @@ class Manifest(BaseModel):
             volunteers=users.volunteers,
         )
         fields: dict[str, Any] = {
-            "format": format_of(plan, volunteers=users.volunteers),
+            "format": format_of(plan, volunteers=users.volunteers, described=about is not None),
             "plan": json.loads(plan.to_json()),
             "plan_digest": plan.digest,
             "epsilon": plan.cost.epsilon,
@@ -329,6 +370,8 @@ class Manifest(BaseModel):
         }
         if not private:
             fields["not_private"] = True
+        if about is not None:
+            fields["about"] = about.model_dump(mode="json")
         return _validated(fields | {"release": release_id(fields)})
 
     @property
@@ -387,10 +430,12 @@ class Manifest(BaseModel):
 
     def to_json(self) -> str:
         """Return the manifest as indented JSON."""
-        fields = self.model_dump(mode="json", by_alias=True, exclude={"plan", "not_private"})
+        fields = self.model_dump(mode="json", by_alias=True, exclude={"plan", "not_private", "about"})
         fields["plan"] = json.loads(self.plan.to_json())
         if not self.private:
             fields["not_private"] = True
+        if self.about is not None:
+            fields["about"] = self.about.model_dump(mode="json")
         return json.dumps(fields, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
     @property
@@ -428,7 +473,10 @@ class Manifest(BaseModel):
     def _check(self) -> Self:
         plan, cost = self.plan, self.plan.cost
         expected: dict[str, tuple[object, object]] = {
-            "format": (self.format, format_of(plan, volunteers=self.users.volunteers)),
+            "format": (
+                self.format,
+                format_of(plan, volunteers=self.users.volunteers, described=self.about is not None),
+            ),
             "plan_digest": (self.plan_digest, plan.digest),
             "epsilon": (self.epsilon, cost.epsilon),
             "delta": (self.delta, cost.delta),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dimly.display import Shown, data_frame
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.release.survey import promise
 
@@ -95,6 +96,23 @@ class Profiles:
         """Return the rows of a segment's most telling attributes."""
         rows: list[dict[str, Any]] = self.table().slice(segment * len(self.attributes), most).to_pylist()
         return [row for row in rows if row["segment"] == segment]
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (s, f"{size:,}", ", ".join(f"{row['attribute']} ({row['share']:.0%})" for row in self.strongest(s, 5)))
+            for s, size in enumerate(self.sizes.tolist())
+        ]
+        return Shown("Profiles of segments", (), ("segment", "people", "has more often than others"), rows).html()
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`table` as a data frame.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        return data_frame(self.table().to_pydict())
 
     def content(self) -> bytes:
         """Return the file."""

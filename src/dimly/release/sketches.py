@@ -29,6 +29,8 @@ class Sketches:
     private : bool
         Whether the noise came from a fresh secret keystream. Only publishing says so; what is put together by hand,
         or with injected words, is not private.
+    roster, pseudonyms, volunteers
+        What a manifest says of the people: see :class:`~dimly.release.manifest.Users`.
 
     Raises
     ------
@@ -40,6 +42,9 @@ class Sketches:
     users: NDArray[Any]
     values: NDArray[Any]
     private: bool = False
+    roster: Literal["given", "found"] = "found"
+    pseudonyms: bool = False
+    volunteers: bool = False
 
     def __post_init__(self) -> None:
         for name in ("users", "values"):

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
+from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError, ReleaseError, check_path
 from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, read_json
 from dimly.mechanisms.survey import SurveyPlan
@@ -199,6 +200,46 @@ class Survey(BaseModel):
                 "enough. Ask with a larger epsilon, or plan without a list."
             )
         return tuple(one.attribute for one in found.attributes)
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _shown(self) -> Shown:
+        rows = self._rows()
+        people = "" if self.n_users is None else f" of {self.n_users:,} people"
+        cost = f"epsilon = {self.plan.cost.epsilon:g}, delta = {self.plan.cost.delta:g}"
+        stamp = [] if self.private else [_NOT_PRIVATE]
+        header = ("question", "of", "value", "low", "high")
+        lines = [*stamp, "Low and high: 95 % intervals."]
+        return Shown(f"Survey{people}, {cost}", lines, header, rows[:MOST_ROWS], max(len(rows) - MOST_ROWS, 0))
+
+    def _rows(self) -> list[tuple[object, ...]]:
+        rows: list[tuple[object, ...]] = []
+        for name, curve in (("weights", self.weights), ("distances", self.distances)):
+            if curve is not None:
+                told = curve.quantiles.items()
+                rows += [(name, f"{float(share):.0%} quantile", one.value, one.low, one.high) for share, one in told]
+        for name, counts in (("vocabulary", self.vocabulary), ("counts", self.counts)):
+            if counts is not None:
+                rows += [(name, one.attribute, one.count, one.low, one.high) for one in counts.attributes]
+        return rows
+
+    def to_pandas(self) -> Any:
+        """Return a data frame: question, what of, value, low and high (95 % intervals).
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        columns = zip(*self._rows(), strict=True)
+        return data_frame(dict(zip(("question", "of", "value", "low", "high"), map(list, columns), strict=True)))
 
     def _fields(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude_none=True)

@@ -23,6 +23,7 @@ from dimly.release.format import ATTRIBUTES, DIRECTIONS, MANIFEST, PARTS_FOLDER,
 from dimly.release.manifest import Manifest, is_guarantee, read_manifest
 from dimly.release.pages import check_pages, reader_of
 from dimly.release.parts import FileRecord
+from dimly.release.readme import README, readme_of
 from dimly.release.writer import projection_chunks
 
 LIMITS: Final = (
@@ -34,12 +35,13 @@ _CHECKS = (
     "manifest.json is complete and of a known format, and its id is the digest of the rest",
     "the plan's noise is proven again to keep its budget, and the manifest's epsilon and delta are the plan's",
     "the words of the guarantee are those that belong to this plan and these people",
-    "the folder holds the files of the manifest and nothing else",
+    "the folder holds the files of the manifest and nothing else but a README.md that follows from it",
     "size and SHA-256 of every file are those of the manifest",
     "parts and row groups are cut where the plan says",
     "users are in ascending order, without repeats, and each of them has all of their numbers",
 )
 _MOST_THREADS = 1024
+_LONGEST_README = 1 << 20
 _ENTRIES_PER_TIE = 10**6  # far fewer are so near a tie that the last bit of a double decides
 _SENSITIVITY = "no attribute can move a sketch farther than the plan says"
 _MOST_NUMBERED = 1 << 24  # rows of P that are derived for a proof: minutes, where nobody has to state a list of them
@@ -138,7 +140,7 @@ def verify(
 
 def _check_names(folder: Path, manifest: Manifest) -> None:
     """Refuse anything in the folder that the manifest does not speak of, and links."""
-    expected = {MANIFEST, PARTS_FOLDER, *(record.path for record in manifest.files)}
+    expected = {MANIFEST, README, PARTS_FOLDER, *(record.path for record in manifest.files)}
     for base, folders, files in os.walk(folder):
         for name in (*folders, *files):
             place = Path(base, name)
@@ -146,6 +148,11 @@ def _check_names(folder: Path, manifest: Manifest) -> None:
             if path not in expected or place.is_symlink():
                 what = "a link" if place.is_symlink() else "none of its files"
                 raise ReleaseError(f"{path} must not be in the release: it is {what}. Remove it.")
+    readme = folder / README  # earlier releases have none
+    if readme.exists() and (
+        readme.stat().st_size > _LONGEST_README or readme.read_text("utf-8", "replace") != readme_of(manifest)
+    ):
+        raise ReleaseError(f"{README} must be what follows from the manifest, but it was changed. Remove it.")
 
 
 def _checked(folder: Path, manifest: Manifest, record: FileRecord) -> tuple[FileRecord, tuple[Any, Any] | None]:

@@ -26,8 +26,10 @@ from dimly.release.format import (
     column_of,
     layout_of,
 )
-from dimly.release.manifest import Manifest, Roster, Users
+from dimly.release.manifest import About, Manifest, Roster, Users
 from dimly.release.parts import FileRecord, WrittenPart
+from dimly.release.readme import README, readme_of
+from dimly.release.sketches import Sketches
 from dimly.release.staging import Staging, check_target, disk_errors
 
 _CHUNK_ENTRIES = 1 << 22  # of P at a time
@@ -79,7 +81,7 @@ class ReleaseWriter:
     ...         manifest = writer.seal(roster="given", private=False)
     ...         path = writer.publish()
     ...     sorted(entry.name for entry in path.iterdir()), manifest.n_users
-    (['manifest.json', 'sketches'], 3)
+    (['README.md', 'manifest.json', 'sketches'], 3)
     """
 
     def __init__(
@@ -208,6 +210,18 @@ class ReleaseWriter:
         with disk_errors(self.target):
             self._records[DIRECTIONS] = parts.write_file(self._folder, DIRECTIONS, buffer, directions.size)
 
+    def write_public(self, vocabulary: Vocabulary | None) -> None:
+        """Write what is public knowledge: the plan's directions or list of attributes, and P where readers need it."""
+        if DIRECTIONS in column_of(self.plan).needed_files:
+            self.write_directions()
+        # A list that the plan knows nothing of only says what is left out.
+        if vocabulary is None or self.plan.vocabulary is None:
+            return
+        if not vocabulary.is_numbered:
+            self.write_vocabulary(vocabulary)
+        if self.plan.ships_rows:
+            self.write_projection(vocabulary)
+
     def seal(
         self,
         *,
@@ -216,6 +230,7 @@ class ReleaseWriter:
         volunteers: bool = False,
         ledger: str | None = None,
         private: bool = True,
+        about: About | None = None,
     ) -> Manifest:
         """Write the manifest, and have everything on the disk. Nothing is visible yet.
 
@@ -231,6 +246,8 @@ class ReleaseWriter:
             Name of the dataset that was charged in a ledger; None: none was.
         private : bool, default=True
             Whether all noise came from fresh secret keystreams.
+        about : About, optional
+            What the publisher says of the release.
 
         Raises
         ------
@@ -242,9 +259,16 @@ class ReleaseWriter:
         n_users = self._count_users()
         users = Users(type=self.user_type, roster=roster, pseudonyms=pseudonyms, volunteers=volunteers)
         manifest = Manifest.of(
-            self.plan, users=users, n_users=n_users, files=self._records.values(), ledger=ledger, private=private
+            self.plan,
+            users=users,
+            n_users=n_users,
+            files=self._records.values(),
+            ledger=ledger,
+            private=private,
+            about=about,
         )
         with disk_errors(self.target):
+            parts.write_synced(self._folder / README, readme_of(manifest).encode())
             parts.write_synced(self._folder / MANIFEST, manifest.to_json().encode())
         self._sealed = True
         return manifest
@@ -368,3 +392,33 @@ def projection_chunks(plan: Plan, vocabulary: Vocabulary) -> Iterator[tuple[list
     for start in range(0, len(vocabulary), step):
         attributes = vocabulary[start : start + step]
         yield attributes, plan.rows(attributes).to_dense()
+
+
+def save_sketches(
+    path: str | Path,
+    sketches: Sketches,
+    *,
+    vocabulary: Vocabulary | None,
+    overwrite: bool = False,
+    about: About | None = None,
+) -> Path:
+    """Write numbers that were published in memory as a release folder: the same release, at no further cost.
+
+    Raises
+    ------
+    ParameterError
+        If the folder cannot be made.
+    """
+    user_type: UserType = "text" if sketches.textual else "int64"
+    with ReleaseWriter(path, sketches.plan, user_type=user_type, overwrite=overwrite) as writer:
+        for index, (users, values) in enumerate(sketches.parts()):
+            writer.write_part(index, users, np.ascontiguousarray(values))
+        writer.write_public(vocabulary)
+        writer.seal(
+            roster=sketches.roster,
+            volunteers=sketches.volunteers,
+            pseudonyms=sketches.pseudonyms,
+            private=sketches.private,
+            about=about,
+        )
+        return writer.publish()

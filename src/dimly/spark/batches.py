@@ -131,9 +131,8 @@ def numbered(texts: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
 
     They are the texts that occur or, where texts come as a dictionary, all of it.
     """
-    if pa.types.is_dictionary(texts.type):
-        coded = texts
-    else:
+    coded = texts
+    if not pa.types.is_dictionary(texts.type):
         coded = texts.cast(pa.large_string()).dictionary_encode()  # whose texts may take more than 2 GiB together
     order = pc.sort_indices(coded.dictionary)
     rank = np.empty(len(order), np.int64)

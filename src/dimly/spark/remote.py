@@ -19,6 +19,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.release.format import MANIFEST, PARTS_FOLDER
 from dimly.release.manifest import Manifest
 from dimly.release.parts import WrittenPart
+from dimly.release.readme import README
 from dimly.release.staging import PREFIX
 from dimly.release.writer import ReleaseWriter
 from dimly.spark.cluster import asked, mapped
@@ -119,6 +120,7 @@ class RemoteWriter(ReleaseWriter):
         """Write the manifest; see :meth:`ReleaseWriter.seal`. Nothing is visible yet."""
         manifest = super().seal(**options)
         self._content = (self._folder / MANIFEST).read_bytes()
+        self._readme = (self._folder / README).read_bytes()
         if self._remote.renames:
             self._fill(f"{self._hidden}/release")
         return manifest
@@ -201,6 +203,8 @@ class RemoteWriter(ReleaseWriter):
         for path in self._records.keys() - self._sources.keys():
             self._remote.put(f"{folder}/{path}", (self._folder / path).read_bytes())
             begun.append(f"{folder}/{path}")
+        self._remote.put(f"{folder}/{README}", self._readme)
+        begun.append(f"{folder}/{README}")
         self._remote.put(f"{folder}/{MANIFEST}", self._content)
 
 

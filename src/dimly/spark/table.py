@@ -16,6 +16,7 @@ from dimly.curator.diagnosis import LeftOutRows
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.tables.columns import check_names, read_user
+from dimly.curator.tables.condition import wanted_columns
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.public_lists import nobody_there, only_or_named, read_roster
 from dimly.curator.tables.shapes import SEVERAL_ROWS, Grain, RowsView
@@ -380,12 +381,12 @@ def open_rows(
     options.watcher.phase("reading")
     source = source.stamped()
     frame = source.frame
-    named = options.named_columns
+    named = wanted_columns(options)
     names = set(frame.columns) if named is None else named
     shape = TableReading(
         grain.unit,
         grain.resolution,
-        options.only("user", "attribute", "attributes", "columns", "value", "nulls", "values"),
+        options.only("user", "attribute", "attributes", "columns", "value", "nulls", "values", "where"),
         None if pseudonyms is None else pseudonyms.hand_over(),
         numbers=len(vocabulary) if vocabulary is not None and vocabulary.is_numbered else None,
         coded=coded,

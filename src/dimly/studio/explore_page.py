@@ -331,12 +331,13 @@ class ExploreView:
         ):
             ui.label(found.words)
         each = found.estimates
+        possible = np.clip(each.value, each.low, each.high)  # noise takes estimates below zero, people never
         rows = [
             [str(i + 1), str(one), theme.number(value), f"{theme.number(low)} to {theme.number(high)}"]
             for i, (one, value, low, high) in enumerate(
                 zip(
                     found.users[order].tolist(),
-                    *(part[order] for part in (each.value, each.low, each.high)),
+                    *(part[order] for part in (possible, each.low, each.high)),
                     strict=True,
                 )
             )

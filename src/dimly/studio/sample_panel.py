@@ -263,9 +263,12 @@ def _result(state: SampleState, found: Trial, blur: Blur | None) -> None:
     assert draft is not None  # noqa: S101 - set before the job began
     force = " --force" if found.verdict == "not feasible" else ""
     many = "" if draft.n_users is None else f" --n-users {draft.n_users}"
+    more = (f" --delta {draft.delta:g}" if draft.delta else "") + (
+        f" --protect {draft.protect}" if draft.protect > 1 else ""
+    )
     ui.label(
         f"dimly plan --epsilon {draft.epsilon:g} --purpose {draft.purpose}{many} --sample {shlex.quote(state.name)} "
-        f"{state.options}{force} -o plan.json"
+        f"{state.options}{more} --seed {draft.seed}{force} -o plan.json"
     ).classes("command mono")
 
 
@@ -282,6 +285,8 @@ def packed(found: Trial) -> bytes:
             lines = "".join(json.dumps({"attribute": name}) + "\n" for name in found.vocabulary)
             archive.writestr("plan.attributes.jsonl", lines)
             options += " --vocabulary plan.attributes.jsonl"
+        if found.directions is not None or found.vocabulary is not None:
+            options += " --volunteers SAMPLE"
         archive.writestr(
             "HOW-TO-PUBLISH.txt", f"dimly publish TABLE {options} --user PERSON --attribute ATTRIBUTE --out release\n"
         )

@@ -21,7 +21,7 @@ def test_a_release_says_who_is_in_it_and_what_it_promises(mechanism: str) -> Non
     assert release.users.tolist() == list(range(30))
     assert 7 in release
     assert np.int32(7) in release
-    assert all(other not in release for other in (30, -1, 2**64 - 1, 2**80, "7", 7.0, True, None, [7]))
+    assert all(other not in release for other in (30, -1, 2**64 - 1, 2**80, "07", 7.0, True, None, [7]))
     assert release.plan == plan_of(mechanism)
     assert not release.private
     assert release.guarantee.startswith("NOT PRIVATE")
@@ -67,13 +67,13 @@ def test_who_is_not_in_it_is_refused_without_being_named(mechanism: str, unknown
     assert str(unknown) not in str(raised.value)
 
 
-@pytest.mark.parametrize("ids", ["7", 7.0, [7.0, 8.0], [True, False], None, ["7", 8], [[1], [2, 3]], 2**80, object()])
+@pytest.mark.parametrize("ids", ["07", 7.0, [7.0, 8.0], [True, False], None, ["x", 8], [[1], [2, 3]], 2**80, object()])
 def test_integers_are_asked_for_where_ids_are_integers(ids: Any) -> None:
     with pytest.raises(ParameterError, match="users must be integers, as in this release"):
         release_of("counting+laplace").distances(ids, 1)
 
 
-@pytest.mark.parametrize("ids", [7, ["a", 7], np.array([7]), None, b"a", np.array([b"a"]), 7.0])
+@pytest.mark.parametrize("ids", [True, None, b"a", np.array([b"a"]), 7.0])
 def test_text_is_asked_for_where_ids_are_text(ids: Any) -> None:
     plan = plan_of("counting+laplace")
     release = Release(publish_matrix(PEOPLE[:2], plan, users=["7", "a"], words=Recorded(7)))

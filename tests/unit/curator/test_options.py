@@ -34,7 +34,7 @@ def test_progress_that_cannot_be_told_is_refused_before_anything_is_read() -> No
     with pytest.raises(
         ParameterError, match=r"progress must be an object with the methods phase\(name\).*got function"
     ):
-        publish(np.eye(2, dtype=bool), Plan.of("counting+laplace", Budget(1.0), k=4), progress=lambda *_: None)  # type: ignore[arg-type]
+        publish(np.eye(2, dtype=bool), Plan.of("counting+laplace", Budget(1.0), k=4), progress=lambda *_: None)  # type: ignore[call-overload]
 
 
 def test_a_keyword_that_does_not_exist_is_refused_with_the_nearest() -> None:

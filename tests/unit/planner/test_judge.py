@@ -90,9 +90,7 @@ def test_denoising_may_find_neighbors_that_distances_do_not_promise() -> None:
     found = answer(ask(Budget(0.5), **arguments))
     assert found.figure < COARSE["neighbors"]
     assert (found.verdict, found.range) == ("unknown", ("not feasible", "good"))
-    assert found.words.startswith(
-        "Unknown, not feasible to good: without denoising, the people found are hardly nearer"
-    )
+    assert found.words.startswith("Unknown, good at best: without denoising, the people found are hardly nearer")
     assert "--sample" in found.words
     # At half of it nothing that people share can be seen, either (0.0 was measured); at much more both agree.
     assert answer(ask(Budget(0.25), **arguments)).verdict == "not feasible"

@@ -180,9 +180,9 @@ def test_a_plan_is_proven_again() -> None:
         Manifest.from_json(signed(fields))
 
 
-@pytest.mark.parametrize("version", [0, 3, "1", None, True, 1.5])
+@pytest.mark.parametrize("version", [0, 4, "1", None, True, 1.5])
 def test_another_format_is_refused(version: Any) -> None:
-    with pytest.raises(ReleaseError, match=f"field 'format' must be 1 or 2, got {version!r}"):
+    with pytest.raises(ReleaseError, match=f"field 'format' must be 1 or 2 or 3, got {version!r}"):
         Manifest.from_json(signed(fields_of() | {"format": version}))
 
 

@@ -70,6 +70,7 @@ def test_the_folder_holds_these_files_with_these_modes(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert left(path) == [
+        "README.md",
         "attributes.parquet",
         "manifest.json",
         "projection.parquet",
@@ -238,7 +239,7 @@ def test_a_release_is_overwritten_whole(tmp_path: Path) -> None:
     sketches = people(plan_of("counting+laplace"), text=True)
     path = write(tmp_path / "out", sketches, overwrite=True)
     same_numbers(open_folder(path, verify=True), sketches)
-    assert sorted(os.listdir(path)) == ["manifest.json", "sketches"]
+    assert sorted(os.listdir(path)) == ["README.md", "manifest.json", "sketches"]
 
 
 def test_file_shape_is_the_plans(tmp_path: Path) -> None:
@@ -279,5 +280,6 @@ def test_parts_that_were_written_elsewhere_are_moved(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="parts are adopted before sealing"):
             writer.adopt_part(part)
         writer.publish()
-    assert left(tmp_path) == ["out", "out/manifest.json", "out/sketches", "out/sketches/part-000000.parquet"]
+    files = ["README.md", "manifest.json", "sketches", "sketches/part-000000.parquet"]
+    assert left(tmp_path) == ["out", *(f"out/{file}" for file in files)]
     assert open_folder(tmp_path / "out").users.tolist() == [0, 1, 2]

@@ -111,7 +111,7 @@ def test_a_release_in_a_bucket_is_like_any_other(
     words = carried(silence(PLAN))
     published = publish_frame(frame, PLAN, Options(out=f"{bucket}/new/out", **LONG), words=words)
     parts = [f"sketches/part-{index:06d}.parquet" for index in range(4)]
-    assert found(spark, bucket) == [f"new/out/{name}" for name in (MANIFEST, *parts)]
+    assert found(spark, bucket) == [f"new/out/{name}" for name in ("README.md", MANIFEST, *parts)]
     copy = fetched(spark, str(published.path), tmp_path)
     check(dimly.open_release(copy), PEOPLE)
     publish_frame(frame, PLAN, Options(out=tmp_path / "here", **LONG), words=words)

@@ -94,7 +94,7 @@ def test_a_release_elsewhere_is_like_any_other(
     published = publish_frame(frame, PLAN, Options(out=f"{place}/{kind}/", **options), words=words)
     assert published.path == f"{place}/{kind}"
     parts = [f"{kind}/sketches/part-{index:06d}.parquet" for index in range(4)]
-    assert left_over(tmp_path) == [kind, f"{kind}/{MANIFEST}", f"{kind}/sketches", *parts]
+    assert left_over(tmp_path) == [kind, f"{kind}/README.md", f"{kind}/{MANIFEST}", f"{kind}/sketches", *parts]
     assert (tmp_path / "there" / kind).stat().st_mode & 0o755 == 0o755
     check(dimly.open_release(fetched(spark, published.path, tmp_path)), PEOPLE)
     publish_table(long(PEOPLE), PLAN, Options(out=tmp_path / "here", **LONG), words=lambda: silence(PLAN))
@@ -139,7 +139,7 @@ def test_only_the_attempt_that_counts_is_published(
     publish_frame(frame, PLAN, Options(out=f"{place}/out", **LONG), words=words)
     assert log.read_text().split() == ["0"] * 3 + ["1"] * 4
     check(dimly.open_release(fetched(spark, f"{place}/out", tmp_path)), PEOPLE)
-    assert left_over(tmp_path)[:2] == ["out", f"out/{MANIFEST}"]
+    assert left_over(tmp_path)[:3] == ["out", "out/README.md", f"out/{MANIFEST}"]
 
 
 def test_a_failed_job_leaves_nothing_and_stays_charged(frame: Any, place: str, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def sealed(spark: Any, place: str, kind: str, tmp_path: Path) -> Iterator[Remote
         yield writer
 
 
-WHOLE = ["out", f"out/{MANIFEST}", "out/sketches", "out/sketches/part-000000.parquet"]
+WHOLE = ["out", "out/README.md", f"out/{MANIFEST}", "out/sketches", "out/sketches/part-000000.parquet"]
 
 
 @pytest.mark.parametrize("broken", ["rename_folder", "put", "_move", "make"])

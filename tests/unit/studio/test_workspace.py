@@ -12,6 +12,7 @@ from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+from dimly.studio.explore_page import _pair
 from dimly.studio.jobs import Job, sentence_of
 from dimly.studio.workspace import Workspace, as_ids
 
@@ -123,3 +124,13 @@ def test_whatever_goes_wrong_is_a_sentence_without_paths(error: Exception, words
     assert words in text
     assert "secret" not in text
     assert "<script>" not in text
+
+
+def test_two_releases_are_compared_by_distances_and_groups(tmp_path: Path) -> None:
+    workspace = Workspace()
+    first, second = (workspace.open_release(made(tmp_path / name)) for name in ("a", "b"))
+    pair, same_groups = ended(Job(lambda job: _pair(first, second, job))).found
+    assert pair.n_common == 60
+    assert pair.epsilon == 4.0
+    assert same_groups is not None
+    assert -1 <= same_groups <= 1

@@ -1,7 +1,7 @@
 """The nearest people: of one person or of a vector of one's own, by reading the release once."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dimly.analyst.estimate import Arrays, Vector
+from dimly.analyst.estimate import Arrays, Estimate, Vector
 from dimly.analyst.neighbors.expected import CANDIDATES, expected_true
 from dimly.analyst.neighbors.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
 from dimly.analyst.pairs import (
@@ -24,8 +24,10 @@ from dimly.analyst.pairs import (
     chosen,
     lost_rows,
 )
+from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
+from dimly.plots import ladder
 from dimly.release.reader import in_turn
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ Progress = Callable[[int, int], None]
 """Told how much is done, and how much there is to do."""
 Positions = NDArray[np.int64]
 
+_PARTS = ("value", "stderr", "low", "high")
 _MOST_MISSED = 0.3
 _BLOCK = 1 << 18  # published numbers; as floats 1 MB
 
@@ -88,6 +91,60 @@ class Neighbors:
 
     def __len__(self) -> int:
         return len(self.users)
+
+    def __iter__(self) -> Iterator[tuple[Any, "Estimate[float]"] | tuple[Any, ...]]:
+        """Go through (user, estimate), nearest first; of everybody, through the neighbors of each."""
+        if self.users.ndim > 1:
+            return iter(map(tuple, self.users.tolist()))
+        numbers = zip(*(getattr(self.estimates, part).tolist() for part in _PARTS), strict=True)
+        estimates = (Estimate(*four, measure=self.estimates.measure) for four in numbers)
+        return zip(self.users.tolist(), estimates, strict=True)
+
+    def shown(self) -> list[tuple[Any, "Estimate[float]", int]]:
+        """Return (user, estimate within its interval, rank), in the order of the estimates: as they are printed."""
+        found = [(user, one.possible, rank) for rank, (user, one) in enumerate(self, start=1)]
+        sign = 1 if self.metric == "euclidean" else -1
+        return sorted(found, key=lambda row: (math.isnan(row[1].value), sign * row[1].value, row[2]))
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        what = self.estimates.measure or ("squared distance" if self.metric == "euclidean" else self.metric)
+        if self.users.ndim > 1:
+            return Shown(f"The {self.users.shape[1]} nearest of {len(self):,} people by {what}", [self.words])
+        rows = [(str(user), one.value, one.low, one.high, rank) for user, one, rank in self.shown()[:MOST_ROWS]]
+        header = ("user", what, "low", "high", "rank")
+        return Shown(f"{len(self)} nearest people", [self.words], header, rows, len(self) - len(rows))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw how near each one is, with its interval, in the order of the estimates; return the axes."""
+        if self.users.ndim > 1:
+            raise ParameterError("a plot of neighbors is of one person's. Use release.neighbors(user).plot().")
+        rows = self.shown()
+        value, low, high = (np.array([getattr(e, part) for _, e, _ in rows]) for part in ("value", "low", "high"))
+        what = self.estimates.measure or ("squared distance" if self.metric == "euclidean" else self.metric)
+        ax = ladder(value, low, high, names=[str(user) for user, _, _ in rows], ax=ax, what=what)
+        ax.set_title(self.words, fontsize="small", wrap=True)
+        return ax
+
+    def to_pandas(self) -> Any:
+        """Return a data frame: user, value, stderr, low, high and rank; of everybody, one row for each pair.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        n = self.users.shape[-1]
+        columns: dict[str, Any] = {"neighbor" if self.users.ndim > 1 else "user": self.users.reshape(-1).tolist()}
+        if self.users.ndim > 1:
+            columns = {"position": np.repeat(np.arange(len(self)), n)} | columns
+        columns |= {part: getattr(self.estimates, part).reshape(-1) for part in _PARTS}
+        return data_frame(columns | {"rank": np.tile(np.arange(1, n + 1), self.users.size // max(n, 1))})
 
 
 def nearest_to(

@@ -190,7 +190,8 @@ class Denoiser:
         gains = shrinkage(variances, noise_variance(coordinates), k / max(n, 1))
         kept = gains > 0
         parts = (vectors[:, kept], gains[kept], variances[kept])
-        return cls(coordinates, mean, *(part.astype(np.float32) for part in parts))
+        basis, kept_gains, kept_variances = (part.astype(np.float32) for part in parts)
+        return cls(coordinates, mean, basis, kept_gains, kept_variances)
 
     @classmethod
     def _keeping(cls, found: "_Principal", coordinates: Coordinates) -> "Denoiser":

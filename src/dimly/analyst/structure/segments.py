@@ -29,6 +29,7 @@ from dimly.analyst.structure.points import (
 from dimly.analyst.structure.profiles import Averages, Described, Profile, profiles_of
 from dimly.analyst.structure.view_judge import NOT_STABLE, Judge, Stability
 from dimly.analyst.structure.views import View, WeightedPoints
+from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats, Polynomial
 from dimly.mechanisms.plan_kinds import DirectionsPlan
@@ -99,6 +100,31 @@ class Segments:
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        rows: list[tuple[object, ...]] = [(segment, f"{size:,}") for segment, size in enumerate(self.sizes.tolist())]
+        header: tuple[str, ...] = ("segment", "people")
+        if self.is_described:
+            rows = [(*row, profile.words) for row, profile in zip(rows, self.describe(most=3), strict=True)]
+            header = (*header, "told apart by")
+        title = f"{len(self)} segments of {len(self.users):,} people"
+        return Shown(title, [self.words], header, rows[:MOST_ROWS], len(rows) - min(len(rows), MOST_ROWS))
+
+    def to_pandas(self) -> Any:
+        """Return a data frame: user and segment, −1 for those of whom nothing is known.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        return data_frame({"user": self.users.tolist(), "segment": self.labels})
 
     @property
     def signal(self) -> float:

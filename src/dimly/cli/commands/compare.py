@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dimly.cli.options import AsJson, Debug, numbers_between
-from dimly.cli.terminal import print_json, print_lines, print_table
+from dimly.cli.options import AsCsv, AsJson, Debug, check_one_output, numbers_between
+from dimly.cli.terminal import print_csv, print_json, print_lines, print_table
 from dimly.files import check_output, write_bytes
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def compare(
         typer.Option(metavar="FILE", help="Draw the errors over epsilon, too: .png, .svg or .pdf."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing figure.")] = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
@@ -61,6 +62,7 @@ def compare(
     from dimly.lab.compare import compare as compared
     from dimly.mechanisms.make import MECHANISMS
 
+    check_one_output(as_json=as_json, as_csv=as_csv)
     if every and mechanism:
         raise ParameterError("--all must stand without --mechanism: it names every one.")
     epsilons, distances = numbers_between("epsilon", epsilon, ","), numbers_between("distance", distance, ",")
@@ -79,6 +81,10 @@ def compare(
     best = winners(found)
     if figure is not None:
         _draw(found, figure, overwrite=overwrite)
+    if as_csv:
+        facts = [one.to_dict() for one in found]
+        print_csv(list(facts[0]), [["" if cell is None else cell for cell in one.values()] for one in facts])
+        return
     if as_json:
         places = [{"epsilon": e, "n_attributes": d, "distance": at, "best": name} for (e, d, at), name in best.items()]
         print_json({"predictions": [one.to_dict() for one in found], "best": places})

@@ -21,6 +21,7 @@ _Output = Annotated[
     Path,
     typer.Option(
         "-o",
+        "--out",
         "--output",
         metavar="FILE",
         help="The Parquet file to write.",

@@ -32,7 +32,8 @@ def export(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to make; not for pgvector.", show_default=False)
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="File to make; not for pgvector.", show_default=False),
     ] = None,
     dsn: Annotated[
         str | None,

@@ -18,7 +18,9 @@ def figure(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Where to, as .png, .svg or .pdf; NAME.png by default."),
+        typer.Option(
+            "-o", "--out", "--output", metavar="FILE", help="Where to, as .png, .svg or .pdf; NAME.png by default."
+        ),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="For error-by-k, winners and directions.")] = 1.0,
     delta: Annotated[float, typer.Option(help="For mechanisms that need one.")] = 1e-6,

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dimly.cli.options import AsJson, Debug
-from dimly.cli.terminal import print_fields, print_json, print_lines, print_table
+from dimly.cli.options import AsCsv, AsJson, Debug, check_one_output
+from dimly.cli.terminal import print_csv, print_fields, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,7 @@ def show(
     file: _File,
     *,
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only this dataset.")] = None,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
@@ -81,8 +82,13 @@ def show(
     """
     from dimly.curator.ledger.ledger import Ledger
 
+    check_one_output(as_json=as_json, as_csv=as_csv)
     book = Ledger(file)
     names = book.datasets() if dataset is None else [dataset]
+    if as_csv:
+        rows = [(name, *_row(charge)) for name in names for charge in book.status(name).charges]
+        print_csv(["dataset", *_HEADER], rows)
+        return
     _print_status(file, [book.status(name) for name in names], as_json=as_json)
 
 

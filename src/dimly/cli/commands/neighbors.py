@@ -80,8 +80,7 @@ def neighbors(
         print_json({"expected_true": expected, "neighbors": facts, **measure_facts(asked.release.plan, metric)})
         return
     what = measure_text(asked.release.plan, metric)
-    shown = [(rank, one, e.possible) for rank, (one, e) in enumerate(people, start=1)]
-    shown.sort(key=lambda row: (math.isnan(row[2].value), row[2].value * (1 if metric == "euclidean" else -1), row[0]))
+    shown = [(rank, one, e) for one, e, rank in found.shown()]
     rows = [
         (_one_line(one), number_text(e.value), interval_text(e), number_text(e.stderr), rank) for rank, one, e in shown
     ]

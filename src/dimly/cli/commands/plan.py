@@ -32,9 +32,11 @@ from dimly.errors import ParameterError
 from dimly.files import check_output
 
 if TYPE_CHECKING:
+    from dimly.cli.commands.plan_interactive import Answers
     from dimly.curator.options import Options
     from dimly.mechanisms import Directions, Vocabulary
     from dimly.planner import Brief
+    from dimly.privacy import Budget
     from dimly.release.survey import Survey
 
 _PROMISE, _PURPOSE, _DATA = "What is promised", "What it is for", "What the data are"
@@ -48,9 +50,15 @@ _CHOOSING = ("distance", "max_bytes_per_user", "weight", "purpose", "n_groups", 
 def plan(
     *,
     epsilon: Annotated[
-        float,
-        typer.Option(help="The odds of any one attribute change by at most e^epsilon.", rich_help_panel=_PROMISE),
-    ],
+        float | None,
+        typer.Option(
+            help="The odds of any one attribute change by at most e^epsilon. Required, but for --interactive.",
+            rich_help_panel=_PROMISE,
+        ),
+    ] = None,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="Be asked in plain words instead; other options are not needed.")
+    ] = False,
     delta: Annotated[
         float,
         typer.Option(
@@ -240,6 +248,7 @@ def plan(
         Path | None,
         typer.Option(
             "-o",
+            "--out",
             "--output",
             metavar="FILE",
             help="Where to write the plan. Without it only a plan of a given mechanism and k is printed.",
@@ -268,13 +277,17 @@ def plan(
     from dimly.curator.options import Options
     from dimly.mechanisms.protect import budget_for_each
     from dimly.planner import Brief
-    from dimly.privacy import Budget
 
+    if interactive:
+        told = _answers(epsilon)
+        epsilon, purpose, n_users, n_attributes = told.epsilon, told.purpose, told.n_users, told.n_attributes
+        weight, distance, output = told.weight, told.distance, told.output
+    budget = _budget(epsilon, delta)
     _check_kept([output, directions_out], (sample, vocabulary, survey, directions), overwrite=overwrite)
     fixed = Fixed(directions=_read_directions(directions), k=k, rule=rule, blocks=blocks, blend=blend, dtype=dtype)
     mechanism = mechanism or (None if fixed.directions is None else "directions+laplace")
     brief = Brief(
-        budget_for_each(Budget(epsilon, delta), protect),
+        budget_for_each(budget, protect),
         purpose=purpose,
         n_attributes=n_attributes,
         n_users=n_users,
@@ -330,6 +343,25 @@ def plan(
         plan_by_scales(brief, numbers_between("scales", scales, ","), written)
     else:
         plan_by_advice(brief, written)
+
+
+def _answers(epsilon: float | None) -> "Answers":
+    """Ask in plain words, and say how to do the same without questions."""
+    from dimly.cli.commands.plan_interactive import ask
+
+    if epsilon is not None:
+        raise ParameterError("--interactive asks for epsilon. Leave --epsilon out, or --interactive.")
+    told = ask()
+    typer.echo(f"The same without questions: {told.command}", err=True)
+    return told
+
+
+def _budget(epsilon: float | None, delta: float) -> "Budget":
+    from dimly.privacy import Budget
+
+    if epsilon is None:
+        raise ParameterError("epsilon must be given, got none. Add --epsilon 1, or --interactive to be asked.")
+    return Budget(epsilon, delta)
 
 
 def _less_spent(brief: "Brief", directions: "Directions | None", *, quiet: bool) -> "Brief":

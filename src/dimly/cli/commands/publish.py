@@ -31,7 +31,7 @@ def publish(
     user: shared.UserColumn,
     out: Annotated[
         # No Path: one would lose a slash of an address.
-        str | None, typer.Option(metavar="DIR", help="The release folder to make; not with --append.")
+        str | None, typer.Option("-o", "--out", metavar="DIR", help="The release folder to make; not with --append.")
     ] = None,
     shape: shared.ShapeOptions,
     roster: shared.Roster = None,
@@ -85,8 +85,10 @@ def publish(
             rich_help_panel=shared.LEDGER,
         ),
     ] = None,
+    about: shared.AboutOptions,
     table: shared.Table = None,
     query: shared.Query = None,
+    where: shared.Where = None,
     reading: shared.ReadingOptions,
     engine: shared.Engine = "local",
     master: shared.Master = None,
@@ -146,6 +148,7 @@ def publish(
             shape,
             reading,
             charging,
+            about,
             user=user,
             roster=roster,
             vocabulary=vocabulary,
@@ -158,6 +161,7 @@ def publish(
             update=update,
             table=table,
             query=query,
+            where=where,
             diagnose=diagnose,
             overwrite=overwrite,
             dry_run=dry_run,

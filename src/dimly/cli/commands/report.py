@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def report(
     release: ReleaseFolder,
     *,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--out", "--output", metavar="FILE", help="The page to write.")] = Path(
         "report.html"
     ),
     count: Annotated[

@@ -1,12 +1,24 @@
 """``dimly segments``: which groups of people there are."""
 
+import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dimly.cli.options import AsJson, Debug, ReleaseFolder, number_text, open_to_ask
-from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table
+from dimly.cli.options import (
+    AsCsv,
+    AsJson,
+    Debug,
+    Opened,
+    ReleaseFolder,
+    check_one_output,
+    number_text,
+    open_to_ask,
+)
+from dimly.cli.terminal import ProgressBar, print_csv, print_fields, print_json, print_lines, print_table
+from dimly.errors import ParameterError
 from dimly.files import check_output, write_bytes
 
 if TYPE_CHECKING:
@@ -27,13 +39,16 @@ def segments(
     release: ReleaseFolder,
     *,
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
+            "-o",
+            "--out",
             metavar="FILE",
-            help="Parquet file to make, with user and segment, numbered from 0; -1 if nothing is known of a person.",
+            help="File to make, .parquet or .csv, with user and segment, numbered from 0; -1 if nothing is known of a "
+            "person. Without it they are only shown.",
             show_default=False,
         ),
-    ],
+    ] = None,
     count: Annotated[
         str,
         typer.Option(
@@ -46,32 +61,39 @@ def segments(
         bool, typer.Option("--no-denoise", help="Cluster the published numbers as they are; mostly worse.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
     """Divide the people into segments, and say how stable these are: clustering divides pure noise, too.
 
-    Writes who is in which segment; prints sizes, the stability from 0 to 1, and how much structure there is. Of a
-    release along directions, it names the attributes that count most toward each segment and away from it.
+    Shows sizes, the stability from 0 to 1, and how much structure there is; with --out writes who is in which segment.
+    Of a release along directions, it names the attributes that count most toward each segment and away from it.
 
-    $ dimly segments release --count 8 --out segments.parquet
+    $ dimly segments release
+    $ dimly segments release --count 8 --out segments.csv
     """
-    check_output(out, overwrite=overwrite, inputs=[release])
+    check_one_output(as_json=as_json, as_csv=as_csv)
+    if out is not None:
+        if out.suffix.lower() not in (".csv", ".parquet"):
+            raise ParameterError(f"--out must end in .csv or .parquet, got {out.name!r}. Rename it.")
+        check_output(out, overwrite=overwrite, inputs=[release])
     asked = open_to_ask(release)
     with ProgressBar() as bar:
         bar.phase("finding what goes together")
         found = asked.release.segments(
             "auto" if count == "auto" else int(count), denoise=not no_denoise, progress=bar.reach
         )
-    from dimly.release.segments import encode_segments
-
-    user_type: Literal["text", "int64"] = "text" if asked.textual else "int64"
-    content = encode_segments(found.users, found.labels, user_type=user_type, release=asked.release_id)
-    write_bytes(out, content, overwrite=overwrite)
+    if out is not None:
+        write_bytes(out, _content(found, asked, out.suffix.lower()), overwrite=overwrite)
+    if as_csv:
+        print_csv(["segment", "people"], enumerate(found.sizes.tolist()))
+        return
     if as_json:
         print_json(_facts(found))
         return
-    print_fields({"segments": out, "stability": number_text(found.stability), "signal": number_text(found.signal)})
+    written = {} if out is None else {"segments": out}
+    print_fields(written | {"stability": number_text(found.stability), "signal": number_text(found.signal)})
     print_lines(["", found.words, ""])
     sizes = [(segment, f"{size:,}") for segment, size in enumerate(found.sizes.tolist())]
     if not found.is_described:
@@ -82,6 +104,19 @@ def segments(
     told = [(*row, profile.words) for row, profile in zip(sizes, found.describe(most=_MOST_NAMED), strict=True)]
     print_table(["segment", "people", "told apart by"], told, numbers=["segment", "people"])
     print_lines(["", DIRECTIONS_SAY])
+
+
+def _content(found: "Segments", asked: Opened, ending: str) -> bytes:
+    if ending == ".csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["user", "segment"])
+        writer.writerows(zip(found.users.tolist(), found.labels.tolist(), strict=True))
+        return text.getvalue().encode()
+    from dimly.release.segments import encode_segments
+
+    user_type: Literal["text", "int64"] = "text" if asked.textual else "int64"
+    return bytes(encode_segments(found.users, found.labels, user_type=user_type, release=asked.release_id))
 
 
 def _facts(found: "Segments") -> dict[str, Any]:

@@ -85,6 +85,8 @@ def simulate(
     out: Annotated[
         Path | None,
         typer.Option(
+            "-o",
+            "--out",
             metavar="FILE",
             help="Only write the people, as a long table of person and place, .csv or .parquet; no plan is tried.",
             rich_help_panel=_OUTPUT,

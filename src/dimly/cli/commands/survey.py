@@ -108,6 +108,7 @@ def survey(
         Path | None,
         typer.Option(
             "-o",
+            "--out",
             "--output",
             metavar="FILE",
             help="The file to make: JSON; Parquet with --by, and for directions.",
@@ -174,6 +175,7 @@ def survey(
     charging: shared.LedgerOptions,
     table: shared.Table = None,
     query: shared.Query = None,
+    where: shared.Where = None,
     reading: shared.ReadingOptions,
     engine: shared.Engine = "local",
     master: shared.Master = None,
@@ -221,6 +223,7 @@ def survey(
             out=output,
             table=table,
             query=query,
+            where=where,
             diagnose=diagnose,
             pseudonyms=pseudonyms,
             overwrite=overwrite,

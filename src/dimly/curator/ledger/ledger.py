@@ -26,6 +26,7 @@ from dimly.curator.ledger.charge import (
     update,
 )
 from dimly.curator.ledger.store import FORMAT, Store, now
+from dimly.display import Shown, data_frame
 from dimly.errors import BudgetError, ParameterError, check_choice
 from dimly.privacy.budget import UNITS, Budget, Unit
 from dimly.privacy.composition import LARGEST_EPSILON, Composition, Cost, compose
@@ -163,6 +164,9 @@ def _down(value: float) -> float:
 
 
 __all__ = ["Charge", "ChargeRecord", "DatasetStatus", "Ledger"]
+
+
+_COLUMNS = ("dataset", "epsilon", "delta", "unit", "spent", "left", "charges")
 
 
 class Ledger:
@@ -447,6 +451,26 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        return Shown(f"Ledger {self.path.name}", (), _COLUMNS, self._rows()).html()
+
+    def to_pandas(self) -> Any:
+        """Return a data frame: one row for each dataset, with its budget, what is spent and what is left.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        rows = self._rows()
+        return data_frame({name: [row[i] for row in rows] for i, name in enumerate(_COLUMNS)})
+
+    def _rows(self) -> list[tuple[object, ...]]:
+        found = [self.status(name) for name in self.datasets()]
+        return [
+            (one.name, one.epsilon, one.delta, one.unit, one.spent.epsilon, one.left, len(one.charges)) for one in found
+        ]
 
 
 def _names(connection: sqlite3.Connection) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def _unreadable(text: str, name: str, kind: str) -> DataError:
     return DataError(
         f"{name} must have as many fields in each line as in the first, quotes in pairs, lines below 2 MB and one kind "
         "of line end. Correct it, or pass its delimiter, quote and escape (--delimiter, --quote, --escape) if it is "
-        "the data."
+        "the data. diagnose=FILE (--diagnose FILE) names the lines, in private."
     )
 
 

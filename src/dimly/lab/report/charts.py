@@ -7,9 +7,9 @@ from html import escape
 
 import numpy as np
 
+from dimly.analyst.structure.map import Map
 from dimly.lab.charts import SEGMENTS, Look
 from dimly.lab.report.distances import Acuity, Distances, SeenDistance
-from dimly.lab.report.people import Map
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
 

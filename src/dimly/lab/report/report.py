@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from dimly.analyst.release import Release
+from dimly.analyst.structure.map import Map, map_of
 from dimly.analyst.structure.segments import Count, Segments
 from dimly.curator.options import Progress, Silence
 from dimly.lab.report.distances import Acuity, Distances, SeenDistance, acuity_of, distances_of, reach_of
 from dimly.lab.report.officer import checks, guesses, limits, promise
-from dimly.lab.report.people import Map, ShownPeople, map_of, sample_of
+from dimly.lab.report.people import ShownPeople, sample_of
 from dimly.release.manifest import Manifest
 from dimly.release.reader import StoredSketches, open_folder
 

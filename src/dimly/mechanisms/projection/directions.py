@@ -19,11 +19,13 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.projection.families import SEED_BYTES, Projection, Sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Integers, Rows
 from dimly.mechanisms.projection.streams import NEWEST, StreamVersion, check_stream
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts, is_unicode
+from dimly.plots import two_ends
 
 Floats = NDArray[np.float64]
 Kind = Literal["learned", "weights", "counted weights", "categories", "embeddings", "surveyed"]
@@ -434,6 +436,41 @@ class Directions:
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for number, ends in enumerate(self.describe(most=3)[:MOST_ROWS]):
+            named = (", ".join(f"{name} ({entry:+.2g})" for name, entry in end) for end in ends)
+            rows.append((number, *named))
+        title = f"{self.count} directions over {len(self.matrix):,} rows, {self.kind}"
+        header = ("direction", "one end", "other end")
+        return Shown(title, [self.origin], header, rows, self.count - len(rows)).html()
+
+    def plot(self, *, most: int = 4, directions: int = 6, ax: Any = None) -> Any:
+        """Draw the strongest attributes at both ends of the first directions; return matplotlib's axes.
+
+        Parameters
+        ----------
+        most : int, default=4
+            Attributes at each end.
+        directions : int, default=6
+            How many directions.
+        ax : Axes, optional
+            New ones by default.
+        """
+        return two_ends(self.describe(most=most)[:directions], ax=ax)
+
+    def to_pandas(self) -> Any:
+        """Return a data frame: one row for each attribute (bucket or category), one column for each direction.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        names = self.names
+        columns = {"name": [names[row] for row in range(len(self.matrix))]}
+        return data_frame(columns | {f"x{i}": column / self.scale for i, column in enumerate(self.matrix.T)})
 
     def __repr__(self) -> str:
         known = f"{len(self.matrix)} {'buckets' if self.buckets else 'categories' if self.merges else 'attributes'}"

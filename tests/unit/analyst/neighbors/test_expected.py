@@ -33,7 +33,7 @@ def test_it_comes_true_for_normal_noise(noise: float) -> None:
         found.append(len(nearest & set(order[:20].tolist())))
         told.append(expected_number(Noisy(seen[order], np.full(1_000, noise**2)), np.ones(1_000), 20))
     # A standard error of the mean found is below 0.4, and the prior is estimated from the same people.
-    assert np.mean(told) == pytest.approx(np.mean(found), abs=0.15 * np.mean(found) + 1.0)
+    assert np.mean(told) == pytest.approx(np.mean(found), abs=0.15 * float(np.mean(found)) + 1.0)
     assert np.mean(found) < 18
 
 
@@ -69,6 +69,7 @@ def test_more_noise_means_fewer_and_the_words_say_so() -> None:
     for epsilon in (0.1, 30.0):
         release = publish(people, Plan.of("hashing+laplace", Budget(epsilon), k=128))
         told.append(release.neighbors(5, 10))
-    assert told[0].expected < 1 < 3 < told[1].expected
+    assert told[0].expected < 0.5
+    assert told[1].expected > 3
     assert told[0].words.startswith("Mostly noise: fewer than 1 of these 10 can be expected to be among the 10 truly")
     assert not math.isnan(told[1].expected)

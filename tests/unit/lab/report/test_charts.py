@@ -8,10 +8,10 @@ from tests.matrices import publish_matrix
 from tests.streams import Recorded
 
 from dimly.analyst import Release
+from dimly.analyst.structure.map import Map, map_of
 from dimly.lab.charts import SEGMENTS
 from dimly.lab.report.charts import WIDTH, _bins, error_curve, histogram, ladder, segment_map, symbol
 from dimly.lab.report.distances import Acuity, Distances
-from dimly.lab.report.people import Map, map_of
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 

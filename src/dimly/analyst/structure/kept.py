@@ -1,0 +1,140 @@
+"""What was found in a release, kept in a folder of the user's own: commands that ask it again do not find it again.
+
+Only what follows from the published numbers is kept, under the release's id, which is a digest of them. The folder is
+of mode 0700 and its owner's; a file that is damaged, of another version or of another shape is not used. The
+environment variable ``DIMLY_CACHE`` names another folder, or is ``off``.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimly.analyst.structure.denoise import Denoiser
+from dimly.analyst.structure.evidence import Structure
+from dimly.analyst.structure.points import Coordinates
+from dimly.files import write_bytes
+from dimly.release.reader import StoredSketches
+from dimly.release.sketches import Sketches
+
+VARIABLE: Final = "DIMLY_CACHE"
+_VERSION: Final = 1
+"""Of how things are found: to be raised with every change of a denoiser's or structure's numbers."""
+_OFF: Final = ("off", "0", "no", "false")
+_MOST_FILES: Final = 200
+_MOST_BYTES: Final = 1 << 28  # of one file
+_DIGEST: Final = 32
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def cache_folder() -> Path | None:
+    """Return the folder, made if need be; None if there is to be none, or none that is safe to use."""
+    said = os.environ.get(VARIABLE, "")
+    if said.lower() in _OFF and said:
+        return None
+    folder = Path(said) if said else _usual()
+    try:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except (OSError, RuntimeError):
+        return None
+    own = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+    # Whoever else may write there could have us rank people as they like.
+    return folder if own and stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022 else None
+
+
+def _usual() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "dimly"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "dimly"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dimly"
+
+
+def denoiser_of(sketches: Sketches | StoredSketches) -> Denoiser:
+    """Return the denoiser of a release, kept or found."""
+    coordinates = Coordinates.of(sketches.plan)
+    names = ("mean", "basis", "gains", "variances")
+    kept = _read(sketches, "denoiser")
+    if kept is not None:
+        k, (rank,) = coordinates.dimension, kept["gains"].shape
+        shapes = {"mean": (k,), "basis": (k, rank), "gains": (rank,), "variances": (rank,), "numbers": (2,)}
+        if all(kept[name].shape == shape for name, shape in shapes.items()):
+            rest, missed = kept["numbers"].tolist()
+            mean, basis, gains, variances = (kept[name].astype(np.float32) for name in names)
+            return Denoiser(coordinates, mean, basis, gains, variances, rest=rest, missed=missed)
+    found = Denoiser.of(sketches)
+    numbers = np.array([found.rest, found.missed])
+    _write(sketches, "denoiser", {name: getattr(found, name) for name in names} | {"numbers": numbers})
+    return found
+
+
+def structure_kept(sketches: Sketches | StoredSketches, find: Any) -> Structure:
+    """Return how much structure a release has, kept or found by ``find``."""
+    kept = _read(sketches, "structure")
+    if kept is not None:
+        facts = json.loads(bytes(kept["facts"]).decode())
+        return Structure(**facts)
+    found: Structure = find(sketches)
+    facts = json.dumps(asdict(found)).encode()
+    _write(sketches, "structure", {"facts": np.frombuffer(facts, np.uint8)})
+    return found
+
+
+def _path(sketches: Sketches | StoredSketches, what: str) -> Path | None:
+    folder = cache_folder() if isinstance(sketches, StoredSketches) else None
+    if folder is None or not isinstance(sketches, StoredSketches):
+        return None
+    named = f"{_VERSION} {what} {sketches.manifest.release}"
+    return folder / f"{what}-{hashlib.sha256(named.encode()).hexdigest()}.npz"
+
+
+def _read(sketches: Sketches | StoredSketches, what: str) -> dict[str, NDArray[Any]] | None:
+    path = _path(sketches, what)
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MOST_BYTES:
+                return None
+            content = file.read()
+        digest, body = content[:_DIGEST], content[_DIGEST:]
+        if hashlib.sha256(path.name.encode() + body).digest() != digest:
+            return None
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _write(sketches: Sketches | StoredSketches, what: str, arrays: Arrays) -> None:
+    path = _path(sketches, what)
+    if path is None:
+        return
+    body = io.BytesIO()
+    np.savez(body, **arrays)  # type: ignore[arg-type]
+    content = body.getvalue()
+    if len(content) > _MOST_BYTES:
+        return
+    # A full disk, or another process that keeps the same: nothing depends on it.
+    with contextlib.suppress(Exception):
+        write_bytes(path, hashlib.sha256(path.name.encode() + content).digest() + content, overwrite=True)
+        _forget_old(path.parent)
+
+
+def _forget_old(folder: Path) -> None:
+    files = sorted(folder.glob("*.npz"), key=lambda one: one.stat().st_mtime)
+    for old in files[: max(0, len(files) - _MOST_FILES)]:
+        old.unlink(missing_ok=True)

@@ -1,0 +1,223 @@
+"""``where``: an SQL condition that says which rows of a table are read, checked to look at one row at a time.
+
+A condition is public and must be decided before the private table is looked at. It may leave rows out one by one, each
+by what stands in that row: then one attribute of one person still moves one row, and no sensitivity changes. Whatever
+looks at several rows (subqueries, aggregates, windows), at the clock, at files or at chance is refused. So is, where a
+row holds many attributes of a person, a condition on these: one attribute could then make all of them come or go.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import duckdb
+
+from dimly.curator.options import Options
+from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.sources import Source
+from dimly.errors import DataError, ParameterError
+
+_EXPRESSIONS: Final = frozenset(
+    {"BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR", "TYPE"}
+)
+_OPERATORS: Final = frozenset(
+    {"+", "-", "*", "/", "//", "%", "^", "**", "||", "~~", "!~~", "~~*", "!~~*", "~~~", "~", "!~"}
+)
+_FUNCTIONS: Final = _OPERATORS | frozenset(
+    """
+    like_escape not_like_escape ilike_escape not_ilike_escape
+    abs ceil ceiling floor round trunc sign mod greatest least coalesce nullif isnan isfinite isinf
+    lower upper lcase ucase trim ltrim rtrim length len strlen left right substr substring replace reverse concat
+    contains starts_with ends_with prefix suffix position strpos instr regexp_matches regexp_full_match regexp_extract
+    year month day hour minute second quarter week weekday dayofweek isodow dayofyear date_part datepart date_trunc
+    datetrunc date_diff datediff make_date list_contains list_value array_contains struct_extract array_extract
+    """.split()  # noqa: SIM905 - a list of so many names would not be read
+)
+_MOST = 4_000  # characters
+_NUMBERS: Final = frozenset({"INTEGER", "DECIMAL", "DOUBLE", "FLOAT", "BIGINT", "HUGEINT", "NUMERIC"})
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that looks at one row at a time. Make one with :meth:`of`.
+
+    Attributes
+    ----------
+    sql : str
+        As DuckDB writes it.
+    columns : frozenset of str
+        The columns that it looks at, as they were written.
+    numbers : frozenset of str
+        Those that it compares with a number.
+    """
+
+    sql: str
+    columns: frozenset[str]
+    numbers: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> "Condition":
+        """Return a checked condition.
+
+        Raises
+        ------
+        ParameterError
+            If it is not a condition, or looks at more than one row.
+
+        Examples
+        --------
+        >>> sorted(Condition.of("rating > 0 AND lower(kind) LIKE 'b%'").columns)
+        ['kind', 'rating']
+        """
+        if not text.strip() or len(text) > _MOST:
+            raise ParameterError(f'where must be an SQL condition of up to {_MOST} characters, such as "rating > 0".')
+        with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as parser:
+            template = _parsed(parser, "SELECT * FROM t WHERE x")
+            found = None if template is None else _parsed(parser, f"SELECT * FROM t WHERE ({text}\n)")
+            if found is None or template is None:
+                raise ParameterError(
+                    'where must be one SQL condition that DuckDB can parse, such as "rating > 0". Text goes between '
+                    "single quotes, names of columns with blanks between double ones."
+                )
+            where = found["statements"][0]["node"]["where_clause"]
+            columns: set[str] = set()
+            numbers: set[str] = set()
+            for node in _nodes(where):
+                _check(node, columns)
+                numbers |= _compared_with_numbers(node)
+            # Only the expression is taken over: whatever else the text held is not in it, or was refused.
+            template["statements"][0]["node"]["where_clause"] = where
+            ((sql,),) = parser.execute("SELECT json_deserialize_sql(?)", [json.dumps(template)]).fetchall()
+        return cls(sql.split(" WHERE ", 1)[1], frozenset(columns), frozenset(numbers))
+
+    def check_columns(self, options: Options) -> None:
+        """Refuse a condition on what is published together with other attributes of the same row.
+
+        Raises
+        ------
+        ParameterError
+        """
+        listed = {options.attributes} if isinstance(options.attributes, str) else set()
+        wide = options.columns
+        named = {name.casefold() for name in self.columns}
+        if wide == "all":
+            held = sorted(name for name in self.columns if name.casefold() != (options.user or "").casefold())
+        else:
+            together = {one.casefold() for one in (*listed, *(wide or ()))}
+            held = sorted(name for name in self.columns if name.casefold() in together & named)
+        if held:
+            raise ParameterError(
+                f"where must not look at {held[0]!r}, which is published: a row holds all attributes of a person, and "
+                "one would make all come or go. Use columns that are public and not published, or a long table."
+            )
+
+    def kept(self, database: PrivateDatabase, source: Source) -> Source:
+        """Return the rows of a source of which the condition is true; where it fails or is unknown, it is not.
+
+        Raises
+        ------
+        ParameterError
+            If it names columns that are not there, or compares what cannot be compared.
+        """
+        known = {name.casefold(): kind for name, kind in source.columns.items()}
+        for name in sorted(self.columns):
+            if name.casefold() not in known:
+                raise ParameterError(f"where must name columns of the table, got {name!r}. {source.listing}")
+        for name in sorted(self.numbers):
+            if known[name.casefold()].upper() in ("VARCHAR", "JSON"):
+                raise ParameterError(
+                    f"where must compare numbers with numbers, but {name!r} holds text. "
+                    f"Write CAST({name} AS DOUBLE) instead of {name}."
+                )
+        try:
+            name = database.create_view(f"SELECT * FROM {source.name} WHERE TRY({self.sql})")
+            return replace(source, name=name, columns=dict(database.columns(name)))
+        except (DataError, ParameterError):
+            raise ParameterError(
+                "where must be true or false for each row, but it does not fit the types of its columns. Use CAST(… AS "
+                "DOUBLE) for numbers that are stored as text, and quotes around text."
+            ) from None
+
+
+def with_condition(database: PrivateDatabase, source: Source, options: Options) -> Source:
+    """Return the rows that are to be read: all, or those of which ``where`` is true."""
+    if options.where is None:
+        return source
+    condition = Condition.of(options.where)
+    condition.check_columns(options)
+    return condition.kept(database, source)
+
+
+def wanted_columns(options: Options) -> set[str] | None:
+    """Return the columns that are read, those of the condition included; None where these may be all."""
+    named = options.named_columns
+    return named if named is None or options.where is None else named | Condition.of(options.where).columns
+
+
+def _parsed(parser: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any] | None:
+    """Return the tree of one SELECT without anything but a condition; None if it is something else."""
+    try:
+        ((text,),) = parser.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+    except duckdb.Error:
+        return None
+    tree: dict[str, Any] = json.loads(text)
+    if tree.get("error") or len(tree["statements"]) != 1:
+        return None
+    node = tree["statements"][0]["node"]
+    others = ("modifiers", "group_expressions", "having", "qualify", "sample")
+    if node.get("type") != "SELECT_NODE" or any(node.get(name) for name in others) or node["cte_map"]["map"]:
+        return None
+    return tree if node.get("where_clause") else None
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Return every expression of a tree."""
+    if isinstance(tree, dict):
+        if "class" in tree:
+            yield tree
+        for value in tree.values():
+            yield from _nodes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _nodes(value)
+
+
+def _check(node: dict[str, Any], columns: set[str]) -> None:
+    kind = node["class"]
+    if kind not in _EXPRESSIONS:
+        what = {"SUBQUERY": "a subquery", "WINDOW": "a window function", "STAR": "*"}.get(
+            kind, "this kind of expression"
+        )
+        raise ParameterError(
+            f"where must look at one row at a time, got {what}. Compare columns of the row with values."
+        )
+    if kind == "FUNCTION":
+        name = str(node["function_name"]).lower()
+        plain = not (node.get("filter") or node.get("distinct") or (node.get("order_bys") or {}).get("orders"))
+        if name not in _FUNCTIONS or not plain or node.get("schema") or node.get("catalog"):
+            raise ParameterError(
+                f"where must look at one row at a time, got the function {name!r}, which may not. Use comparisons, "
+                "arithmetic, CAST and functions of text and dates such as lower, contains and year."
+            )
+    if kind == "COLUMN_REF":
+        names = node["column_names"]
+        columns.add(str(names[-1] if len(names) == 2 and names[0] == "t" else names[0]))
+
+
+def _compared_with_numbers(node: dict[str, Any]) -> set[str]:
+    """Return columns that stand beside a number in a comparison, as they are."""
+    if node["class"] not in ("COMPARISON", "BETWEEN", "OPERATOR") or node["type"].startswith("OPERATOR_"):
+        return set()
+    sides = [node.get(name) for name in ("left", "right", "input", "lower", "upper")] + list(node.get("children") or ())
+    present = [side for side in sides if isinstance(side, dict)]
+    if not any(_is_number(side) for side in present):
+        return set()
+    return {str(side["column_names"][-1]) for side in present if side["class"] == "COLUMN_REF"}
+
+
+def _is_number(node: dict[str, Any]) -> bool:
+    if node["class"] != "CONSTANT":
+        return False
+    literal = node.get("literal") or {}
+    return str(literal.get("kind", "")).upper() in _NUMBERS

@@ -1,0 +1,107 @@
+"""How objects show themselves: as text in a terminal, as a table in a notebook, as a frame of pandas."""
+
+import html
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dimly.errors import MissingExtraError, printable
+
+MOST_ROWS = 20
+"""Of a table that is shown without being asked for: what a screen holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of an object: a title, sentences, and a table.
+
+    Attributes
+    ----------
+    title : str
+    lines : sequence of str
+        Sentences that come before the table: what must be known first.
+    header, rows
+        The table; cells are text or numbers.
+    left_out : int
+        How many more rows there are.
+    """
+
+    title: str
+    lines: Sequence[str] = ()
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[object]] = ()
+    left_out: int = 0
+
+    def text(self) -> str:
+        """Return lines for a terminal; names that a terminal would obey are escaped.
+
+        Examples
+        --------
+        >>> print(Shown("Two", header=("user", "value"), rows=[("ada", 1.25), ("bob", 1234.5)]).text())
+        Two
+        user  value
+        ada   1.25
+        bob   1,234
+        """
+        found = [self.title, *self.lines]
+        if self.rows:
+            cells = [list(self.header), *([cell_text(cell) for cell in row] for row in self.rows)]
+            widths = [max(len(row[i]) for row in cells) for i in range(len(self.header))]
+            lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+            found += lines
+        if self.left_out:
+            found.append(f"… and {self.left_out:,} more")
+        return "\n".join(map(printable, found))
+
+    def html(self) -> str:
+        """Return the same for a notebook. Whatever comes from data is escaped: a name must not become a script.
+
+        Examples
+        --------
+        >>> "<script>" in Shown("<script>", header=("<script>",), rows=[("<script>",)]).html()
+        False
+        """
+        say = [f"<b>{_escaped(self.title)}</b>", *(f"<div>{_escaped(line)}</div>" for line in self.lines)]
+        if self.rows:
+            head = "".join(f"<th>{_escaped(name)}</th>" for name in self.header)
+            rows = ("".join(f"<td>{_escaped(cell_text(cell))}</td>" for cell in row) for row in self.rows)
+            body = "".join(f"<tr>{row}</tr>" for row in rows)
+            say.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        if self.left_out:
+            say.append(f"<div>… and {self.left_out:,} more</div>")
+        return "<div>" + "".join(say) + "</div>"
+
+
+def cell_text(cell: object) -> str:
+    """Return a cell of a table: a number with four digits, text as it is.
+
+    Examples
+    --------
+    >>> cell_text(0.123456), cell_text(float("inf")), cell_text("a b"), cell_text(7)
+    ('0.1235', 'unknown', 'a b', '7')
+    """
+    if isinstance(cell, float):
+        if not math.isfinite(cell):
+            return "unknown"
+        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.4g}"
+    return str(cell)
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
+
+
+def data_frame(columns: Mapping[str, Iterable[Any]], *, what: str = "to_pandas", instead: str = "") -> Any:
+    """Return columns as a data frame of pandas, which need not be installed.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not.
+    """
+    try:
+        import pandas as pd  # noqa: PLC0415  (no dependency)
+    except ImportError:
+        raise MissingExtraError(f"{what} needs pandas. Run pip install pandas{instead}.") from None
+    return pd.DataFrame(dict(columns))

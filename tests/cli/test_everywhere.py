@@ -1,0 +1,89 @@
+"""What is the same for all commands: short options, completion, questions in plain words."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.lines import run
+from tests.folders import release_folder
+from typer.testing import CliRunner
+
+import dimly
+from dimly.cli.app import app
+from dimly.cli.reference import commands
+
+COMMANDS: dict[str, Any] = dict(commands())
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_h_is_help_and_out_is_o(path: str) -> None:
+    shown = run(*path.split()[1:], "-h")
+    assert shown.exit_code == 0
+    assert "Usage" in shown.stdout
+    for option in COMMANDS[path].params:
+        if "--out" in option.opts or "--output" in option.opts:
+            assert {"-o", "--out"} <= set(option.opts)
+
+
+def test_v_is_the_version() -> None:
+    assert run("-V").stdout == f"dimly {dimly.__version__}\n"
+
+
+def test_a_shell_can_ask_what_comes_next() -> None:
+    asked = os.environ | {"_DIMLY_COMPLETE": "complete_bash", "COMP_WORDS": "dimly pub", "COMP_CWORD": "1"}
+    done = subprocess.run([sys.executable, "-m", "dimly"], capture_output=True, text=True, check=False, env=asked)
+    assert done.stdout.split() == ["publish"]
+    assert "--install-completion" in run("--help").stdout
+
+
+def test_a_plan_is_asked_for_in_plain_words(tmp_path: Path) -> None:
+    answers = ["0.5", "4", "3", "5,000", "1000", "many", "40", "20", "100", str(tmp_path / "plan.json")]
+    result = CliRunner(env={"NO_COLOR": "1"}).invoke(app, ["plan", "--interactive"], input="\n".join(answers) + "\n")
+    assert result.exit_code == 0, result.stderr
+    assert "Please answer 1, 2 or 3." in result.stderr
+    assert "Please answer with a number above 0" in result.stderr
+    command = (
+        "dimly plan --epsilon 0.5 --purpose segments --n-users 5000 --n-attributes 1000 --weight 40 --distance 20:100"
+    )
+    assert command in result.stderr
+    assert json.loads((tmp_path / "plan.json").read_text())["budget"]["epsilon"] == 0.5
+
+
+def test_nobody_answers() -> None:
+    result = CliRunner().invoke(app, ["plan", "--interactive"], input="1\n")
+    assert result.exit_code == 2
+    assert "must be answered on a terminal" in result.stderr
+
+
+def test_ids_are_listed(tmp_path: Path) -> None:
+    release = release_folder(tmp_path / "release")
+    users = dimly.open_release(release).users.tolist()
+    assert run("inspect", release, "--ids").stdout.split() == [str(user) for user in users]
+    assert run("inspect", release, "--ids", "--csv").stdout.split() == ["user", *map(str, users)]
+    assert json.loads(run("inspect", release, "--ids", "--json").stdout) == {"users": users}
+
+
+def test_what_the_publisher_says_is_shown(tmp_path: Path) -> None:
+    table, plan, out = tmp_path / "visits.csv", tmp_path / "plan.json", tmp_path / "release"
+    table.write_text("person,place,rating\n" + "".join(f"{i % 9},{i % 7},{i % 2}\n" for i in range(60)))
+    assert run("plan", "--epsilon", 2, "--mechanism", "counting+laplace", "--k", 16, "--out", plan).exit_code == 0
+    call = ["publish", table, "--plan", plan, "--user", "person", "--attribute", "place"]
+    said = ["--title", "Visits & more", "--publisher", "ACME <b>", "--note", "Only real visits."]
+    done = run(*call, "-o", out, *said, "--where", "CAST(rating AS DOUBLE) > 0")
+    assert done.exit_code == 0, done.stderr
+    assert run("verify", out).exit_code == 0
+    shown = run("inspect", out).stdout
+    for words in ("Visits & more", "ACME <b>", "Only real visits."):
+        assert words in shown
+    page = tmp_path / "report.html"
+    assert run("report", out, "-o", page, "--count", 2).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>Visits &amp; more</h1>" in text
+    assert "ACME &lt;b&gt;" in text
+    assert "Signature" in text
+    dry = run(*call, "--dry-run")
+    assert "None" not in dry.stdout

@@ -1,0 +1,116 @@
+"""Wrong calls as people make them: each gives one line that names the very option or call that mends it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.lines import run
+from tests.folders import release_folder
+
+CSV = "person,place,rating\nada,mill,1\nada,harbor,0\nbob,mill,1\n"
+PUBLISH = ("publish", "{visits}", "--plan", "{plan}", "--user", "person", "--attribute", "place")
+
+CALLS: list[tuple[tuple[str, ...], str]] = [
+    # What is called, and what the line must name.
+    (("plan",), "Add --epsilon 1, or --interactive"),
+    (("plan", "--interactive", "--epsilon", "1"), "Leave --epsilon out"),
+    (("plan", "--epsilon", "-1"), "epsilon must be"),
+    (("plan", "--epsilon", "one"), "--epsilon"),
+    (("plan", "--epsilon", "1", "--k", "64"), "k must be given together with mechanism"),
+    (("plan", "--epsilon", "1", "--distance", "far"), "distance must be numbers"),
+    (("plan", "--epsilon", "1", "--numbered"), "--n-attributes"),
+    (("plan", "--epsilon", "1", "--mechanism", "counting"), "mechanism"),
+    (("plan", "--epsilon", "1", "--purpose", "clusters"), "'distances', 'neighbors', 'segments'"),
+    (("plan", "--epsilon", "1", "--user", "person"), "--sample FILE"),
+    (("plan", "--epsilon", "1", "--max-bytes-per-user", "small"), "such as 2GB"),
+    (("plan", "--epsilon", "1", "--vocabulary", "{nothing}"), "nothing.txt"),
+    ((*PUBLISH,), "Add --out DIR, or --dry-run"),
+    ((*PUBLISH, "--out", "{release}"), "--overwrite"),
+    ((*PUBLISH, "--out", "{release}/inside"), "Choose a place beside it"),
+    ((*PUBLISH, "--out", "{folder}/no/where"), "Make it first"),
+    ((*PUBLISH, "--out", "{new}", "--dataset", "d"), "ledger must be given where dataset is"),
+    ((*PUBLISH, "--out", "{new}", "--where", "rating > 0"), "Write CAST(rating AS DOUBLE)"),
+    ((*PUBLISH, "--out", "{new}", "--where", "stars = '1'"), "The table has: person, place, rating"),
+    ((*PUBLISH, "--out", "{new}", "--where", "rating = (SELECT '1')"), "got a subquery"),
+    ((*PUBLISH, "--out", "{new}", "--where", "random() < 0.5"), "got the function 'random'"),
+    ((*PUBLISH, "--out", "{new}", "--where", "count(*) > 1"), "got the function 'count_star'"),
+    ((*PUBLISH, "--out", "{new}", "--where", "rating ="), 'such as "rating > 0"'),
+    ((*PUBLISH, "--out", "{new}", "--engine", "flink"), "'local', 'spark'"),
+    ((*PUBLISH, "--out", "{new}", "--master", "yarn"), "Add --engine spark"),
+    ((*PUBLISH, "--out", "{new}", "--memory", "2"), "768 MiB"),
+    ((*PUBLISH, "--out", "{new}", "--title", ""), "title must be text of 1 to 200 characters"),
+    ((*PUBLISH, "--out", "{new}", "--table", "visits"), "table must be left out unless source is a DuckDB"),
+    ((*PUBLISH, "--out", "{new}", "--append", "{release}"), "out must not be given with append"),
+    (
+        ("publish", "{visits}", "--plan", "{plan}", "--user", "name", "--attribute", "place", "--out", "{new}"),
+        "person, place",
+    ),
+    (("publish", "{visits}", "--plan", "{nothing}", "--user", "person", "--out", "{new}"), "Make one with dimly plan"),
+    (
+        ("publish", "{uneven}", "--plan", "{plan}", "--user", "person", "--attribute", "place", "--out", "{new}"),
+        "--diagnose FILE",
+    ),
+    (
+        ("publish", "{nothing}", "--plan", "{plan}", "--user", "person", "--attribute", "place", "--out", "{new}"),
+        "nothing.txt",
+    ),
+    (("neighbors", "{release}"), "--user or by --attribute"),
+    (("neighbors", "{release}", "--user", "ada"), "--user must be an integer"),
+    (("neighbors", "{release}", "--user", "1", "--csv", "--json"), "Leave one of them out"),
+    (("neighbors", "{release}", "--user", "1", "-n", "3000"), "n must be at most"),
+    (("segments", "{release}", "--count", "many"), "a number of segments or auto"),
+    (("segments", "{release}", "--out", "{folder}/segments.txt"), "must end in .csv or .parquet"),
+    (("distance", "{release}", "1"), "'B'"),
+    (("export", "{release}", "--to", "numpy"), "--out must say where"),
+    (("inspect", "{visits}"), "must be a release folder"),
+    (("verify", "{folder}"), "has no manifest.json"),
+    (("ledger", "show", "{nothing}"), "ledger"),
+    (("report", "{release}", "--out", "{visits}"), "--overwrite"),
+    (("neighbor", "{release}"), "neighbors"),
+]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("wrong")
+    visits, uneven, plan = folder / "visits.csv", folder / "uneven.csv", folder / "plan.json"
+    visits.write_text(CSV)
+    uneven.write_text(CSV + "bob,square\n")
+    made = run("plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 8, "-o", plan)
+    assert made.exit_code == 0
+    return {
+        "visits": str(visits),
+        "uneven": str(uneven),
+        "plan": str(plan),
+        "release": str(release_folder(folder / "release")),
+        "folder": str(folder),
+        "new": str(folder / "new"),
+        "nothing": str(folder / "nothing.txt"),
+    }
+
+
+def test_there_are_forty() -> None:
+    assert len(CALLS) >= 40
+
+
+@pytest.mark.parametrize(("call", "remedy"), CALLS, ids=[f"{i}-{call[0][0]}" for i, call in enumerate(CALLS)])
+def test_one_line_with_its_remedy(call: tuple[str, ...], remedy: str, places: dict[str, str]) -> None:
+    result = run(*(part.format(**places) for part in call))
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("warning: ")]
+    assert result.exit_code in (1, 2)
+    assert len(lines) == 1
+    assert lines[0].startswith("error: ")
+    assert remedy in lines[0]
+    assert not Path(places["new"]).exists()
+
+
+def test_a_diagnosis_names_the_line_for_the_curator_alone(places: dict[str, str], tmp_path: Path) -> None:
+    private = tmp_path / "diagnosis.json"
+    call: tuple[Any, ...] = ("--plan", places["plan"], "--user", "person", "--attribute", "place")
+    result = run("publish", places["uneven"], *call, "--out", places["new"], "--diagnose", private)
+    assert result.exit_code == 1
+    assert "The first line was read as 3 names with ',' between them, in utf-8." in result.stderr
+    assert "line 5" not in result.stderr
+    assert '"line": 5' in private.read_text()
+    assert "it has 2 fields, and the first line has 3" in private.read_text()
+    assert private.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,89 @@
+"""What was found is kept for the next command, and nothing that others could have put there is used."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dimly.analyst.structure import kept
+from dimly.analyst.structure.denoise import Denoiser
+from dimly.api import open_release, publish
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    people = np.repeat(np.random.default_rng(0).random((2, 60)) < 0.3, 40, axis=0)
+    return publish(people, Plan.of("hashing+laplace", Budget(4.0), k=16)).save(tmp_path / "release")
+
+
+def test_the_second_time_nothing_is_found_again(folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = open_release(path)
+    found, structure = first.denoiser, first.structure
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert len(list(folder.iterdir())) == 2
+    monkeypatch.setattr(Denoiser, "of", None)
+    monkeypatch.setattr("dimly.analyst.release.structure_of", None)
+    again = open_release(path)
+    for name in ("mean", "basis", "gains", "variances"):
+        np.testing.assert_array_equal(getattr(again.denoiser, name), getattr(found, name))
+    assert (again.denoiser.rest, again.denoiser.missed) == (found.rest, found.missed)
+    assert again.structure == structure
+    assert again.neighbors(1, 3).users.tolist() == first.neighbors(1, 3).users.tolist()
+
+
+def test_a_file_that_was_changed_is_not_used(folder: Path, path: Path) -> None:
+    found = open_release(path).denoiser
+    (file,) = folder.iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    np.testing.assert_array_equal(open_release(path).denoiser.gains, found.gains)
+    file.write_bytes(b"")
+    np.testing.assert_array_equal(open_release(path).denoiser.gains, found.gains)
+
+
+def test_of_another_release_nothing_is_used(folder: Path, path: Path, tmp_path: Path) -> None:
+    _ = open_release(path).denoiser
+    (file,) = folder.iterdir()
+    people = np.random.default_rng(1).random((50, 60)) < 0.3
+    other = open_release(publish(people, Plan.of("hashing+laplace", Budget(4.0), k=16)).save(tmp_path / "other"))
+    target = kept._path(other._sketches, "denoiser")
+    assert target is not None
+    target.write_bytes(file.read_bytes())  # the digest holds the name, too
+    assert kept._read(other._sketches, "denoiser") is None
+
+
+def test_folders_that_others_can_write_to_are_not_used(folder: Path) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert kept.cache_folder() is None
+    folder.chmod(0o700)
+    assert kept.cache_folder() == folder
+
+
+def test_it_can_be_turned_off(folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kept.VARIABLE, "off")
+    _ = open_release(path).denoiser
+    assert kept.cache_folder() is None
+    assert not folder.exists()
+    monkeypatch.delenv(kept.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert kept.cache_folder() == folder / "dimly"
+
+
+def test_old_files_are_forgotten(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "_MOST_FILES", 3)
+    folder.mkdir(0o700)
+    for i in range(5):
+        (folder / f"{i}.npz").write_bytes(b"x")
+    kept._forget_old(folder)
+    assert len(list(folder.iterdir())) == 3

@@ -1,0 +1,125 @@
+"""Which rows are read: a condition looks at one row at a time, and at nothing that would take others along."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dimly.api import publish
+from dimly.curator.options import Options
+from dimly.curator.tables.condition import Condition
+from dimly.errors import DataError, ParameterError
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
+
+LONG = {"person": [1, 1, 2, 3], "place": ["mill", "harbor", "mill", "square"], "rating": [5.0, 0.0, 3.0, None]}
+PLAN = Plan.of("counting+laplace", Budget(36.0), k=64, seed=bytes(32))
+COLUMNS: dict[str, Any] = {"user": "person", "attribute": "place", "roster": [1, 2, 3]}
+
+
+def total(source: object, where: str | None = None, **options: Any) -> list[int]:
+    """Return how many attributes each person has: at such an epsilon noise is 0."""
+    release = publish(source, PLAN, where=where, **(COLUMNS | options))
+    return [round(one) for one in release.norm(release.users.tolist()).value.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        (None, [2, 1, 1]),
+        ("rating > 0", [1, 1, 0]),
+        ("rating IS NULL OR place LIKE 'h%'", [1, 0, 1]),
+        ("rating BETWEEN 1 AND 4", [0, 1, 0]),
+        ("place IN ('mill', 'square') AND NOT person = 2", [1, 0, 1]),
+        ("CASE WHEN person = 1 THEN rating > 1 ELSE true END", [1, 1, 1]),
+        ("CAST(place AS INTEGER) > 0", [0, 0, 0]),  # what fails is not true, and nothing is said of it
+        ("lower(place) || 'x' = 'millx' -- all else", [1, 1, 0]),
+    ],
+)
+def test_rows_are_left_out_one_by_one(where: str | None, left: list[int]) -> None:
+    if left == [0, 0, 0]:  # then the roster fits nothing, as ever
+        with pytest.raises(DataError, match="only noise would be published"):
+            total(pa.table(LONG), where)
+        return
+    assert total(pa.table(LONG), where) == left
+
+
+def test_every_file_format_takes_one(tmp_path: Path) -> None:
+    table = pa.table(LONG)
+    frame = table.to_pandas()
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    frame.to_parquet(tmp_path / "visits.parquet")
+    frame.to_json(tmp_path / "visits.jsonl", orient="records", lines=True)
+    condition = "CAST(rating AS DOUBLE) > 0"
+    for name in ("visits.csv", "visits.parquet", "visits.jsonl"):
+        assert total(tmp_path / name, condition) == [1, 1, 0]
+    with pytest.raises(ParameterError, match=r"Write CAST\(rating AS DOUBLE\) instead of rating"):
+        total(tmp_path / "visits.csv", "rating > 0")
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("rating > (SELECT 1)", "a subquery"),
+        ("EXISTS (SELECT 1)", "a subquery"),
+        ("rating IN (SELECT rating FROM t)", "a subquery"),
+        ("count(*) > 1", "the function 'count_star'"),
+        ("sum(rating) > 1", "the function 'sum'"),
+        ("row_number() OVER () < 3", "a window function"),
+        ("random() < 0.5", "the function 'random'"),
+        ("now() > DATE '2020-01-01'", "the function 'now'"),
+        ("current_date > DATE '2020-01-01'", "must"),
+        ("getenv('HOME') = 'x'", "the function 'getenv'"),
+        ("content = read_text('/etc/passwd')", "the function 'read_text'"),
+        ("list_transform([1], x -> x)[1] = 1", "one row at a time"),
+        ("rating = ?", "must"),
+        ("*", "must"),
+        ("1 = 1; DROP TABLE t", "can parse"),
+        ("1 = 1) GROUP BY (person", "can parse"),
+        ("1 = 1) QUALIFY (true", "can parse"),
+        ("1 = 1) UNION SELECT * FROM t WHERE (true", "can parse"),
+        ("1 = 1) ORDER BY (person", "can parse"),
+        ("1 = 1) LIMIT (1", "can parse"),
+        ("rating >", "can parse"),
+        ("", "such as"),
+        ("x" * 5_000, "4000 characters"),
+    ],
+)
+def test_what_looks_at_more_than_a_row_is_refused(where: str, words: str) -> None:
+    with pytest.raises(ParameterError, match=r"where must") as refused:
+        total(pa.table(LONG), where)
+    assert words in str(refused.value)
+
+
+def test_columns_must_be_there_and_comparable() -> None:
+    with pytest.raises(ParameterError, match=r"got 'stars'. The table has"):
+        total(pa.table(LONG), "stars > 0")
+    with pytest.raises(ParameterError, match="does not fit the types"):
+        total(pa.table(LONG), "person LIKE 'a%' AND list_contains(rating, 1)")
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        (Options(user="u", attributes="items"), "len(items) > 3"),
+        (Options(user="u", columns=["a", "b"]), "A > 0"),
+        (Options(user="u", columns="all"), "region = 'north'"),
+    ],
+)
+def test_attributes_that_share_a_row_are_refused(options: Options, where: str) -> None:
+    with pytest.raises(ParameterError, match="which is published"):
+        Condition.of(where).check_columns(options)
+
+
+def test_other_columns_of_such_rows_may_be_used() -> None:
+    Condition.of("region = 'north' AND u > 3").check_columns(Options(user="u", columns=["a", "b"]))
+    Condition.of("u > 3").check_columns(Options(user="u", columns="all"))
+    wide = pa.table({"person": [1, 2], "mill": [1, 1], "harbor": [1, 0], "region": ["north", "south"]})
+    options = {"user": "person", "columns": ["mill", "harbor"], "attribute": None, "roster": [1, 2]}
+    assert total(wide, "region = 'north'", **options) == [2, 0]
+
+
+def test_a_matrix_has_none() -> None:
+    with pytest.raises(ParameterError, match="where must be given for a table with columns only"):
+        publish([[1, 0]], PLAN, where="a > 0")

@@ -1,0 +1,63 @@
+"""Bars show themselves after two seconds, where somebody looks."""
+
+import io
+import sys
+from typing import Any
+
+import pytest
+
+from dimly import progress
+from dimly.progress import LateBar, shown
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_nobody_looks_at_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with shown(None, "working") as watching:
+        assert watching is None
+    told: list[Any] = []
+    with shown(told.append, "working") as watching:
+        assert watching == told.append
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    with shown(False, "working") as watching:
+        assert watching is None
+
+
+def test_a_terminal_gets_a_bar_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with shown(None, "working") as bar:
+        assert isinstance(bar, LateBar)
+        bar(10, 100)
+        assert bar._bar is None
+        now[0] = 2.5
+        bar.phase("sorting")
+        bar.start(100)
+        bar.advance(80)
+        bar.advance(80)
+        assert bar._bar is not None
+        (task,) = bar._bar.tasks
+        assert (task.description, task.completed, task.total) == ("sorting", 100, 100)
+        bar.reach(120, 100)
+        assert task.completed == 100
+    assert bar._bar is None
+
+
+def test_a_notebook_is_known_by_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shell:
+        kernel = object()
+
+    class Module:
+        @staticmethod
+        def get_ipython() -> Shell:
+            return Shell()
+
+    assert not progress.in_notebook()
+    monkeypatch.setitem(sys.modules, "IPython", Module())
+    assert progress.in_notebook()
+    assert progress.is_watched()
