@@ -71,10 +71,12 @@ def test_other_formats_and_missing_directions_are_refused(tmp_path: Path) -> Non
     _renamed(tmp_path / "release", format=2, files=files)
     with pytest.raises(ReleaseError, match="files must be the parts of the release"):
         open_release(tmp_path / "release")
-    publish(TABLE, Plan.of("counting+laplace", Budget(1.0), k=4), out=tmp_path / "plain")
-    _renamed(tmp_path / "plain", format=2)
-    with pytest.raises(ReleaseError, match="format must be what the plan says"):
-        open_release(tmp_path / "plain")
+    for stream, other in ((1, 2), (2, 1)):
+        plain = tmp_path / f"plain {stream}"
+        publish(TABLE, Plan.of("counting+laplace", Budget(1.0), k=4, stream=stream), out=plain)  # type: ignore[arg-type]
+        _renamed(plain, format=other)
+        with pytest.raises(ReleaseError, match="format must be what the plan says"):
+            open_release(plain)
 
 
 def test_directions_of_another_digest_are_found_out(tmp_path: Path) -> None:

@@ -78,18 +78,23 @@ def test_nominal_noise_of_realized_families_is_near() -> None:
     for family in ("dasgupta", "ternary", "gaussian"):
         blocks = 4 if family == "dasgupta" else 1
         for law in ("laplace", "gaussian"):
-            plan = Plan.of(
-                f"{family}+{law}",
-                Budget(1.0, 1e-6),
-                k=64,
-                blocks=blocks,
-                n_attributes=1000,
-                seed=bytes(32),
-                dtype="int32",
-            )
+            plans = [
+                Plan.of(
+                    f"{family}+{law}",
+                    Budget(1.0, 1e-6),
+                    k=64,
+                    blocks=blocks,
+                    n_attributes=1000,
+                    seed=bytes([seed] * 32),
+                    dtype="int32",
+                )
+                for seed in range(1 if family == "gaussian" else 25)
+            ]
             kind = Sketching(family, law)
             nominal = nominal_noise(kind, Budget(1.0, 1e-6), k=64, blocks=blocks, n_attributes=1000)
-            assert math.sqrt(plan.table.variance) * plan.scale == pytest.approx(math.sqrt(nominal.variance), rel=0.15)
+            # The nominal longest row is the median one, and single draws of 1,000 rows are some way off.
+            found = np.median([math.sqrt(plan.table.variance) * plan.scale for plan in plans])
+            assert found == pytest.approx(math.sqrt(nominal.variance), rel=0.15)
 
 
 def test_values_and_columns_need_other_k() -> None:
