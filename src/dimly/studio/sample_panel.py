@@ -197,6 +197,7 @@ def _form(state: SampleState, draft: Callable[[], Draft], again: Callable[[], No
         _result(state, *job.found)
 
     ui.button("Try it out on these people", icon="science", on_click=begin).props("outline")
+    result.move(target_index=-1)
     if state.job is not None:
         follow()
 
