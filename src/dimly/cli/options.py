@@ -196,7 +196,7 @@ Where = Annotated[
     str | None,
     typer.Option(
         metavar="SQL",
-        help='Read only rows of which this is true, such as "rating > 0". It becomes public; decide it beforehand.',
+        help='Read only rows of which this is true, such as "rating > 0". Public: decide it beforehand.',
         rich_help_panel=READING,
     ),
 ]

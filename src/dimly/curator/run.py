@@ -26,6 +26,7 @@ from dimly.curator.options import Charging, Options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream, WordSource
+from dimly.curator.tables.condition import check_people
 from dimly.curator.tables.matrix import MatrixTable, matrix_people, ordered_by_user, publish_people
 from dimly.curator.tables.numbered import open_table
 from dimly.curator.tables.public_lists import check_lists_apart, nobody_there, plan_along, vocabulary_for
@@ -581,6 +582,7 @@ def _opened(source: Any, plan: Plan, options: Options) -> tuple[Opening, Vocabul
     if is_matrix(source):
         return _opened_matrix(source, plan, options)
     _ = options.user_column  # refused before anything is read
+    check_people(options)
     check_lists_apart(source, options)
     vocabulary = vocabulary_for(plan, options)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)

@@ -24,6 +24,7 @@ from dimly.curator.options import Options, Progress, PublishOptions, check_keywo
 from dimly.curator.people import Pseudonyms
 from dimly.curator.randomness import RunSecret, WordSource, is_secret
 from dimly.curator.run import Published, ReleaseParts, publish_by, rehearse
+from dimly.curator.tables.condition import check_people
 from dimly.curator.tables.public_lists import (
     check_lists_apart,
     not_public,
@@ -151,6 +152,7 @@ def _publish(
 ) -> Published:
     """Publish with folders that are paths of this machine."""
     _ = options.user_column  # refused before anything is read
+    check_people(options)
     check_left_out(options)
     check_lists_apart(source.frame, options, files=source.files)
     check_frames_apart(source.frame, options.roster, options.user_column)

@@ -3,7 +3,9 @@
 A condition is public and must be decided before the private table is looked at. It may leave rows out one by one, each
 by what stands in that row: then one attribute of one person still moves one row, and no sensitivity changes. Whatever
 looks at several rows (subqueries, aggregates, windows), at the clock, at files or at chance is refused. So is, where a
-row holds many attributes of a person, a condition on these: one attribute could then make all of them come or go.
+row holds many attributes of a person, a condition on these: one attribute could then make all of them come or go. And
+so is, where a row is one attribute and there is no roster, a condition on anything but the person: one attribute could
+then decide who is in the release.
 """
 
 import json
@@ -14,6 +16,7 @@ from typing import Any, Final
 import duckdb
 
 from dimly.curator.options import Options
+from dimly.curator.tables.columns import quoted
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.sources import Source
 from dimly.errors import DataError, ParameterError
@@ -34,7 +37,9 @@ _FUNCTIONS: Final = _OPERATORS | frozenset(
     datetrunc date_diff datediff make_date list_contains list_value array_contains struct_extract array_extract
     """.split()  # noqa: SIM905 - a list of so many names would not be read
 )
+_ESCAPES: Final = frozenset({"like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape"})
 _MOST = 4_000  # characters
+_WHOLE: Final = '"dimly row"'
 _NUMBERS: Final = frozenset({"INTEGER", "DECIMAL", "DOUBLE", "FLOAT", "BIGINT", "HUGEINT", "NUMERIC"})
 
 
@@ -49,7 +54,7 @@ class Condition:
     columns : frozenset of str
         The columns that it looks at, as they were written.
     numbers : frozenset of str
-        Those that it compares with a number.
+        Those that it compares, as they are, with a number.
     """
 
     sql: str
@@ -130,8 +135,14 @@ class Condition:
                     f"where must compare numbers with numbers, but {name!r} holds text. "
                     f"Write CAST({name} AS DOUBLE) instead of {name}."
                 )
+        written = [name for name, kind in source.columns.items() if kind.upper() == "JSON"]
+        rows = f"SELECT * FROM {source.name} WHERE TRY({self.sql})"
+        if written:  # a condition is about texts and numbers, and not about JSON's way to write them, with quotes
+            plain = ", ".join(f"{quoted(name)} ->> '$' AS {quoted(name)}" for name in written)
+            whole = f"SELECT * REPLACE ({plain}), whole AS {_WHOLE} FROM {source.name} AS whole"
+            rows = f"SELECT {_WHOLE}.* FROM ({whole}) WHERE TRY({self.sql})"
         try:
-            name = database.create_view(f"SELECT * FROM {source.name} WHERE TRY({self.sql})")
+            name = database.create_view(rows)
             return replace(source, name=name, columns=dict(database.columns(name)))
         except (DataError, ParameterError):
             raise ParameterError(
@@ -147,6 +158,26 @@ def with_condition(database: PrivateDatabase, source: Source, options: Options) 
     condition = Condition.of(options.where)
     condition.check_columns(options)
     return condition.kept(database, source)
+
+
+def check_people(options: Options) -> None:
+    """Refuse a condition that would choose, by what is protected, who is in a release. A survey names nobody.
+
+    Raises
+    ------
+    ParameterError
+        If a row is one attribute, there is no roster, and the condition looks at more than the person.
+    """
+    if options.where is None or options.roster is not None or options.attribute is None:
+        return
+    user = (options.user or "").casefold()
+    others = sorted(name for name in Condition.of(options.where).columns if name.casefold() != user)
+    if others:
+        raise ParameterError(
+            f"where must not look at {others[0]!r} without a roster: a row is one attribute of a person, and one "
+            "attribute would decide whether they are in the release. Give the public list of people as roster "
+            "(--roster)."
+        )
 
 
 def wanted_columns(options: Options) -> set[str] | None:
@@ -200,9 +231,14 @@ def _check(node: dict[str, Any], columns: set[str]) -> None:
                 f"where must look at one row at a time, got the function {name!r}, which may not. Use comparisons, "
                 "arithmetic, CAST and functions of text and dates such as lower, contains and year."
             )
+        # DuckDB's TRY does not catch what it says of a pattern that ends in the middle of an escape.
+        if name in _ESCAPES and any(one["expression"]["class"] != "CONSTANT" for one in node["arguments"][1:]):
+            raise ParameterError(
+                "where must compare by LIKE … ESCAPE with a pattern that is written out, between quotes, got another "
+                "expression. Use contains, starts_with or ends_with to compare columns."
+            )
     if kind == "COLUMN_REF":
-        names = node["column_names"]
-        columns.add(str(names[-1] if len(names) == 2 and names[0] == "t" else names[0]))
+        columns.add(str(node["column_names"][0]))  # what follows are fields of it
 
 
 def _compared_with_numbers(node: dict[str, Any]) -> set[str]:
@@ -213,7 +249,8 @@ def _compared_with_numbers(node: dict[str, Any]) -> set[str]:
     present = [side for side in sides if isinstance(side, dict)]
     if not any(_is_number(side) for side in present):
         return set()
-    return {str(side["column_names"][-1]) for side in present if side["class"] == "COLUMN_REF"}
+    plain = [side["column_names"] for side in present if side["class"] == "COLUMN_REF"]
+    return {str(names[0]) for names in plain if len(names) == 1}
 
 
 def _is_number(node: dict[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dimly.api import publish
+from dimly.api import publish, survey
 from dimly.curator.options import Options
 from dimly.curator.tables.condition import Condition
 from dimly.errors import DataError, ParameterError
@@ -54,6 +54,7 @@ def test_every_file_format_takes_one(tmp_path: Path) -> None:
     condition = "CAST(rating AS DOUBLE) > 0"
     for name in ("visits.csv", "visits.parquet", "visits.jsonl"):
         assert total(tmp_path / name, condition) == [1, 1, 0]
+        assert total(tmp_path / name, "place = 'mill' OR place LIKE 'sq%'") == [1, 1, 1]
     with pytest.raises(ParameterError, match=r"Write CAST\(rating AS DOUBLE\) instead of rating"):
         total(tmp_path / "visits.csv", "rating > 0")
 
@@ -73,6 +74,9 @@ def test_every_file_format_takes_one(tmp_path: Path) -> None:
         ("getenv('HOME') = 'x'", "the function 'getenv'"),
         ("content = read_text('/etc/passwd')", "the function 'read_text'"),
         ("list_transform([1], x -> x)[1] = 1", "one row at a time"),
+        ("place LIKE place || '!' ESCAPE '!'", "written out"),  # fails on a row, which TRY does not catch
+        ("place NOT ILIKE 'mill' ESCAPE place", "written out"),
+        ("t.rating > 0", "got 't'"),
         ("rating = ?", "must"),
         ("*", "must"),
         ("1 = 1; DROP TABLE t", "can parse"),
@@ -118,6 +122,25 @@ def test_other_columns_of_such_rows_may_be_used() -> None:
     wide = pa.table({"person": [1, 2], "mill": [1, 1], "harbor": [1, 0], "region": ["north", "south"]})
     options = {"user": "person", "columns": ["mill", "harbor"], "attribute": None, "roster": [1, 2]}
     assert total(wide, "region = 'north'", **options) == [2, 0]
+
+
+def test_fields_of_a_column_may_be_used() -> None:
+    table = pa.table({**LONG, "visit": [{"hour": 9}, {"hour": 10}, {"hour": 10}, {"hour": 9}]})
+    assert total(table, "visit.hour = 9 AND place LIKE 'm!%' ESCAPE '?' IS NOT NULL") == [1, 0, 1]
+    with pytest.raises(ParameterError, match="must not look at 'visit', which is published"):
+        Condition.of("visit.hour = 9").check_columns(Options(user="u", attributes="visit"))
+
+
+@pytest.mark.filterwarnings("ignore:No roster")
+def test_no_attribute_decides_who_is_in_a_release() -> None:
+    for where in ("place = 'mill'", "rating > 0", "person > 1 AND rating > 0"):
+        with pytest.raises(ParameterError, match="without a roster: a row is one attribute of a person"):
+            total(pa.table(LONG), where, roster=None)
+    assert total(pa.table(LONG), "Person > 1", roster=None) == [1, 1]
+    counted = survey(
+        pa.table(LONG), Budget(36.0), user="person", attribute="place", vocabulary=["mill"], where="rating > 3"
+    )
+    assert counted is not None  # it names nobody
 
 
 def test_a_matrix_has_none() -> None:
