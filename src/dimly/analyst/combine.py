@@ -295,7 +295,7 @@ def _check_noise(releases: tuple[Release, ...]) -> None:
     """Refuse releases whose errors are not independent."""
     for i, release in enumerate(releases):
         for other in releases[:i]:
-            if _identity(release) == _identity(other):
+            if _are_one(release, other):
                 raise ParameterError("releases must be different ones, but two are the same: they share their noise.")
             drawn = release.plan.drawn_from
             if drawn and drawn == other.plan.drawn_from:
@@ -310,10 +310,14 @@ def _check_equal(releases: tuple[Release, ...], what: Callable[[Release], object
         raise ParameterError(complaint)
 
 
-def _identity(release: Release) -> object:
-    """Return what two releases have in common only if they are one."""
-    sketches = release._sketches
-    return sketches.manifest.release if isinstance(sketches, StoredSketches) else id(sketches)
+def _are_one(one: Release, other: Release) -> bool:
+    """Return whether two releases hold the same numbers, under whatever title: then they share their noise."""
+    a, b = one._sketches, other._sketches
+    if isinstance(a, StoredSketches) and isinstance(b, StoredSketches):
+        return [part.sha256 for part in a.manifest.parts] == [part.sha256 for part in b.manifest.parts]
+    if isinstance(a, StoredSketches) or isinstance(b, StoredSketches):  # one may have been saved as the other
+        return a.plan.digest == b.plan.digest and np.array_equal(a.values, b.values)
+    return a is b
 
 
 def _largest(plans: Iterable[Plan]) -> float:

@@ -268,14 +268,18 @@ class LedgerEntry(BaseModel):
     dataset: str = Field(min_length=1)
 
 
+# What no terminal obeys: a fixed set, because which signs Python calls printable changes from version to version.
+_SHOWN: Final = "^[^\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]*$"
+
+
 class About(BaseModel):
     """What the publisher says of a release, for people: nothing follows from it. Format 3."""
 
     model_config = STRICT
 
-    title: str | None = Field(default=None, min_length=1, max_length=200)
-    publisher: str | None = Field(default=None, min_length=1, max_length=200)
-    note: str | None = Field(default=None, min_length=1, max_length=2000)
+    title: str | None = Field(default=None, min_length=1, max_length=200, pattern=_SHOWN)
+    publisher: str | None = Field(default=None, min_length=1, max_length=200, pattern=_SHOWN)
+    note: str | None = Field(default=None, min_length=1, max_length=2000, pattern=_SHOWN)
     date: str = Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
     """Of publication, in UTC."""
 

@@ -8,6 +8,7 @@ from typing import Final
 from dimly.release.manifest import Manifest
 
 README: Final = "README.md"
+_MARKUP: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<>&#|~$"})
 
 
 def readme_of(manifest: Manifest) -> str:
@@ -17,9 +18,9 @@ def readme_of(manifest: Manifest) -> str:
     by = "" if about is None or about.publisher is None else f" Published by {_one_line(about.publisher)}."
     note = "" if about is None or about.note is None else f" {_one_line(about.note)}"
     date = "" if about is None else f" Date: {about.date}."
-    column = "sketch" if plan.places_people else "distances"
     warning = [] if manifest.private else ["**NOT PRIVATE: made for tests only. Do not give it to anyone.**", ""]
-    cost = f"epsilon = {plan.cost.epsilon:g} and delta = {plan.cost.delta:g}"
+    epsilon, delta = (repr(value).removesuffix(".0") for value in (plan.cost.epsilon, plan.cost.delta))  # not rounded
+    cost = f"epsilon = {epsilon} and delta = {delta}"
     what = (
         f"One row of noisy integers for each of {manifest.n_users:,} people, made by `{plan.mechanism}` with {cost} "
         f"for one {plan.unit} of one person."
@@ -32,7 +33,7 @@ def readme_of(manifest: Manifest) -> str:
             what + by + date + note,
             "`manifest.json` says in words what is promised, and what is not.",
             "",
-            f"- pandas: `pandas.read_parquet('sketches')`, with the columns `user` and `{column}`",
+            "- pandas: `pandas.read_parquet('sketches')`, with the columns `user` and `sketch`",
             "- DuckDB: `SELECT * FROM 'sketches/*.parquet'`",
             "- Dimly: `pip install dimly`, then `dimly.open_release('.').neighbors(user)`, or `dimly report .`",
             "",
@@ -44,5 +45,5 @@ def readme_of(manifest: Manifest) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return text that cannot become another part of the page."""
-    return " ".join(text.split())
+    """Return text that cannot become another part of the page, nor a link, a picture or a tag in it."""
+    return " ".join(text.split()).translate(_MARKUP)

@@ -149,8 +149,10 @@ def _check_names(folder: Path, manifest: Manifest) -> None:
                 what = "a link" if place.is_symlink() else "none of its files"
                 raise ReleaseError(f"{path} must not be in the release: it is {what}. Remove it.")
     readme = folder / README  # earlier releases have none
-    if readme.exists() and (
-        readme.stat().st_size > _LONGEST_README or readme.read_text("utf-8", "replace") != readme_of(manifest)
+    if readme.exists() and not (
+        readme.is_file()
+        and readme.stat().st_size <= _LONGEST_README
+        and readme.read_bytes() == readme_of(manifest).encode()
     ):
         raise ReleaseError(f"{README} must be what follows from the manifest, but it was changed. Remove it.")
 

@@ -4,14 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from tests.releases import every_mechanism, release_of
 
+from dimly.analyst.combine import combine
 from dimly.api import open_release, publish
 from dimly.errors import ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
-from dimly.release.manifest import read_manifest
+from dimly.release.manifest import About, read_manifest
 from dimly.release.readme import README
 from dimly.release.verify import verify
 
@@ -45,7 +47,11 @@ def test_a_changed_readme_does_not_verify(tmp_path: Path) -> None:
     (path / README).write_text("Trust me.")
     with pytest.raises(ReleaseError, match=r"README\.md must be what follows from the manifest"):
         verify(path)
-    (path / README).unlink()  # as of earlier releases
+    (path / README).unlink()
+    (path / README).mkdir()
+    with pytest.raises(ReleaseError, match=r"README\.md must be what follows from the manifest"):
+        verify(path)
+    (path / README).rmdir()  # as of earlier releases
     assert verify(path).n_users == 30
 
 
@@ -88,3 +94,36 @@ def test_ids_of_either_type_are_one_person() -> None:
     assert 1 in texts
     assert "01" not in numbers
     assert True not in numbers
+
+
+def test_what_is_said_stays_text(tmp_path: Path) -> None:
+    made = publish(PEOPLE, Plan.of("randomized-response", Budget(1.2345678901), n_attributes=40))
+    said = "<img src=x onerror=alert(1)> [here](javascript:1) **NOT PRIVATE** &#8238; `x`\n\n# Another title"
+    text = (made.save(tmp_path / "release", title=said, note=said) / README).read_text()
+    for sign in ("<img", "[here]", "**NOT", "&#", "`x`", "\n# Another"):
+        assert sign not in text.replace("\\" + sign[0], "")
+    assert "epsilon = 1.2345678901 " in text
+
+
+@pytest.mark.parametrize("sign", ["\x1b", "\x00", "\x9b", "\u202e", "\u2028"])
+def test_signs_that_a_terminal_obeys_are_refused_in_manifests(sign: str) -> None:
+    with pytest.raises(ParameterError, match="Remove control characters"):
+        About.of(title=f"a{sign}b", publisher=None, note=None, date="2020-02-02")
+    with pytest.raises(ValueError, match="pattern"):  # as others may have written it
+        About(title=f"a{sign}b", date="2020-02-02")
+    assert About(title="Größe 大\n🙂", date="2020-02-02").title
+
+
+def test_every_readme_names_the_columns_that_there_are(tmp_path: Path) -> None:
+    path = release_of("noisy-distances").save(tmp_path / "release")
+    (part,) = (path / "sketches").iterdir()
+    assert pq.read_schema(part).names == ["user", "sketch"]
+    assert "`user` and `sketch`" in (path / README).read_text()
+
+
+def test_a_release_and_its_copies_are_not_combined(tmp_path: Path) -> None:
+    made = publish(PEOPLE, Plan.of("randomized-response", Budget(2.0), n_attributes=40))
+    first, second = (open_release(made.save(tmp_path / title, title=title)) for title in ("a", "b"))
+    for pair in ((first, second), (made, first), (second, made)):
+        with pytest.raises(ParameterError, match="two are the same: they share their noise"):
+            combine(pair, distance=3.0)

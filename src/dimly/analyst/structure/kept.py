@@ -10,8 +10,10 @@ import hashlib
 import io
 import json
 import os
+import re
 import stat
 import sys
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -34,6 +36,7 @@ _OFF: Final = ("off", "0", "no", "false")
 _MOST_FILES: Final = 200
 _MOST_BYTES: Final = 1 << 28  # of one file
 _DIGEST: Final = 32
+_OURS: Final = re.compile(r"(denoiser|structure)-[0-9a-f]{64}\.npz")
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -43,8 +46,8 @@ def cache_folder() -> Path | None:
     said = os.environ.get(VARIABLE, "")
     if said.lower() in _OFF and said:
         return None
-    folder = Path(said) if said else _usual()
     try:
+        folder = Path(said) if said else _usual()  # fails for an account without a home
         folder.mkdir(0o700, parents=True, exist_ok=True)
         found = folder.lstat()
     except (OSError, RuntimeError):
@@ -66,9 +69,9 @@ def denoiser_of(sketches: Sketches | StoredSketches) -> Denoiser:
     """Return the denoiser of a release, kept or found."""
     coordinates = Coordinates.of(sketches.plan)
     names = ("mean", "basis", "gains", "variances")
-    kept = _read(sketches, "denoiser")
+    kept = _read(sketches, "denoiser", {*names, "numbers"})
     if kept is not None:
-        k, (rank,) = coordinates.dimension, kept["gains"].shape
+        k, rank = coordinates.dimension, kept["gains"].size
         shapes = {"mean": (k,), "basis": (k, rank), "gains": (rank,), "variances": (rank,), "numbers": (2,)}
         if all(kept[name].shape == shape for name, shape in shapes.items()):
             rest, missed = kept["numbers"].tolist()
@@ -82,10 +85,10 @@ def denoiser_of(sketches: Sketches | StoredSketches) -> Denoiser:
 
 def structure_kept(sketches: Sketches | StoredSketches, find: Any) -> Structure:
     """Return how much structure a release has, kept or found by ``find``."""
-    kept = _read(sketches, "structure")
+    kept = _read(sketches, "structure", {"facts"})
     if kept is not None:
-        facts = json.loads(bytes(kept["facts"]).decode())
-        return Structure(**facts)
+        with contextlib.suppress(ValueError, TypeError):  # of another version, with other fields
+            return Structure(**json.loads(bytes(kept["facts"]).decode()))
     found: Structure = find(sketches)
     facts = json.dumps(asdict(found)).encode()
     _write(sketches, "structure", {"facts": np.frombuffer(facts, np.uint8)})
@@ -100,7 +103,8 @@ def _path(sketches: Sketches | StoredSketches, what: str) -> Path | None:
     return folder / f"{what}-{hashlib.sha256(named.encode()).hexdigest()}.npz"
 
 
-def _read(sketches: Sketches | StoredSketches, what: str) -> dict[str, NDArray[Any]] | None:
+def _read(sketches: Sketches | StoredSketches, what: str, names: set[str]) -> dict[str, NDArray[Any]] | None:
+    """Return the arrays of these names, or nothing."""
     path = _path(sketches, what)
     if path is None:
         return None
@@ -114,8 +118,8 @@ def _read(sketches: Sketches | StoredSketches, what: str) -> dict[str, NDArray[A
         if hashlib.sha256(path.name.encode() + body).digest() != digest:
             return None
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, KeyError):
+            return {name: arrays[name] for name in arrays.files} if set(arrays.files) == names else None
+    except (OSError, ValueError, zipfile.BadZipFile):
         return None
 
 
@@ -135,6 +139,9 @@ def _write(sketches: Sketches | StoredSketches, what: str, arrays: Arrays) -> No
 
 
 def _forget_old(folder: Path) -> None:
-    files = sorted(folder.glob("*.npz"), key=lambda one: one.stat().st_mtime)
+    """Remove the oldest of our own files; the folder may hold others of the user's."""
+    files = sorted(
+        (one for one in folder.glob("*.npz") if _OURS.fullmatch(one.name)), key=lambda one: one.stat().st_mtime
+    )
     for old in files[: max(0, len(files) - _MOST_FILES)]:
         old.unlink(missing_ok=True)

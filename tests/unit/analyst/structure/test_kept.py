@@ -58,7 +58,7 @@ def test_of_another_release_nothing_is_used(folder: Path, path: Path, tmp_path: 
     target = kept._path(other._sketches, "denoiser")
     assert target is not None
     target.write_bytes(file.read_bytes())  # the digest holds the name, too
-    assert kept._read(other._sketches, "denoiser") is None
+    assert kept._read(other._sketches, "denoiser", set()) is None
 
 
 def test_folders_that_others_can_write_to_are_not_used(folder: Path) -> None:
@@ -80,10 +80,32 @@ def test_it_can_be_turned_off(folder: Path, path: Path, monkeypatch: pytest.Monk
     assert kept.cache_folder() == folder / "dimly"
 
 
-def test_old_files_are_forgotten(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_files_are_forgotten_and_nobody_elses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "_MOST_FILES", 3)
     folder.mkdir(0o700)
     for i in range(5):
-        (folder / f"{i}.npz").write_bytes(b"x")
+        (folder / f"denoiser-{i:064x}.npz").write_bytes(b"x")
+        (folder / f"measured-{i}.npz").write_bytes(b"x")
     kept._forget_old(folder)
-    assert len(list(folder.iterdir())) == 3
+    assert len(list(folder.glob("denoiser-*"))) == 3
+    assert len(list(folder.glob("measured-*"))) == 5
+
+
+def test_files_of_another_shape_are_not_used(folder: Path, path: Path) -> None:
+    release = open_release(path)
+    found, structure = release.denoiser, release.structure
+    kept._write(release._sketches, "denoiser", {"gains": np.zeros((2, 2))})
+    kept._write(release._sketches, "structure", {"facts": np.frombuffer(b'{"later": 1}', np.uint8)})
+    np.testing.assert_array_equal(open_release(path).denoiser.gains, found.gains)
+    assert open_release(path).structure == structure
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_an_account_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv(kept.VARIABLE, raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert kept.cache_folder() is None
