@@ -3,9 +3,8 @@
 import secrets
 import socket
 from collections.abc import Callable
-from http.cookies import SimpleCookie
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from nicegui import app, ui
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -41,11 +40,10 @@ def serve(workspace: Workspace, *, port: int | None = None, browser: bool = True
     ParameterError
         If somebody else listens on the port.
     """
-    chosen, token = free_port(port), secrets.token_urlsafe(24)
-    app.add_middleware(TokenGate, token=token, port=chosen)
+    chosen, token, ticket = free_port(port), secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    app.add_middleware(TokenGate, token=token, port=chosen, ticket=ticket if browser else None)
     app.get("/studio/map/{key}/{name}")(workspace.map_response)
-    path = f"/?token={token}"
-    ready(f"http://{HOST}:{chosen}{path}")
+    ready(f"http://{HOST}:{chosen}/?token={token}")
     ui.run(
         lambda: frame(workspace),
         host=HOST,
@@ -53,7 +51,7 @@ def serve(workspace: Workspace, *, port: int | None = None, browser: bool = True
         title="Dimly studio",
         favicon=theme.ICON,
         dark=None,
-        show=path if browser else False,
+        show=f"/?token={ticket}" if browser else False,
         reload=False,
         show_welcome_message=False,
         reconnect_timeout=20.0,
@@ -91,11 +89,16 @@ class TokenGate:
     The first page with a token in its address sets the cookie and is sent on to the same address without the token, so
     that it does not stay in the browser's history. A request that names another host (as one by DNS rebinding would)
     or comes from a page of another origin is refused, whatever it brings.
+
+    The address that a browser is started with stands in the list of processes, for every account of the machine to see.
+    So it holds a ``ticket`` instead of the token, which lets in once: later it is worth nothing, and if somebody else
+    was faster, the browser is refused, which is seen.
     """
 
-    def __init__(self, inner: ASGIApp, *, token: str, port: int) -> None:
+    def __init__(self, inner: ASGIApp, *, token: str, port: int, ticket: str | None = None) -> None:
         self._inner = inner
         self._token = token
+        self._tickets = [] if ticket is None else [ticket]
         self._hosts = {f"{HOST}:{port}", f"localhost:{port}"}
         self._cookie = f"dimly-studio-{port}"
 
@@ -110,27 +113,39 @@ class TokenGate:
         at_home = headers.get("host") in self._hosts and (
             "origin" not in headers or headers["origin"].removeprefix("http://") in self._hosts
         )
-        if at_home and scope["type"] == "http" and scope["method"] == "GET" and self._is_token(given[-1:]):
+        is_page = at_home and scope["type"] == "http" and scope["method"] == "GET"
+        if is_page and (self._is_token(given[-1:]) or self._takes_ticket(given[-1:])):
             rest = urlencode([pair for pair in query if pair[0] != "token"])
-            await self._welcome(send, scope["path"] + (f"?{rest}" if rest else ""))
+            path = "/" + quote(scope["path"].lstrip("/"))  # two slashes would lead to another host
+            await self._welcome(send, path + (f"?{rest}" if rest else ""))
         elif at_home and self._is_token(self._cookies(headers.get("cookie", ""))):
             await self._inner(scope, receive, _hardened(send))
         else:
             await _refuse(scope, receive, send)
 
     def _cookies(self, header: str) -> list[str]:
-        cookie = SimpleCookie()
-        cookie.load(header)
-        return [cookie[self._cookie].value] if self._cookie in cookie else []
+        """Return what our cookie holds; what other servers of this host have set may look like anything."""
+        pairs = [one.strip().partition("=") for one in header.split(";")]
+        return [value for name, _, value in pairs if name == self._cookie]
 
     def _is_token(self, given: list[str]) -> bool:
-        return any(secrets.compare_digest(one.encode(), self._token.encode()) for one in given)
+        return any(_equal(one, self._token) for one in given)
+
+    def _takes_ticket(self, given: list[str]) -> bool:
+        if not any(_equal(one, ticket) for one in given for ticket in self._tickets):
+            return False
+        self._tickets.clear()
+        return True
 
     async def _welcome(self, send: Send, path: str) -> None:
         cookie = f"{self._cookie}={self._token}; HttpOnly; SameSite=Strict; Path=/"
-        headers = [(b"location", path.encode("latin-1")), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
+        headers = [(b"location", path.encode()), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
         await send({"type": "http.response.start", "status": 303, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
+
+
+def _equal(given: str, secret: str) -> bool:
+    return secrets.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
 
 
 def _hardened(send: Send) -> Send:
