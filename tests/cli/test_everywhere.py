@@ -71,7 +71,9 @@ def test_what_the_publisher_says_is_shown(tmp_path: Path) -> None:
     table, plan, out = tmp_path / "visits.csv", tmp_path / "plan.json", tmp_path / "release"
     table.write_text("person,place,rating\n" + "".join(f"{i % 9},{i % 7},{i % 2}\n" for i in range(60)))
     assert run("plan", "--epsilon", 2, "--mechanism", "counting+laplace", "--k", 16, "--out", plan).exit_code == 0
+    (tmp_path / "people.txt").write_text("".join(f"{i}\n" for i in range(9)))
     call = ["publish", table, "--plan", plan, "--user", "person", "--attribute", "place"]
+    call += ["--roster", tmp_path / "people.txt"]
     said = ["--title", "Visits & more", "--publisher", "ACME <b>", "--note", "Only real visits."]
     done = run(*call, "-o", out, *said, "--where", "CAST(rating AS DOUBLE) > 0")
     assert done.exit_code == 0, done.stderr

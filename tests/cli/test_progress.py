@@ -1,4 +1,5 @@
 import io
+import re
 import threading
 
 import pytest
@@ -36,6 +37,18 @@ def test_bytes_are_counted_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
         bar.reach(1_500_000, 3_000_000)
         bar._bar.refresh()
     assert "1.5 MB of 3 MB" in out.getvalue()
+
+
+def test_a_private_count_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one gets no bar
+    out = io.StringIO()
+    with ProgressBar(amount=None, console=Console(file=out, force_terminal=True, width=150)) as bar:
+        bar.phase("counting")
+        bar.start(2_468)
+        bar.advance(1_234)
+        bar._bar.refresh()
+    assert "50%" in out.getvalue()
+    assert not {"1234", "2468"} & set(re.findall("[0-9]+", out.getvalue().replace(",", "")))
 
 
 @pytest.mark.parametrize("setting", ["TERM", "FORCE_COLOR", "TTY_COMPATIBLE"])

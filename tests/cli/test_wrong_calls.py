@@ -9,6 +9,7 @@ from tests.folders import release_folder
 
 CSV = "person,place,rating\nada,mill,1\nada,harbor,0\nbob,mill,1\n"
 PUBLISH = ("publish", "{visits}", "--plan", "{plan}", "--user", "person", "--attribute", "place")
+ROSTER = ("--roster", "{people}")
 
 CALLS: list[tuple[tuple[str, ...], str]] = [
     # What is called, and what the line must name.
@@ -29,8 +30,9 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     ((*PUBLISH, "--out", "{release}/inside"), "Choose a place beside it"),
     ((*PUBLISH, "--out", "{folder}/no/where"), "Make it first"),
     ((*PUBLISH, "--out", "{new}", "--dataset", "d"), "ledger must be given where dataset is"),
-    ((*PUBLISH, "--out", "{new}", "--where", "rating > 0"), "Write CAST(rating AS DOUBLE)"),
-    ((*PUBLISH, "--out", "{new}", "--where", "stars = '1'"), "The table has: person, place, rating"),
+    ((*PUBLISH, "--out", "{new}", "--where", "rating > 0"), "Give the public list of people as roster (--roster)"),
+    ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "rating > 0"), "Write CAST(rating AS DOUBLE)"),
+    ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "stars = '1'"), "The table has: person, place, rating"),
     ((*PUBLISH, "--out", "{new}", "--where", "rating = (SELECT '1')"), "got a subquery"),
     ((*PUBLISH, "--out", "{new}", "--where", "random() < 0.5"), "got the function 'random'"),
     ((*PUBLISH, "--out", "{new}", "--where", "count(*) > 1"), "got the function 'count_star'"),
@@ -73,7 +75,8 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("wrong")
-    visits, uneven, plan = folder / "visits.csv", folder / "uneven.csv", folder / "plan.json"
+    visits, uneven, plan, people = (folder / name for name in ("visits.csv", "uneven.csv", "plan.json", "people.txt"))
+    people.write_text("ada\nbob\n")
     visits.write_text(CSV)
     uneven.write_text(CSV + "bob,square\n")
     made = run("plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 8, "-o", plan)
@@ -82,6 +85,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "visits": str(visits),
         "uneven": str(uneven),
         "plan": str(plan),
+        "people": str(people),
         "release": str(release_folder(folder / "release")),
         "folder": str(folder),
         "new": str(folder / "new"),

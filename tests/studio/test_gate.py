@@ -11,7 +11,7 @@ from dimly.studio.app import TokenGate
 
 PORT = 8765
 COOKIE = f"dimly-studio-{PORT}"
-TOKEN = "secret"
+TOKEN = "secret"  # noqa: S105 - of a gate that guards nothing
 
 
 async def _inner(scope: Any, receive: Any, send: Any) -> None:

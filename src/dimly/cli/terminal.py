@@ -22,6 +22,7 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     Task,
+    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -56,13 +57,13 @@ class ProgressBar:
 
     Parameters
     ----------
-    amount : callable, default=people
-        Says what is counted, in words.
+    amount : callable or None, default=people
+        Says what is counted, in words; None says the share alone, where the count is private.
     console : Console, optional
         Where to; stderr by default.
     """
 
-    def __init__(self, *, amount: Callable[[float], str] = people, console: Console | None = None) -> None:
+    def __init__(self, *, amount: Callable[[float], str] | None = people, console: Console | None = None) -> None:
         # Not Rich's own view of it: FORCE_COLOR would put a moving bar into logs.
         terminal = sys.stderr is not None and sys.stderr.isatty()
         out = console or Console(stderr=True, force_terminal=terminal)
@@ -70,7 +71,7 @@ class ProgressBar:
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            _Done(amount),
+            TaskProgressColumn() if amount is None else _Done(amount),
             TimeRemainingColumn(),
             console=out,
             transient=True,

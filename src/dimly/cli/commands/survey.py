@@ -19,7 +19,7 @@ from dimly.cli.options import (
     one_or_all,
     options_of,
 )
-from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, warn
+from dimly.cli.terminal import ProgressBar, people, print_fields, print_json, print_lines, print_table, warn
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -212,7 +212,8 @@ def survey(
         read = (data, roster, vocabulary, by, pseudonyms, output)
         _check_figure(figure, read, overwrite=overwrite, profiles=by is not None and not dry_run)
     budget = Budget(epsilon, delta)
-    with ProgressBar() as progress:
+    # Without a roster nothing that a survey tells holds how many people there are.
+    with ProgressBar(amount=None if roster is None else people) as progress:
         options = options_of(
             shape,
             reading,

@@ -2,11 +2,12 @@
 
 import csv
 from collections.abc import Iterator
+from io import TextIOWrapper
 from typing import Any, Final
 
 from dimly.curator.options import Options
 from dimly.curator.tables.csv import CsvOptions, Dialect, read_header
-from dimly.curator.tables.files import Stamp, find_files
+from dimly.curator.tables.files import Stamp, find_files, open_bytes
 from dimly.curator.tables.sources import are_paths
 from dimly.errors import DimlyError
 
@@ -19,7 +20,11 @@ def header_words(source: object, options: Options) -> str:
     try:
         for _, dialect, names in _headers(source, options):
             between = {"\t": "tabs", " ": "blanks"}.get(dialect.delimiter, repr(dialect.delimiter))
-            return f"The first line was read as {len(names)} names with {between} between them, in {dialect.encoding}."
+            # A line without the names that were given may be a person's, who has so many attributes.
+            known = {name.casefold() for name in names}
+            is_header = all(name.casefold() in known for _, name in _needed(options))
+            read = f"{len(names)} names" if is_header and len(names) > 1 else "names"
+            return f"The first line was read as {read} with {between} between them, in {dialect.encoding}."
     except (DimlyError, OSError):
         pass
     return ""
@@ -52,7 +57,7 @@ def _headers(source: object, options: Options) -> Iterator[tuple[Stamp, Dialect,
 def _misfits(stamp: Stamp, dialect: Dialect, names: tuple[str, ...], options: Options) -> Iterator[tuple[int, str]]:
     doubled = dialect.escape == dialect.quote
     needed = [(what, names.index(name)) for what, name in _needed(options) if name in names]
-    with stamp.path.open(encoding=dialect.encoding, newline="", errors="replace") as file:
+    with TextIOWrapper(open_bytes(stamp), encoding=dialect.encoding, newline="", errors="replace") as file:
         rows = csv.reader(
             file,
             delimiter=dialect.delimiter,

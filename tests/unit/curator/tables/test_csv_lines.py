@@ -1,0 +1,31 @@
+"""Which lines do not fit is for the curator alone; what everybody may hear holds no count of a person's row."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from dimly.curator.options import Options
+from dimly.curator.tables.csv_lines import header_words, lines_that_do_not_fit
+
+OPTIONS = Options(user="person", attribute="place")
+LINES = "person,place,rating\nada,mill,5\nbob,mill\ncy,,3\n"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_lines_are_named_also_of_packed_files(tmp_path: Path, *, packed: bool) -> None:
+    path = tmp_path / ("visits.csv.gz" if packed else "visits.csv")
+    path.write_bytes(gzip.compress(LINES.encode()) if packed else LINES.encode())
+    assert [(one["line"], one["why"]) for one in lines_that_do_not_fit(path, OPTIONS)] == [
+        (3, "it has 2 fields, and the first line has 3"),
+        (4, "it has no attribute"),
+    ]
+
+
+def test_a_line_that_may_be_a_persons_is_not_counted(tmp_path: Path) -> None:
+    header, people = tmp_path / "header.csv", tmp_path / "people.csv"
+    header.write_text(LINES)
+    people.write_text("ada,mill,harbor,square\nbob,mill\n")
+    assert header_words(header, OPTIONS) == "The first line was read as 3 names with ',' between them, in utf-8."
+    assert header_words(people, OPTIONS) == "The first line was read as names with ',' between them, in utf-8."
+    assert header_words(tmp_path / "none.csv", OPTIONS) == ""
