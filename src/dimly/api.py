@@ -82,7 +82,7 @@ def publish(
     table, query : str, optional
         Which table, or what query, of a database file.
     where : str, optional
-        An SQL condition such as ``"rating > 0"``: rows of which it is not true are not read. It looks at one row at a
+        An SQL condition such as ``"rating > 0"``: rows for which it is not true are not read. It looks at one row at a
         time, is public, and must be decided beforehand. See docs/sources.md.
     delimiter, quote, escape, encoding : str, optional
         Of CSV files. By default: what separates the names in the first line, ``"``, the quote itself (doubled), and

@@ -30,7 +30,7 @@ def axes_or_new(ax: Any, *, size: tuple[float, float] = (6.4, 4.4)) -> Any:
     if ax is not None:
         if not hasattr(ax, "plot") or not hasattr(ax, "set_xlabel"):
             raise ParameterError(
-                f"ax must be axes of matplotlib, got {type(ax).__name__}. Pass plt.gca(), or leave it."
+                f"ax must be axes of matplotlib, got {type(ax).__name__}. Pass plt.gca(), or leave it out."
             )
         return ax
     try:

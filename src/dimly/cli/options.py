@@ -196,7 +196,7 @@ Where = Annotated[
     str | None,
     typer.Option(
         metavar="SQL",
-        help='Read only rows of which this is true, such as "rating > 0". Public: decide it beforehand.',
+        help='Read only rows for which this is true, such as "rating > 0". Public: decide it beforehand.',
         rich_help_panel=READING,
     ),
 ]
@@ -214,7 +214,9 @@ class AboutOptions:
     )
     note: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="What readers should know: in manifest and report.", rich_help_panel=OUTPUT),
+        typer.Option(
+            metavar="TEXT", help="What readers should know: in manifest, README and report.", rich_help_panel=OUTPUT
+        ),
     ] = None
 
 

@@ -268,7 +268,7 @@ class LedgerEntry(BaseModel):
     dataset: str = Field(min_length=1)
 
 
-# What no terminal obeys: a fixed set, because which signs Python calls printable changes from version to version.
+# What no terminal obeys: a fixed set, because which characters Python calls printable changes between versions.
 _SHOWN: Final = "^[^\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]*$"
 
 
@@ -290,17 +290,17 @@ class About(BaseModel):
         Raises
         ------
         ParameterError
-            If a text is empty, too long or holds signs that cannot be shown.
+            If a text is empty, too long or holds control characters.
         """
         given = {"title": title, "publisher": publisher, "note": note}
         if all(text is None for text in given.values()):
             return None
         for name, text in given.items():
             most = 2000 if name == "note" else 200
-            if text is not None and not 0 < len(text.strip()) <= len(text) <= most:
+            if text is not None and not (isinstance(text, str) and 0 < len(text.strip()) <= len(text) <= most):
                 raise ParameterError(f"{name} must be text of 1 to {most} characters. Shorten it, or leave it out.")
             if text is not None and not text.replace("\n", " ").isprintable():
-                raise ParameterError(f"{name} must hold signs that can be shown only. Remove control characters.")
+                raise ParameterError(f"{name} must hold printable characters only. Remove control characters.")
         return cls(title=title, publisher=publisher, note=note, date=date)
 
 

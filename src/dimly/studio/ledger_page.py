@@ -148,7 +148,7 @@ def _try(ledger: Ledger, names: list[str], tab: PlanTab) -> None:
             except (DimlyError, ValueError) as error:
                 result.clear()
                 with result:
-                    theme.sentence("bad", "This is no plan", sentence_of(error))
+                    theme.sentence("bad", "This is not a plan", sentence_of(error))
                 return
             check(plan, "This plan")
 

@@ -34,6 +34,9 @@ def test_what_is_saved_verifies_and_answers_the_same(tmp_path: Path) -> None:
     assert text.startswith("# Shops and more\n")
     assert "Published by ACME" in text
     assert len(text.splitlines()) <= 14
+    for title in ("", " ", "x" * 201, 5):
+        with pytest.raises(ParameterError, match="title must be text of 1 to 200 characters"):
+            made.save(tmp_path / "again", title=title)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match=r"in a folder. Copy the folder"):
         opened.save(tmp_path / "again")
     with pytest.raises(ParameterError, match="already a release"):

@@ -52,7 +52,7 @@ def plan(
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="The odds of any one attribute change by at most e^epsilon. Required, but for --interactive.",
+            help="The odds of any one attribute change by at most e^epsilon. Required unless --interactive is given.",
             rich_help_panel=_PROMISE,
         ),
     ] = None,

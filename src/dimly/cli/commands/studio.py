@@ -26,7 +26,7 @@ def studio(
         typer.Option(metavar="FILE", help="People whose data is public, to try plans out on.", show_default=False),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(metavar="N", help="Where to listen; a free port by default.", show_default=False)
+        int | None, typer.Option(metavar="N", help="The port to listen on; a free one by default.", show_default=False)
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")] = False,
     as_json: AsJson = False,

@@ -118,7 +118,7 @@ class Condition:
             )
 
     def kept(self, database: PrivateDatabase, source: Source) -> Source:
-        """Return the rows of a source of which the condition is true; where it fails or is unknown, it is not.
+        """Return the rows of a source for which the condition is true; where it fails or is unknown, it is not.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class Condition:
 
 
 def with_condition(database: PrivateDatabase, source: Source, options: Options) -> Source:
-    """Return the rows that are to be read: all, or those of which ``where`` is true."""
+    """Return the rows that are to be read: all, or those for which ``where`` is true."""
     if options.where is None:
         return source
     condition = Condition.of(options.where)
