@@ -292,7 +292,7 @@ class About(BaseModel):
         ParameterError
             If a text is empty, too long or holds control characters.
         """
-        given = {"title": title, "publisher": publisher, "note": note}
+        given: dict[str, Any] = {"title": title, "publisher": publisher, "note": note}
         if all(text is None for text in given.values()):
             return None
         for name, text in given.items():

@@ -179,19 +179,21 @@ def attack_curve(plan: Plan, seen: float | None) -> str:
         frame.axes("ε", "right guesses, in %"),
         f'<path class="curve" d="{frame.path([(one, allowed(one)) for one in at])}"/>',
     ]
-    words = f"A promise of ε = {number(claimed)} allows {allowed(claimed):.0f} % right guesses."
+    most = f"{math.ceil(round(10 * allowed(claimed), 6)) / 10:g} %"  # up: a promise may not look better than it is
+    words = f"A promise of ε = {number(claimed)} allows {most} right guesses."
     shown = min(claimed, right)
     x, y = frame.across(shown), frame.up(allowed(claimed))
     side = "end" if x > 0.6 * WIDTH else "start"
     parts.append(
         f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="5"/>'
         f'<text class="strong" x="{x + (-8 if side == "end" else 8):.1f}" y="{y + 22:.1f}" text-anchor="{side}">'
-        f"claimed {number(claimed)}: {allowed(claimed):.0f} %</text>"
+        f"claimed {number(claimed)}: {most}</text>"
     )
     if seen is not None:
         x, y = frame.across(min(seen, right)), frame.up(allowed(seen))
         parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="9"/>')
-        words += f" An audit has seen at least ε = {seen:.2f}, which is {allowed(seen):.0f} %."
+        least = math.floor(100 * seen) / 100
+        words += f" An audit has seen at least ε = {least:.2f}, which is {math.floor(allowed(least))} %."
     return drawing("attack", "What the best attacker can guess", words, frame.height, "".join(parts))
 
 

@@ -10,7 +10,7 @@ from tests.streams import Recorded
 from dimly.analyst import Release
 from dimly.analyst.structure.map import Map, map_of
 from dimly.lab.charts import SEGMENTS
-from dimly.lab.report.charts import WIDTH, _bins, error_curve, histogram, ladder, segment_map, symbol
+from dimly.lab.report.charts import WIDTH, _bins, attack_curve, error_curve, histogram, ladder, segment_map, symbol
 from dimly.lab.report.distances import Acuity, Distances
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
@@ -26,6 +26,14 @@ def test_bars_of_steps_hold_equally_many_places() -> None:
     inside = np.histogram(places, bins=edges)[0]
     assert len(set(inside[:-1].tolist())) == 1
     assert inside.sum() == len(places)
+
+
+def test_what_is_promised_is_rounded_up_and_what_was_seen_down() -> None:
+    drawn = attack_curve(ACUITY.plan, 0.998)
+    assert "A promise of ε = 1 allows 73.2 % right guesses." in drawn  # 73.106
+    assert "claimed 1: 73.2 %" in drawn
+    assert "at least ε = 0.99, which is 72 %." in drawn  # 72.9
+    assert "audit" not in attack_curve(ACUITY.plan, None)
 
 
 def test_bars_of_one_place() -> None:
