@@ -472,7 +472,7 @@ class PlanView:
             self.attack_words.set_text(
                 f"We attacked made-up people, published by this very plan, {TRIES:,} times, knowing everything about "
                 f"them but one attribute. The best guess was right in {100 * attack.right:.1f} % of cases (give or "
-                f"take {100 * attack.chance:.1f}); the promise allows {100 * attack.bound:.1f} %, a coin 50 %."
+                f"take {100 * attack.chance:.1f}); the promise allows {theme.promised(attack.bound)}, a coin 50 %."
             )
         else:
             self.attack_words.set_text("No attack was tried on this kind of plan.")
