@@ -56,6 +56,7 @@ def test_nothing_in_the_list_stops_before_anything_is_charged(
     assert Ledger(charged["ledger"]).status("visits").spent.n_costs == 0
 
 
+@pytest.mark.filterwarnings("ignore:No volunteers")
 @pytest.mark.parametrize("kind", ["learned", "categories"])
 def test_no_attribute_with_a_row_stops_too(kind: str, charged: dict[str, Any], tmp_path: Path) -> None:
     plan = Plan.of("directions+laplace", Budget(2.0), directions=named(kind))

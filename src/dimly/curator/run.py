@@ -35,6 +35,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
 from dimly.release.format import UserType, layout_of
+from dimly.release.manifest import described
 from dimly.release.parts import WrittenPart, as_user_column, check_ids
 from dimly.release.sketches import Sketches, published_layout
 from dimly.release.writer import ReleaseWriter, check_public
@@ -344,6 +345,8 @@ def publish_by(
     check_public(plan, vocabulary)
     volunteers.check_options(options)
     about = options.about
+    if about is None and base is not None and (said := base.sketches.manifest.about) is not None:
+        about = described(title=said.title, publisher=said.publisher, note=said.note)  # on another day
     replaced = None if base is None else base.replaced_at(target)
     made = ReleaseWriter(target, plan, overwrite=options.replaces, replaces=replaced) if writing is None else writing()
     with made as writer, charged(charging, plan, base, writer) as charge:
@@ -365,7 +368,7 @@ def publish_by(
             volunteers=options.except_volunteers or (base is not None and base.sketches.manifest.users.volunteers),
             ledger=None if charging is None else charging.dataset,
             private=engine.private and (base is None or base.sketches.private),
-            about=about or (None if base is None else base.sketches.manifest.about),
+            about=about,
         )
         if base is not None:
             base.check_unchanged()

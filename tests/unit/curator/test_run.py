@@ -22,6 +22,7 @@ from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import format as layouts
 from dimly.release import staging
+from dimly.release.manifest import About
 from dimly.release.reader import open_folder
 from dimly.release.writer import ReleaseWriter
 
@@ -425,6 +426,23 @@ def test_an_update_publishes_some_anew_at_full_price(tmp_path: Path, ledger: Led
     assert [charge.cost for charge in ledger.status("visits").charges] == [PLAN.cost, PLAN.cost]
     assert "sees who was published anew" in updated.warnings[0]
     assert open_folder(tmp_path / "old", verify=True).manifest.release == old.manifest.release
+
+
+@pytest.mark.parametrize("title", [None, "Other visits"])
+def test_what_was_said_stays_and_gets_the_day_of_the_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str | None
+) -> None:
+    said = About.of(title="Visits", publisher="ACME", note=None, date="2020-02-02")
+    monkeypatch.setattr("dimly.curator.options.described", lambda **_: said)
+    publish(tmp_path / "old", opening=part(range(3)))
+    monkeypatch.undo()
+    publish(tmp_path / "new", opening=part(range(2, 5)), update=tmp_path / "old", title=title)
+    old, new = (open_folder(tmp_path / name, verify=True).manifest.about for name in ("old", "new"))
+    assert old is not None
+    assert new is not None
+    assert (old.title, old.publisher, old.date) == ("Visits", "ACME", "2020-02-02")
+    assert (new.title, new.publisher) == ((title, None) if title else ("Visits", "ACME"))
+    assert new.date > old.date
 
 
 def test_an_update_needs_no_ledger(tmp_path: Path) -> None:
