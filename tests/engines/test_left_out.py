@@ -233,5 +233,7 @@ def test_rows_of_which_a_condition_is_not_true_are_not_read(engine: Engine, tmp_
     left = table.take([0, 2, 4]).drop_columns("rating")
     same = engine.publish(left, plan, roster=[1, 2, 3], out=tmp_path / "same", **LONG)
     assert (kept.values == same.values).all()
+    with pytest.raises(ParameterError, match="must not look at 'rating' without a roster"):
+        engine.publish(table, plan, where="rating > 0", out=tmp_path / "refused", **LONG)
     with pytest.raises(ParameterError, match="got a subquery"):
         engine.publish(table, plan, where="rating > (SELECT 1)", out=tmp_path / "refused", **LONG)

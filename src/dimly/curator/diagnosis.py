@@ -128,8 +128,9 @@ def inspected(
 
     The diagnosis is written even if publishing then stops: that is when it is wanted most. A few people who are added
     to a release, or changed in one, may have nothing in the lists by right, and that both fit was seen when the release
-    was made: so nothing stops then. ``nobody`` is what to say of a roster that holds nobody of the table. ``source`` is
-    what is opened: of CSV files that do not fit, the diagnosis names lines.
+    was made: so nothing stops then. Nor does anything where a condition leaves rows out. ``nobody`` is what to say of a
+    roster that holds nobody of the table. ``source`` is what is opened: of CSV files that do not fit, the diagnosis
+    names lines.
     """
     file = None if options.diagnose is None else check_new_file(options.diagnose)
     wrong = "" if vocabulary is None else _nothing_listed(plan, vocabulary)
@@ -164,10 +165,12 @@ def _inspected(
         if file is not None:
             _write(file, {"warning": WARNING, **table.left_out(MOST_FREQUENT).figures()})
         # Two questions about the whole table, and never whether people of the roster have attributes of the list: with
-        # a roster of one and a list of one that would tell the attribute.
-        if options.grows is None and wrong_list and not table.fits_list():
+        # a roster of one and a list of one that would tell the attribute. So would a condition on one attribute with a
+        # roster of one, and one on a person with a list of one.
+        asks = options.grows is None and options.where is None
+        if asks and wrong_list and not table.fits_list():
             raise DataError(wrong_list)
-        if options.grows is None and options.roster is not None and not table.fits_roster():
+        if asks and options.roster is not None and not table.fits_roster():
             raise DataError(wrong_roster)
         yield table
 

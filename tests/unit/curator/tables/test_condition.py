@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from tests.streams import Recorded
 
-from dimly.api import publish, survey
+from dimly.api import open_release, publish, survey
 from dimly.curator.options import Options
+from dimly.curator.run import publish_table
 from dimly.curator.tables.condition import Condition
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms import Plan
@@ -38,10 +41,6 @@ def total(source: object, where: str | None = None, **options: Any) -> list[int]
     ],
 )
 def test_rows_are_left_out_one_by_one(where: str | None, left: list[int]) -> None:
-    if left == [0, 0, 0]:  # then the roster fits nothing, as ever
-        with pytest.raises(DataError, match="only noise would be published"):
-            total(pa.table(LONG), where)
-        return
     assert total(pa.table(LONG), where) == left
 
 
@@ -141,6 +140,38 @@ def test_no_attribute_decides_who_is_in_a_release() -> None:
         pa.table(LONG), Budget(36.0), user="person", attribute="place", vocabulary=["mill"], where="rating > 3"
     )
     assert counted is not None  # it names nobody
+
+
+@pytest.mark.parametrize(
+    ("where", "roster"),
+    [
+        ("rating > 2 OR place LIKE 'm%'", [1, 2, 3]),
+        ("CAST(place AS INTEGER) IS NULL AND rating IS NOT NULL", [1, 2, 3]),
+        ("person <> 3", None),
+    ],
+)
+def test_one_attribute_still_moves_one_row(where: str, roster: list[int] | None, tmp_path: Path) -> None:
+    published = []
+    for i, place in enumerate(("mill", "harbor", "7", "")):
+        table = pa.table(LONG | {"place": [place, "harbor", "mill", "square"]})
+        options = Options(user="person", attribute="place", where=where, roster=roster, out=tmp_path / str(i))
+        publish_table(table, PLAN, options, words=lambda: Recorded(0))  # the same noise
+        published.append(open_release(tmp_path / str(i)))
+    for one in published[1:]:
+        assert one.users.tolist() == published[0].users.tolist()
+        moved = np.abs(one.values.astype(int) - published[0].values).sum(axis=1)
+        assert (moved[1:] == 0).all()
+        assert moved[0] <= 2  # one attribute goes, and another comes
+
+
+def test_whether_it_stops_does_not_tell_an_attribute() -> None:
+    """Whether one person has one attribute: by a roster of one, and by a list of one."""
+    for person in (1, 3):  # who was at the mill, and who was not
+        assert len(total(pa.table(LONG), "place = 'mill'", roster=[person])) == 1
+        listed = Plan.of("randomized-response", Budget(36.0), vocabulary=["mill"])
+        assert len(publish(pa.table(LONG), listed, where=f"person = {person}", vocabulary=["mill"], **COLUMNS)) == 3
+    with pytest.raises(DataError, match="only noise would be published"):  # without a condition
+        total(pa.table(LONG), roster=[4])
 
 
 def test_a_matrix_has_none() -> None:
