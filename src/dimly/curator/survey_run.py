@@ -26,6 +26,7 @@ from dimly.curator.options import Options, Progress
 from dimly.curator.people import People, Pseudonyms, people_of, user_ids
 from dimly.curator.perturb import Texts
 from dimly.curator.run import account_of, charged, interrupts_held, is_matrix
+from dimly.curator.tables.condition import check_people
 from dimly.curator.tables.files import Stamp
 from dimly.curator.tables.matrix import MatrixTable
 from dimly.curator.tables.numbered import open_table
@@ -281,6 +282,7 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
     if is_matrix(source):
         return _open_matrix(source, plan, options)
     _ = options.user_column  # refused before anything is read
+    check_people(options)
     check_lists_apart(source, options)
     vocabulary = None
     if options.vocabulary is not None:

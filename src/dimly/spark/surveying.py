@@ -32,6 +32,7 @@ from dimly.curator.survey_run import (
     check_target,
     order_key,
 )
+from dimly.curator.tables.condition import check_people
 from dimly.curator.tables.files import Stamp
 from dimly.curator.tables.public_lists import check_lists_apart, read_vocabulary
 from dimly.errors import DataError, ParameterError
@@ -106,6 +107,7 @@ class SurveyedFrame(CountingSource):
     def open_survey(self, plan: SurveyPlan, options: Options) -> Asked:
         """Return a table that is to be read. What is public is read and checked now."""
         _ = options.user_column  # refused before anything is read
+        check_people(options)
         check_left_out(options)
         if options.out is not None and is_address(options.out):
             raise ParameterError("out must be a file of the driver's machine for a survey, got an address.")

@@ -5,7 +5,7 @@ by what stands in that row: then one attribute of one person still moves one row
 looks at several rows (subqueries, aggregates, windows), at the clock, at files or at chance is refused. So is, where a
 row holds many attributes of a person, a condition on these: one attribute could then make all of them come or go. And
 so is, where a row is one attribute and there is no roster, a condition on anything but the person: one attribute could
-then decide who is in the release.
+then decide who is there at all.
 """
 
 import json
@@ -161,7 +161,9 @@ def with_condition(database: PrivateDatabase, source: Source, options: Options) 
 
 
 def check_people(options: Options) -> None:
-    """Refuse a condition that would choose, by what is protected, who is in a release. A survey names nobody.
+    """Refuse a condition that would choose, by what is protected, who is there at all.
+
+    A release names them. A survey does not, but stops if nobody is left: that would tell an attribute of one person.
 
     Raises
     ------
@@ -175,7 +177,7 @@ def check_people(options: Options) -> None:
     if others:
         raise ParameterError(
             f"where must not look at {others[0]!r} without a roster: a row is one attribute of a person, and one "
-            "attribute would decide whether they are in the release. Give the public list of people as roster "
+            "attribute would decide whether they are among the people. Give the public list of people as roster "
             "(--roster)."
         )
 

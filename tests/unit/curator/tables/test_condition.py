@@ -136,10 +136,14 @@ def test_no_attribute_decides_who_is_in_a_release() -> None:
         with pytest.raises(ParameterError, match="without a roster: a row is one attribute of a person"):
             total(pa.table(LONG), where, roster=None)
     assert total(pa.table(LONG), "Person > 1", roster=None) == [1, 1]
-    counted = survey(
-        pa.table(LONG), Budget(36.0), user="person", attribute="place", vocabulary=["mill"], where="rating > 3"
+    # A survey names nobody, but that it stops without anybody would tell whether one person has one attribute.
+    asked: dict[str, Any] = {"user": "person", "attribute": "place", "vocabulary": ["mill"]}
+    with pytest.raises(ParameterError, match="without a roster: a row is one attribute of a person"):
+        survey(pa.table(LONG), Budget(36.0), where="person = 3 AND place = 'mill'", **asked)
+    assert survey(pa.table(LONG), Budget(36.0), where="person = 3", **asked).n_users is None
+    assert (
+        survey(pa.table(LONG), Budget(36.0), where="place = 'mill'", roster=[3], ask=["counts"], **asked).n_users == 1
     )
-    assert counted is not None  # it names nobody
 
 
 @pytest.mark.parametrize(
