@@ -558,7 +558,8 @@ class Plan(BaseModel, ABC):
             If it does.
         """
         for name in self.__dict__.keys() - self.__class__.model_fields.keys() - {ALONG}:
-            del self.__dict__[name]  # facts of whatever this was copied from
+            # Facts of whatever this was copied from; another thread that proves the plan may have been faster.
+            self.__dict__.pop(name, None)
         self._check_parts()
         self._prove()
         for name in _FACTS:  # of which one refuses so many together that nothing would be promised

@@ -270,6 +270,23 @@ def test_there_is_no_way_around_the_proof() -> None:
         plan.noise = quieter
 
 
+def test_threads_may_prove_a_plan_at_once() -> None:
+    class Forgotten(dict[str, Any]):
+        """Fields and facts of a plan, of which another thread forgets the facts just after they were listed."""
+
+        def keys(self) -> Any:
+            listed = dict(self).keys()
+            for name in listed - type(plan).model_fields.keys():
+                self.pop(name, None)
+            return listed
+
+    plan = Plan.from_json(plan_of("counting+laplace").to_json())  # of its own: it is edited
+    cost, digest = plan.cost, plan.digest
+    object.__setattr__(plan, "__dict__", Forgotten(plan.__dict__))
+    plan.prove()
+    assert (plan.cost, plan.digest) == (cost, digest)
+
+
 @pytest.mark.parametrize(
     "mechanism", ["counting+laplace", "ternary+gaussian", "randomized-response", "noisy-distances"]
 )
