@@ -1,3 +1,4 @@
+import copy
 import hashlib
 import json
 import math
@@ -268,6 +269,16 @@ def test_there_is_no_way_around_the_proof() -> None:
         type("Lenient", (Plan,), {})
     with pytest.raises(ValueError, match="frozen"):
         plan.noise = quieter
+
+
+def test_a_copy_has_no_facts_of_another_plan() -> None:
+    plan, other = plan_of("counting+laplace"), plan_of("counting+laplace", k=64)
+    assert plan.cost.epsilon == 1.0
+    for copied in (copy.copy(plan), pickle.loads(pickle.dumps(plan))):  # noqa: S301
+        assert copied == plan
+        copied.__dict__["projection"] = other.projection
+        assert (copied.k, copied.digest, copied.drawn_from) == (64, other.digest, other.drawn_from)
+    assert plan.k == 32
 
 
 def test_threads_may_prove_a_plan_at_once() -> None:
