@@ -114,7 +114,8 @@ class ProjectionPart(BaseModel):
     l2_squared: int = Field(ge=1, lt=2**63)
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check(self) -> Self:
+        """Refuse other norms than all rows of the family have, where all have the same."""
         family = self.matrix.record
         fixed = family.l1(self.k, blocks=self.blocks), family.l2_squared(self.k, blocks=self.blocks)
         if fixed[0] is not None and fixed != (self.l1, self.l2_squared):

@@ -269,6 +269,11 @@ def test_there_is_no_way_around_the_proof() -> None:
         type("Lenient", (Plan,), {})
     with pytest.raises(ValueError, match="frozen"):
         plan.noise = quieter
+    edited = Plan.from_json(plan_of("sparse+laplace").to_json())
+    edited.__dict__["projection"] = edited.projection.model_copy(update={"l1": 1, "l2_squared": 1})
+    edited.__dict__["noise"] = LaplaceNoise(l1_sensitivity=1)
+    with pytest.raises(ParameterError, match="l1 and l2_squared must be 4 and 4 for sparse"):
+        edited.prove()
 
 
 def test_a_copy_has_no_facts_of_another_plan() -> None:
