@@ -270,6 +270,7 @@ def test_there_is_no_way_around_the_proof() -> None:
     with pytest.raises(ValueError, match="frozen"):
         plan.noise = quieter
     edited = Plan.from_json(plan_of("sparse+laplace").to_json())
+    assert edited.projection is not None
     edited.__dict__["projection"] = edited.projection.model_copy(update={"l1": 1, "l2_squared": 1})
     edited.__dict__["noise"] = LaplaceNoise(l1_sensitivity=1)
     with pytest.raises(ParameterError, match="l1 and l2_squared must be 4 and 4 for sparse"):
