@@ -104,6 +104,10 @@ def test_every_option_arrives(plan: Path, calls: Calls) -> None:
         "nulls": ("drop", "drop"),
         "values": ("clamp", "clamp"),
         "diagnose": ("private.json", Path("private.json")),
+        "where": ("rating > 0", "rating > 0"),
+        "title": ("Visits", "Visits"),
+        "publisher": ("City", "City"),
+        "note": ("spring", "spring"),
     }
     given = [word for name, (text, _) in options.items() for word in (f"--{name}", text)]
     answer(
