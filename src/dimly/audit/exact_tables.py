@@ -4,6 +4,7 @@ What is checked are the cumulative weights that a sampler reads. Powers of e com
 and not from the ball arithmetic that the tables were made by.
 """
 
+import copy
 from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -26,6 +27,7 @@ def exp_below(power: Fraction) -> Fraction:
 
 def check_tables(plan: Plan) -> str | None:
     """Return what is wrong with the tables of a plan, in words; None if they keep what the plan says."""
+    plan = copy.copy(plan)  # without facts that were found earlier: this is a second opinion
     noise = plan.noise
     epsilon = stated(plan.budget.epsilon)
     if isinstance(noise, FlipNoise):

@@ -580,7 +580,6 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
 
 def _opened(source: Any, plan: Plan, options: Options) -> tuple[Opening, Vocabulary | None]:
     """Return a source that is to be read, and its closed list of attributes. What is public is read and checked now."""
-    plan.prove()
     resources = resources_for(plan, options.resources)  # refused whatever the source
     if is_matrix(source):
         return _opened_matrix(source, plan, options)

@@ -557,12 +557,21 @@ class Plan(BaseModel, ABC):
         ParameterError
             If it does.
         """
-        for name in self.__dict__.keys() - self.__class__.model_fields.keys() - {ALONG}:
-            del self.__dict__[name]  # facts of whatever this was copied from
+        self._forget_facts()
         self._check_parts()
         self._prove()
         for name in _FACTS:  # of which one refuses so many together that nothing would be promised
             getattr(self, name)
+
+    def _forget_facts(self) -> None:
+        for name in self.__dict__.keys() - self.__class__.model_fields.keys() - {ALONG}:
+            self.__dict__.pop(name, None)  # another thread that proves the plan may have been faster
+
+    def __copy__(self) -> Self:
+        """Leave the facts behind: a copy may be given other fields."""
+        copied = super().__copy__()
+        copied._forget_facts()
+        return copied
 
     def __getstate__(self) -> dict[Any, Any]:
         """Leave the facts behind: whoever gets the plan finds them again, and a noise table may be large."""

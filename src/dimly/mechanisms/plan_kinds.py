@@ -176,6 +176,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
 
     def _prove(self) -> None:
         part, vocabulary = self.projection, self.vocabulary
+        part.check()
         if vocabulary is not None and vocabulary.sha256 is None and self.entries * vocabulary.size <= _PROVEN_WHEN_READ:
             self._check_sensitivity(vocabulary.matching(None))
         super()._prove()

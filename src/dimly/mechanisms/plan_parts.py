@@ -115,6 +115,11 @@ class ProjectionPart(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Refuse other norms than all rows of the family have, where all have the same."""
         family = self.matrix.record
         fixed = family.l1(self.k, blocks=self.blocks), family.l2_squared(self.k, blocks=self.blocks)
         if fixed[0] is not None and fixed != (self.l1, self.l2_squared):
@@ -122,7 +127,6 @@ class ProjectionPart(BaseModel):
                 f"l1 and l2_squared must be {fixed[0]} and {fixed[1]} for {self.family}, "
                 f"got {self.l1} and {self.l2_squared}. Make the plan with Plan.of."
             )
-        return self
 
     @property
     def sensitivity(self) -> Sensitivity:

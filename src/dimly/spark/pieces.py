@@ -114,20 +114,29 @@ def _pieces(rows: pa.Table) -> pa.RecordBatch:
 def _piece(rows: pa.Table) -> bytes:
     """Return rows as a stream of Arrow: texts of attributes once each, numbers of people from the least of them on."""
     columns: dict[str, Any] = {name: rows.column(name).combine_chunks() for name in rows.column_names}
+    for name, column in columns.items():
+        if pa.types.is_large_string(column.type):  # as Spark hands texts over if it is told to
+            columns[name] = column.cast(pa.string())
     base = 0
     if pa.types.is_integer(columns["u"].type):
         users = columns["u"].to_numpy()
         base, largest = int(users.min()), int(users.max())
         if largest - base < 1 << 32:
             columns["u"] = pa.array((users - base).astype(np.uint32))
-    if "a" in columns and pa.types.is_string(columns["a"].type):
-        columns["a"] = columns["a"].dictionary_encode()
-    table = pa.table(columns).replace_schema_metadata({_BASE: str(base).encode()})
+    table = _texts_once(pa.table(columns)).replace_schema_metadata({_BASE: str(base).encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     content: bytes = sink.getvalue().to_pybytes()
     return content
+
+
+def _texts_once(rows: pa.Table) -> pa.Table:
+    """Return rows with texts of attributes, if they are texts, once each."""
+    at = rows.schema.get_field_index("a")
+    if at < 0 or not pa.types.is_string(rows.schema.field(at).type):
+        return rows
+    return rows.set_column(at, "a", rows.column(at).dictionary_encode())
 
 
 def _unpacked(piece: pa.Buffer) -> pa.Table:
@@ -190,7 +199,9 @@ def _sorted_out_of_core(tables: Iterable[pa.Table], schema: pa.Schema) -> Iterat
         for table in tables:
             database.insert(name, table.cast(schema))
         for batch in database.stream(f"SELECT * FROM {name} ORDER BY u", batch_rows=_STREAMED):
-            yield pa.Table.from_batches([batch]).cast(schema)
+            rows = pa.Table.from_batches([batch]).cast(schema)
+            # As rows that were sorted in memory: a task may have places of either kind, and joins their rows.
+            yield _texts_once(rows)
 
 
 def _keys(users: pa.Array) -> NDArray[np.int64]:

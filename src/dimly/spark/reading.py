@@ -354,7 +354,7 @@ class DigestPeople:
                 at = start + found.n
                 some = ids.slice(0, min(self.step - at % self.step, self.group - at % self.group))
                 found.update(some)
-                if pa.types.is_string(some.type):
+                if not pa.types.is_integer(some.type):
                     if found.n == len(some) or at % self.group == 0:
                         excess.append(0)
                     excess[-1] += excess_of(some)

@@ -285,7 +285,8 @@ def test_buckets_take_the_place_of_a_list_from_the_table_to_the_release(people: 
     out.write_bytes(bytes(encode_directions(found)))
     assert read_directions(out) == found
     plan = Plan.of("directions+laplace", Budget(1.0), directions=found)
-    release = publish(rows, plan, **given)
+    with pytest.warns(PrivacyWarning, match="by a survey, whose epsilon and delta come on top"):
+        release = publish(rows, plan, **given)
     assert release.values.shape == (4_000, found.count)
     assert np.abs(release.values.mean(axis=0)).max() > 0
     with pytest.warns(PrivacyWarning, match="No ledger"):

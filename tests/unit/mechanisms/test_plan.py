@@ -1,3 +1,4 @@
+import copy
 import hashlib
 import json
 import math
@@ -268,6 +269,39 @@ def test_there_is_no_way_around_the_proof() -> None:
         type("Lenient", (Plan,), {})
     with pytest.raises(ValueError, match="frozen"):
         plan.noise = quieter
+    edited = Plan.from_json(plan_of("sparse+laplace").to_json())
+    assert edited.projection is not None
+    edited.__dict__["projection"] = edited.projection.model_copy(update={"l1": 1, "l2_squared": 1})
+    edited.__dict__["noise"] = LaplaceNoise(l1_sensitivity=1)
+    with pytest.raises(ParameterError, match="l1 and l2_squared must be 4 and 4 for sparse"):
+        edited.prove()
+
+
+def test_a_copy_has_no_facts_of_another_plan() -> None:
+    plan, other = plan_of("counting+laplace"), plan_of("counting+laplace", k=64)
+    assert plan.cost.epsilon == 1.0
+    for copied in (copy.copy(plan), pickle.loads(pickle.dumps(plan))):  # noqa: S301
+        assert copied == plan
+        copied.__dict__["projection"] = other.projection
+        assert (copied.k, copied.digest, copied.drawn_from) == (64, other.digest, other.drawn_from)
+    assert plan.k == 32
+
+
+def test_threads_may_prove_a_plan_at_once() -> None:
+    class Forgotten(dict[str, Any]):
+        """Fields and facts of a plan, of which another thread forgets the facts just after they were listed."""
+
+        def keys(self) -> Any:
+            listed = dict(self).keys()
+            for name in listed - type(plan).model_fields.keys():
+                self.pop(name, None)
+            return listed
+
+    plan = Plan.from_json(plan_of("counting+laplace").to_json())  # of its own: it is edited
+    cost, digest = plan.cost, plan.digest
+    object.__setattr__(plan, "__dict__", Forgotten(plan.__dict__))
+    plan.prove()
+    assert (plan.cost, plan.digest) == (cost, digest)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from tests.plans import plan_of
 
 from dimly.spark import pieces
+from dimly.spark.batches import batches_of_places
 from dimly.spark.pieces import PackRows, in_order, packed
 
 TEXTS = ["tea", "jam", "", "Tee\n", "ü", "\x00", "ẞ"]
@@ -58,6 +61,36 @@ def test_rows_arrive_in_order(kind: str, out_of_core: bool, monkeypatch: pytest.
     assert as_counter(found) == as_counter([*tables, alone])
     order = [(row["place"], row["u"]) for table in found for row in table.select(["place", "u"]).to_pylist()]
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize("kind", ["near", "text"])
+def test_batches_are_the_same_in_memory_and_out_of_core(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task has places of either kind: whichever are sorted how, the batches and so their noise are the same."""
+    generator = np.random.default_rng(5)
+    tables = [rows_of(generator, kind, 400), rows_of(generator, kind, 400).slice(0, 200)]
+    tables[1] = tables[1].filter(pc.equal(tables[1].column("place"), 2))  # one place has more than the others
+    schema, plan = tables[0].schema.remove(0), plan_of("counting+laplace", resolution=4, blend=0.0)
+    found = []
+    for in_memory in (1 << 20, 3000, 0):
+        monkeypatch.setattr(pieces, "_IN_MEMORY", in_memory)
+        rows = list(in_order(arriving(list(packed(tables))), schema))
+        batches = batches_of_places(iter(rows), plan, listed=False, most_rows=30)
+        found.append([(place, number, len(people), people.digest()) for place, number, people in batches])
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) > 4
+
+
+def test_sizes_of_texts_do_not_matter() -> None:
+    """Spark can be told to hand over texts with offsets of 64 bits, and a list of people comes as Spark has it."""
+    rows = rows_of(np.random.default_rng(2), "text", 30)
+    schema = rows.schema
+    wide = schema.set(1, pa.field("u", pa.large_string()))
+    people = rows.select(["place", "u"]).cast(wide.remove(3).remove(2))
+    wide = wide.set(2, pa.field("a", pa.large_string()))
+    made = [*packed([rows]), *packed([people]), *packed([rows.cast(wide)])]
+    found = [pa.Table.from_batches([batch]) for batch in in_order(arriving(made), schema.remove(0))]
+    assert sum(map(len, found)) == 90
+    assert {str(table.schema.field("u").type) for table in found} == {"string"}
 
 
 def test_nothing_makes_no_piece() -> None:

@@ -53,12 +53,12 @@ def test_the_room_is_honest_about_what_it_offers() -> None:
         dimly.spark.nonsense  # noqa: B018
 
 
-@pytest.mark.parametrize("piece", [1, 3, 100])
-def test_the_length_of_ids_is_known_of_every_row_group(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+@pytest.mark.parametrize(("piece", "kind"), [(1, "string"), (3, "large_string"), (100, "string")])
+def test_the_length_of_ids_is_known_of_every_row_group(monkeypatch: pytest.MonkeyPatch, piece: int, kind: str) -> None:
     """Partitions and pieces end anywhere, row groups after each fourth person and parts after each eighth."""
     pyspark = pytest.importorskip("pyspark")
     lengths = np.random.default_rng(1).integers(1, 3_000, 45)
-    ids = pa.array([f"{i:02d}{'x' * length}" for i, length in enumerate(lengths.tolist())])
+    ids = pa.array([f"{i:02d}{'x' * length}" for i, length in enumerate(lengths.tolist())]).cast(kind)
     starts, found, n = (0, 5, 5, 30), Counter[int](), 0
     for number, (start, stop) in enumerate(zip(starts, (*starts[1:], 45), strict=True)):
         task = SimpleNamespace(partitionId=lambda number=number: number)

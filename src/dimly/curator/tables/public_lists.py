@@ -170,7 +170,7 @@ def vocabulary_for(plan: Plan, options: Options) -> Vocabulary | None:
 
 
 def plan_along(plan: Plan, options: Options) -> Plan:
-    """Return the plan of a run with the directions that it names, if it names some; read and checked now.
+    """Return the plan of a run, proven, with the directions that it names, if it names some; read and checked now.
 
     Raises
     ------
@@ -180,7 +180,9 @@ def plan_along(plan: Plan, options: Options) -> Plan:
     if not isinstance(plan, Plan):
         raise ParameterError(f"plan must be a Plan, got {type(plan).__name__}. Call publish(table, plan).")
     given = options.directions
-    return plan.along(read_directions(given) if isinstance(given, str | os.PathLike) else given)
+    plan = plan.along(read_directions(given) if isinstance(given, str | os.PathLike) else given)
+    plan.prove()  # before anything is charged: by what the plan says now, and not by facts that were found earlier
+    return plan
 
 
 def check_lists_apart(source: object, options: Options, *, files: Iterable[Stamp] | None = None) -> None:

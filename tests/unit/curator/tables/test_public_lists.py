@@ -16,10 +16,11 @@ import pyarrow.parquet
 import pytest
 
 import dimly
+from dimly.curator.options import Options
 from dimly.curator.tables import public_lists
 from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.public_lists import check_apart, read_roster, read_vocabulary
+from dimly.curator.tables.public_lists import check_apart, plan_along, read_roster, read_vocabulary
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
@@ -410,3 +411,15 @@ def test_a_packed_list_without_end_is_not_read_to_its_end(tmp_path: Path, monkey
     for name in ("list.csv.gz", "list.parquet"):
         with pytest.raises(ParameterError, match="vocabulary must take at most"):
             read_vocabulary(tmp_path / name)
+
+
+def test_a_run_goes_by_what_its_plan_says_now() -> None:
+    """Python has ways around a frozen plan, and what was found of it before must not be what is charged."""
+    plan, other = (Plan.of("counting+laplace", Budget(epsilon), k=8, seed=bytes(32)) for epsilon in (0.5, 2.0))
+    plan.__dict__["budget"] = other.budget
+    assert plan.cost.epsilon == 0.5  # what was found when it was made
+    assert plan_along(plan, Options()).cost == other.cost
+    assert plan.digest == other.digest
+    plan.__dict__["noise"] = plan.noise.model_copy(update={"l1_sensitivity": 0})
+    with pytest.raises(ParameterError, match=r"noise.l1_sensitivity must be at least 1"):
+        plan_along(plan, Options())
