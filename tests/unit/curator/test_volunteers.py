@@ -103,13 +103,21 @@ def test_excepted_volunteers_stand_in_the_promise_and_stay_there(tmp_path: Path)
 
 
 @pytest.mark.filterwarnings("ignore::dimly.errors.PrivacyWarning")
-@pytest.mark.parametrize("mechanism", ["randomized-response", "counting+laplace"])
-def test_volunteers_of_any_plan_are_checked_and_excepted(tmp_path: Path, mechanism: str) -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "options", "without"),
+    [
+        ("randomized-response", {"vocabulary": ["4", "7", "9"]}, 1),
+        ("counting+laplace", {"k": 4, "stream": 1}, 1),
+        ("counting+laplace", {"k": 4}, 2),  # streams of version 2 came with format 2
+    ],
+    ids=["randomized-response", "counting+laplace stream 1", "counting+laplace"],
+)
+def test_volunteers_of_any_plan_are_checked_and_excepted(
+    tmp_path: Path, mechanism: str, options: dict[str, Any], without: int
+) -> None:
     """A list of attributes that was made of a sample shows what its people have, so that they must be elsewhere."""
-    listed = ["4", "7", "9"]
-    closed: Any = {"vocabulary": listed} if mechanism == "randomized-response" else {"k": 4}
-    plan = Plan.of(mechanism, Budget(1.0), **closed)
-    given: Any = COLUMNS | ({"vocabulary": listed} if mechanism == "randomized-response" else {})
+    plan = Plan.of(mechanism, Budget(1.0), **options)
+    given: Any = COLUMNS | {name: value for name, value in options.items() if name == "vocabulary"}
     with pytest.raises(DataError, match="volunteers must not be among the people to publish"):
         publish(TABLE, plan, **given, volunteers=[3], out=tmp_path / "none")
     publish(TABLE, plan, **given, volunteers=[8], out=tmp_path / "apart")
@@ -118,7 +126,7 @@ def test_volunteers_of_any_plan_are_checked_and_excepted(tmp_path: Path, mechani
     assert any(
         "Excepted are people of the public sample that the plan was made from" in one for one in said(tmp_path / "both")
     )
-    for name, version in (("apart", 1), ("both", 2)):
+    for name, version in (("apart", without), ("both", 2)):
         assert json.loads((tmp_path / name / "manifest.json").read_text(encoding="utf-8"))["format"] == version
         verify(tmp_path / name)
 

@@ -41,9 +41,11 @@ def test_predictions_are_those_of_the_plan(mechanism: str, resolution: int) -> N
     )
     found = candidate(mechanism, question)
     assert isinstance(found, Candidate)
-    # Where rows differ in norm, the longest of them is only known once they are drawn: the middle one of several.
-    varied = mechanism.startswith(REALIZED) and mechanism != "gaussian+gaussian"  # its tables take long to prove
-    seeds = [bytes([i] * 32) for i in range(5 if varied else 1)] if found.k else [None]
+    # Where rows differ in norm, the longest of them is only known once they are drawn, and what is predicted is the
+    # median. At two coordinates a single draw of gaussian rows is off by 16 % (one standard deviation), and the
+    # middle one of 51 by 2.6 %. The seeds are fixed: what is found is the same in every run.
+    varied = mechanism.startswith(REALIZED)
+    seeds = [bytes([i] * 32) for i in range(51 if varied else 1)] if found.k else [None]
     errors = [found.plan(replace(question, seed=seed)).error for seed in seeds]
     for predicted, at in ((found.stderr_low, 50.0), (found.stderr_high, 200.0)):
         exact = median(math.sqrt(float(error.distance(weights=(120, 120))(at))) for error in errors)
