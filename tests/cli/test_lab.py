@@ -65,7 +65,7 @@ class TestCompare:
     def test_refusals(self) -> None:
         assert "epsilon must be numbers" in refusal("compare", "--epsilon", "much")
         for number in ("10.5", "inf", "nan"):
-            assert "n_attributes must be whole numbers" in refusal("compare", "--n-attributes", number)
+            assert "--n-attributes must be whole numbers" in refusal("compare", "--n-attributes", number)
         assert "without --mechanism" in refusal("compare", "--all", "--mechanism", "paper")
         assert "mechanism must be" in refusal("compare", "--mechanism", "magic")
 
