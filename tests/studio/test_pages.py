@@ -250,6 +250,7 @@ def test_names_that_are_traps_stay_texts(look: Any) -> None:
     page = look("/release")
     page.get_by_label("Release").first.click()
     page.get_by_role("option", name=EVIL_NAME).click()
+    page.locator(".big", has_text=re.compile("^300$")).wait_for()  # all else may be there already, of the other one
     page.get_by_text("attributes on average").wait_for()
     page.get_by_role("button", name="Verify").click()
     page.get_by_text("Everything that can be checked is in order").wait_for()
