@@ -10,10 +10,8 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dimly.analyst.release import Release
 from dimly.analyst.structure.plane import plane_of
-from dimly.curator.options import Options
-from dimly.curator.run import publish_here
+from dimly.api import publish_public
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
 
@@ -139,8 +137,7 @@ def blur_of(
         Names of the columns; numbers by default.
     """
     before = _principal_places(table)
-    sketches, vocabulary = publish_here(table, plan, Options(attributes=attributes))
-    plane = plane_of(Release(sketches, vocabulary=vocabulary))
+    plane = plane_of(publish_public(table, plan, attributes=attributes))
     some = np.linspace(0, table.shape[0] - 1, min(shown, table.shape[0])).astype(np.int64)
     first, second = (_in_own_units(places[some]) for places in (before, plane.points.astype(np.float64)))
     turn, match = scipy.linalg.orthogonal_procrustes(second, first)

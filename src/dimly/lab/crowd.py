@@ -22,7 +22,7 @@ from dimly.analyst.neighbors.query import space_of
 from dimly.analyst.neighbors.spaces import Metric
 from dimly.analyst.release import Release
 from dimly.analyst.structure.segments import labels_of
-from dimly.api import publish
+from dimly.api import publish_public
 from dimly.lab.simulate import agreement
 from dimly.mechanisms.plan import Plan
 from dimly.privacy import Budget
@@ -86,8 +86,8 @@ class Crowd:
         """Return everybody as published by a plan; what a closed list made from the others lacks is left out."""
         if plan.vocabulary is not None and plan.vocabulary.size < len(attributes):
             names = self.names(attributes)
-            return publish(scipy.sparse.csr_array(self.table[:, self.listed]), plan, attributes=names)
-        return publish(self.table, plan, attributes=attributes)
+            return publish_public(scipy.sparse.csr_array(self.table[:, self.listed]), plan, attributes=names)
+        return publish_public(self.table, plan, attributes=attributes)
 
     def names(self, attributes: Sequence[str]) -> list[str]:
         """Return the attributes that a list made from the others would hold."""
@@ -169,7 +169,7 @@ class Crowd:
     def _noiseless(self) -> Release:
         resolution = 1 if not len(self.table.data) or bool((self.table.data == 1).all()) else 16
         plan = Plan.of("hashing+laplace", Budget(_NO_NOISE), k=_WIDTH, seed=bytes(32), resolution=resolution)
-        return publish(self.table, plan)
+        return publish_public(self.table, plan)
 
     @cached_property
     def _true(self) -> tuple[Rows, Rows, Floats]:

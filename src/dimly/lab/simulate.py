@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dimly.analyst.release import Release
-from dimly.api import publish
+from dimly.api import publish_public
 from dimly.errors import ParameterError
 from dimly.lab.charts import Axis, Chart, Line, Look, Panel, Shares, label_of, looks_of
 from dimly.lab.compare import DELTA, PAPER, blocks_of
@@ -161,7 +161,7 @@ def simulate(
                 "the same people: simulate --out wrote those that were published."
             )
     outcomes: list[Outcome] = []
-    made = (publish(truth.people.table, plan) for plan in plans)
+    made = (publish_public(truth.people.table, plan) for plan in plans)
     for release in itertools.chain(releases, made):
         outcomes.append(outcome(release, truth, segments=segments))
         if told is not None:

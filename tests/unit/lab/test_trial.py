@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse
 
 import dimly
+from dimly.api import publish_public
 from dimly.curator.options import Options
 from dimly.errors import ParameterError
 from dimly.lab import learning, tryout
@@ -92,7 +93,7 @@ def test_the_plan_holds_directions_of_the_whole_sample(segments: Trial) -> None:
     assert segments.plan.directions is not None
     assert segments.plan.directions.sha256 == segments.directions.digest
     assert f"{PEOPLE} people" in segments.directions.origin
-    release = dimly.publish(people().table, segments.plan, attributes=NAMES)
+    release = publish_public(people().table, segments.plan, attributes=NAMES)
     assert len(release) == PEOPLE
 
 

@@ -256,7 +256,8 @@ def test_an_answer_that_was_lost_is_looked_for(
 
     def lose(self: HadoopFolder, *arguments: Any) -> None:
         done(self, *arguments)
-        raise self._failure("SocketTimeoutException")
+        if name == "rename_folder" or arguments[0].endswith(MANIFEST):  # before that, nothing is a release yet
+            raise self._failure("SocketTimeoutException")
 
     sealed.seal(roster="given")
     with monkeypatch.context() as patch:
