@@ -94,7 +94,7 @@ def test_gaussian_noise_is_asked_for_by_name(folder: Path) -> None:
     [
         (("--distance", 10), "distance must be left out"),
         (("--k", 10), "k must be left out"),
-        (("--n-attributes", 10), "n_attributes must be left out"),
+        (("--n-attributes", 10), "--n-attributes must be left out"),
         (("--mechanism", "counting+laplace", "--k", 4), "directions must be left out for counting+laplace"),
     ],
 )

@@ -65,7 +65,7 @@ class TestCompare:
     def test_refusals(self) -> None:
         assert "epsilon must be numbers" in refusal("compare", "--epsilon", "much")
         for number in ("10.5", "inf", "nan"):
-            assert "n_attributes must be whole numbers" in refusal("compare", "--n-attributes", number)
+            assert "--n-attributes must be whole numbers" in refusal("compare", "--n-attributes", number)
         assert "without --mechanism" in refusal("compare", "--all", "--mechanism", "paper")
         assert "mechanism must be" in refusal("compare", "--mechanism", "magic")
 
@@ -103,7 +103,7 @@ class TestFigure:
         assert (tmp_path / "w.png").read_bytes().startswith(b"\x89PNG")
 
     def test_refusals(self, tmp_path: Path) -> None:
-        assert "output must end in" in refusal("figure", "winners", "-o", tmp_path / "w.gif")
+        assert "--out must end in" in refusal("figure", "winners", "-o", tmp_path / "w.gif")
         assert "distance must be > 0" in refusal("figure", "error-by-k", "--distance", 0, "-o", tmp_path / "w.png")
         assert "must name one that sketches" in refusal(
             "figure", "error-by-k", "--mechanism", "randomized-response", "-o", tmp_path / "w.png"

@@ -35,6 +35,7 @@ CALLS: dict[str, list[str]] = {
     "directions learn": ["none.parquet", "--user", "person", "--attribute", "place", "-o", "directions.parquet"],
     "directions make": ["none.csv", "-o", "directions.parquet"],
     "directions show": ["none.parquet"],
+    "studio": ["none", "--sample", "none.csv"],  # two that are not there: it must never come to serve
     "ledger init": ["none.db"],
     "ledger show": ["none.db"],
     "ledger export": ["none.db"],

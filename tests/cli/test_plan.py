@@ -62,7 +62,7 @@ def test_delta_is_compared_with_people_who_are_stated() -> None:
     assert "warning: delta = 1e-06 is not well below 1/n = 1e-06" in result.stderr
     Plan.from_json(result.stdout)
     assert "warning" not in run(*line, 1_000).stderr
-    assert "n_users must be an integer from 2" in refusal(*line, 1)
+    assert "--n-users must be an integer from 2" in refusal(*line, 1)
 
 
 def test_distances_that_cannot_occur_are_left_out() -> None:

@@ -166,7 +166,7 @@ def test_what_is_not_feasible_is_written_only_by_force(tmp_path: Path) -> None:
     assert run(*NOT_FEASIBLE).exit_code == 0
     line = refusal(*NOT_FEASIBLE, "-o", path)
     assert line == (
-        "error: output must not be given for a plan that is not feasible. Use an epsilon of at least 0.29, or --force."
+        "error: --out must not be given for a plan that is not feasible. Use an epsilon of at least 0.29, or --force."
     )
     assert not path.exists()
     assert run(*NOT_FEASIBLE, "-o", path, "--force").exit_code == 0

@@ -85,9 +85,9 @@ def test_what_was_measured_is_printed(volunteers: Path, tmp_path: Path) -> None:
         (("--distance", "100"), "distance must be left out where a sample is given"),
         (("--weight", "10"), "weight must be left out where a sample is given"),
         (("--k", "8"), "k must be left out where a sample is given"),
-        (("--n-attributes", "8"), "n_attributes must be left out where a sample is given"),
+        (("--n-attributes", "8"), "--n-attributes must be left out where a sample is given"),
         (("--all-columns", "--columns", "a"), "by --columns or by --all-columns"),
-        (("--directions-out", "d.parquet"), "directions_out must be given together with output"),
+        (("--directions-out", "d.parquet"), "--directions-out must be given together with output"),
     ],
 )
 def test_what_contradicts_a_sample_is_refused(volunteers: Path, arguments: tuple[str, ...], text: str) -> None:

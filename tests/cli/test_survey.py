@@ -51,7 +51,7 @@ def test_names_for_people(tmp_path: Path, line: list[object]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--epsilon", 1], "output must be a file to make, got none"),
+        (["--epsilon", 1], "--out must be a file to make, got none"),
         (["--epsilon", 1, "-o", "s.json", "--ask", "weight"], "ask must be some of"),
         (["--epsilon", 1, "-o", "s.json", "--ask", "vocabulary"], "delta must be > 0 to ask for vocabulary"),
         (["--epsilon", 1, "-o", "s.json", "--share", "weights"], "share must be a question and its part"),
@@ -71,11 +71,11 @@ def test_refusals(
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("ledger.db", "output must not replace a database"),
-        ("visits.parquet", "output must be another file than those that are read"),
-        ("people.csv", "output must be another file than those that are read"),
-        ("places.txt", "output must be another file than those that are read"),
-        ("link.csv", "output must be another file than those that are read"),
+        ("ledger.db", "--out must not replace a database"),
+        ("visits.parquet", "--out must be another file than those that are read"),
+        ("people.csv", "--out must be another file than those that are read"),
+        ("places.txt", "--out must be another file than those that are read"),
+        ("link.csv", "--out must be another file than those that are read"),
     ],
 )
 def test_what_is_read_is_never_replaced(tmp_path: Path, line: list[object], target: str, message: str) -> None:

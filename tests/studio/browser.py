@@ -24,7 +24,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PATIENCE = 240_000  # milliseconds; this is how long to wait before a test fails, and not what it may take
+PATIENCE = 60_000  # milliseconds; this is how long to wait before a test fails, and not what it may take
 
 
 def chromium() -> str | None:

@@ -250,6 +250,7 @@ def test_names_that_are_traps_stay_texts(look: Any) -> None:
     page = look("/release")
     page.get_by_label("Release").first.click()
     page.get_by_role("option", name=EVIL_NAME).click()
+    page.locator(".big", has_text=re.compile("^300$")).wait_for()  # all else may be there already, of the other one
     page.get_by_text("attributes on average").wait_for()
     page.get_by_role("button", name="Verify").click()
     page.get_by_text("Everything that can be checked is in order").wait_for()
@@ -280,7 +281,7 @@ def test_a_release_that_vanishes_or_is_not_whole_is_a_sentence(look: Any, folder
     place = page.get_by_label("Open a release folder: its path")
     place.fill(str(copy))
     page.get_by_role("button", name="Open").click()
-    page.get_by_text("What is promised", exact=True).wait_for()
+    page.locator(".q-select", has_text="copy").wait_for()  # a list that is opened before this is drawn anew, closed
     shutil.rmtree(copy)
     page.get_by_label("Release").first.click()
     page.get_by_role("option", name="many").click()
@@ -288,10 +289,11 @@ def test_a_release_that_vanishes_or_is_not_whole_is_a_sentence(look: Any, folder
     page.get_by_label("Release").first.click()
     page.get_by_role("option", name="copy").click()
     page.get_by_text("copy is no longer there").wait_for()
-    for text in (str(copy), str(folder)):
-        place.fill(text)
+    for path, reason in ((copy, "it is not a folder"), (folder, "it has no manifest.json")):
+        place.fill(str(path))
         page.get_by_role("button", name="Open").click()
         page.get_by_text("This folder cannot be opened as a release").wait_for()
+        page.get_by_text(reason).wait_for()
     assert "Traceback" not in page.inner_text("body")
 
 

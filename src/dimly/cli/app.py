@@ -39,8 +39,11 @@ def option_names(group: Any, arguments: Sequence[str]) -> dict[str, str]:
     for argument in arguments:
         inside = getattr(found, "commands", {}).get(argument)
         found = found if inside is None else inside
-    options = ((one.name, max(one.opts, key=len)) for one in found.params if one.opts[0].startswith("-"))
-    return {name: option for name, option in options if name is not None}
+    names: dict[str, str] = {}
+    for one in found.params:
+        if one.name is not None and one.opts[0].startswith("-"):  # the first long form is the one that we write
+            names[one.name] = next((form for form in one.opts if form.startswith("--")), one.opts[0])
+    return names
 
 
 class FrontDoor(TyperGroup):
