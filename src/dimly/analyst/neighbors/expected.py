@@ -317,10 +317,17 @@ def _denoised(
         inner = u @ q + outside
         norms = np.maximum((u**2).sum(axis=1) + left.sum() + outside + rest, 1e-9)
         norm = float(q @ q) + outside + crowd.rest.true_mean
-        likely = (
-            -inner / np.sqrt(norms * norm) if metric == "cosine" else -inner / np.maximum(norms + norm - inner, norm)
-        )
-        blurred, uncertain = np.full(len(rows), denoiser.coordinates.projected / 2), np.zeros(len(rows))
+        # A projection adds (1 − c²)²/k to the variance of a cosine c, as far as people differ from the average: what it
+        # does to the average is the same for all. J = c/(2 − c) for people of one length, which gives Jaccard's.
+        cosines = np.clip(inner / np.sqrt(norms * norm), -1.0, 1.0)
+        differs = np.clip(((guess**2).sum(axis=1) + left.sum() + rest) / norms, 0.0, 1.0)
+        blurred = denoiser.coordinates.projected / 2 * (1 - cosines**2) ** 2 * differs
+        if metric == "cosine":
+            likely = -inner / np.sqrt(norms * norm)
+        else:
+            likely = -inner / np.maximum(norms + norm - inner, norm)
+            blurred *= 4 / (2 - cosines) ** 4
+        uncertain = np.zeros(len(rows))
     known = np.where(weights > 0, published.values, 0.0), np.where(weights > 0, published.variance, 0.0)
     mean_key, true = spread_of(Noisy(*known), weights)
     middle = float(np.average(likely, weights=weights))
