@@ -121,7 +121,8 @@ def _shrunk(noisy: Noisy, weights: Floats, *, mean: float, true: float) -> Float
         return mean + shrunk
     # Wilson and Hilferty's: a gamma law of that skewness from a Gaussian one, and monotone.
     cube = np.maximum(1 + skew / 6 * (shrunk / true**0.5 - skew / 6), 0.0) ** 3
-    return mean + true**0.5 * 2 / skew * (cube - 1)
+    skewed: Floats = mean + true**0.5 * 2 / skew * (cube - 1)
+    return skewed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,7 +260,7 @@ def _projected_alike(
 
     def length(points: Points, *, noisy: bool = True) -> Floats:
         found = ((points - denoiser.mean).astype(np.float64) ** 2).sum(axis=1) - noisy * coordinates.bias
-        return np.maximum(found, 0.0)
+        return np.asarray(np.maximum(found, 0.0), np.float64)
 
     mine_ = coordinates.points(mine) if own is None else coordinates.own(own)[None, :]
     u, w = float(length(mine_, noisy=own is None)[0]), length(coordinates.points(rows))
