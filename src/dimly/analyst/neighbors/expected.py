@@ -16,7 +16,7 @@ from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors.spaces import DenoisedSpace, Metric, Space
 from dimly.analyst.pairs import Chosen, Pairs, Side, at_limit, cosine_of, jaccard_of, lost_rows
 from dimly.analyst.structure.denoise import Rest, noise_variance, rest_of
-from dimly.analyst.structure.points import sample
+from dimly.analyst.structure.points import Points, sample
 from dimly.mechanisms.error.models import Floats
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def expected_number(noisy: Noisy, weights: Floats, n: int) -> float:
     noisy = Noisy(np.where(known, noisy.values, 0.0), np.where(known, noisy.variance, 1.0))
     mean, true = spread_of(noisy, weights)
     variance = np.maximum(noisy.variance, 1e-9 * max(true, 1e-9))
-    shrunk = mean + (true / (true + variance)) ** 0.5 * (noisy.values - mean)
+    shrunk = _shrunk(Noisy(noisy.values, variance), weights, mean=mean, true=true)
     grid = np.unique(np.quantile(shrunk[known], _LEVELS, weights=weights[known], method="inverted_cdf"))
     if not true or len(grid) < 3:  # noise explains all: everybody is as likely as anybody
         return n * n / float(weights.sum())
@@ -99,6 +99,30 @@ def expected_number(noisy: Noisy, weights: Floats, n: int) -> float:
     listed = each[:n]
     found = float((listed[:, :at].sum(axis=1) + part * listed[:, at])[known[:n]].sum())
     return min(found, float(n))
+
+
+def _shrunk(noisy: Noisy, weights: Floats, *, mean: float, true: float) -> Floats:
+    """Return keys as widely spread, and as skewed, as true ones.
+
+    Cumulants of noise and truth add up, and noise has no third one but where it grows with the key: what is seen is
+    less skewed than what is true. Where the near end of true keys is short, few of those that look near are.
+    """
+    apart = noisy.values - mean
+    shrunk: Floats = (true / (true + noisy.variance)) ** 0.5 * apart
+    spread = float(np.average(apart**2, weights=weights))
+    if not 0 < true < spread:
+        return mean + shrunk
+    third = float(np.average(apart**3, weights=weights))
+    third -= 3 * true / spread * float(np.average(apart * noisy.variance, weights=weights))
+    by_chance = 6 * spread**3 / np.count_nonzero(weights)
+    third *= max(1 - by_chance / max(third**2, 1e-300), 0.0)
+    skew = float(np.clip(third * (true**-1.5 - spread**-1.5), -2.0, 2.0))
+    if abs(skew) < 1e-3:
+        return mean + shrunk
+    # Wilson and Hilferty's: a gamma law of that skewness from a Gaussian one, and monotone.
+    cube = np.maximum(1 + skew / 6 * (shrunk / true**0.5 - skew / 6), 0.0) ** 3
+    skewed: Floats = mean + true**0.5 * 2 / skew * (cube - 1)
+    return skewed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,11 +195,10 @@ def expected_true(
     lost = lost_rows(everybody)
     weights[lost] = 0.0
     noisy = _values(release, mine, own, everybody, metric)
-    if isinstance(space, DenoisedSpace):
-        noisy = _denoised(
-            release, mine, own, rows=everybody, weights=weights * noisy.known, published=noisy, metric=metric
-        )
     weights *= noisy.known
+    if isinstance(space, DenoisedSpace) and weights.any():
+        noisy = _denoised(release, mine, own, rows=everybody, weights=weights, published=noisy, metric=metric)
+        weights *= noisy.known
     return expected_number(noisy, weights, n) if np.count_nonzero(weights) > n else math.nan
 
 
@@ -205,9 +228,13 @@ def _values(release: "Release", mine: NDArray[Any], own: Vector | None, rows: ND
         )
         if own is None:  # the length of the asking person's own noise is the same for all
             common = float(release.plan.error.distance(one_sided=True, weights=(0.0, 0.0))(0.0))
-            variance = np.maximum(variance - common, 0.0)
-        return Noisy(values, variance)
-    norms = pairs.possible_norms
+            variance = variance - common
+        variance = variance - _projected_alike(release, mine, own, rows=rows, distances=values)
+        return Noisy(values, np.maximum(variance, 0.0))
+    # Nobody is taken to be shorter than noise makes an empty person seem: people are ranked that way, too.
+    floor = float(np.sqrt(release.plan.error.distance(one_sided=True, weights=(0.0, 0.0))(0.0)))
+    norms = np.maximum(pairs.squared_norm_x, floor), np.maximum(pairs.squared_norm_y, floor)
+    pairs = pairs._replace(squared_norm_x=norms[0], squared_norm_y=norms[1])
     most = np.sqrt(norms[0] * norms[1])
     inner = np.clip(pairs.inner_product, -most if release._directed else 0.0, most)
     joint = release.plan.error.joint(norms, inner, one_sided=own is not None)
@@ -216,6 +243,31 @@ def _values(release: "Release", mine: NDArray[Any], own: Vector | None, rows: ND
     else:
         found = jaccard_of(pairs, joint, 0.95)
     return Noisy(-found.value, found.stderr**2)
+
+
+def _projected_alike(
+    release: "Release", mine: NDArray[Any], own: Vector | None, *, rows: NDArray[Any], distances: Floats
+) -> Floats:
+    """Return how much of the variance that a projection adds to squared distances is the same for all people.
+
+    With u and w the deviations of the asking person and of another one from the average, ‖P(u − w)‖² less ‖Pu‖², which
+    all have, is ⟨Pw, P(w − 2u)⟩. Of c = 2/k its variance is c/2·(‖w‖²·‖w − 2u‖² + ⟨w, w − 2u⟩²), and not c·‖u − w‖⁴.
+    """
+    denoiser = release.denoiser
+    coordinates = denoiser.coordinates
+    if not coordinates.projected:
+        return np.zeros(len(rows))
+
+    def length(points: Points, *, noisy: bool = True) -> Floats:
+        found = ((points - denoiser.mean).astype(np.float64) ** 2).sum(axis=1) - noisy * coordinates.bias
+        return np.asarray(np.maximum(found, 0.0), np.float64)
+
+    mine_ = coordinates.points(mine) if own is None else coordinates.own(own)[None, :]
+    u, w = float(length(mine_, noisy=own is None)[0]), length(coordinates.points(rows))
+    d = np.maximum(distances, 0.0)
+    differs = (w * np.maximum(2 * u - w + 2 * d, 0.0) + (d - u) ** 2) / 2
+    alike: Floats = coordinates.projected * np.maximum(d**2 - differs, 0.0)
+    return alike
 
 
 def _denoised(
@@ -252,6 +304,7 @@ def _denoised(
     if metric == "euclidean":
         likely = apart + rest
         blurred = denoiser.coordinates.projected * apart**2
+        blurred -= np.minimum(_projected_alike(release, mine, own, rows=rows, distances=apart), 0.9 * blurred)
         uncertain = (
             4 * (guess - place) ** 2 @ left
             + 2 * (left**2).sum()
@@ -265,10 +318,17 @@ def _denoised(
         inner = u @ q + outside
         norms = np.maximum((u**2).sum(axis=1) + left.sum() + outside + rest, 1e-9)
         norm = float(q @ q) + outside + crowd.rest.true_mean
-        likely = (
-            -inner / np.sqrt(norms * norm) if metric == "cosine" else -inner / np.maximum(norms + norm - inner, norm)
-        )
-        blurred, uncertain = np.full(len(rows), denoiser.coordinates.projected / 2), np.zeros(len(rows))
+        # A projection adds (1 − c²)²/k to the variance of a cosine c, as far as people differ from the average: what it
+        # does to the average is the same for all. J = c/(2 − c) for people of one length, which gives Jaccard's.
+        cosines = np.clip(inner / np.sqrt(norms * norm), -1.0, 1.0)
+        differs = np.clip(((guess**2).sum(axis=1) + left.sum() + rest) / norms, 0.0, 1.0)
+        blurred = denoiser.coordinates.projected / 2 * (1 - cosines**2) ** 2 * differs
+        if metric == "cosine":
+            likely = -inner / np.sqrt(norms * norm)
+        else:
+            likely = -inner / np.maximum(norms + norm - inner, norm)
+            blurred *= 4 / (2 - cosines) ** 4
+        uncertain = np.zeros(len(rows))
     known = np.where(weights > 0, published.values, 0.0), np.where(weights > 0, published.variance, 0.0)
     mean_key, true = spread_of(Noisy(*known), weights)
     middle = float(np.average(likely, weights=weights))
@@ -276,13 +336,13 @@ def _denoised(
     projected = float(np.average(blurred, weights=weights))
     common = max(spread - projected, 0.0)
     # Where noise explains nearly all, what is left may be chance: true keys are taken to spread by two standard errors
-    # more, lest a guess be believed to tell all of it.
+    # of what noise does more, lest a guess be believed to tell all of it.
     published_spread = float(np.average((known[0] - mean_key) ** 2, weights=weights))
-    true += 2 * (2 / np.count_nonzero(weights)) ** 0.5 * published_spread
+    true += 2 * (2 / np.count_nonzero(weights)) ** 0.5 * (published_spread - true)
     true = max(true, common)
     share = min(common**2 / max(spread * true, 1e-30), 1.0)
-    if share <= 1e-6:
-        return Noisy(likely, np.full(len(likely), np.inf))
+    if share <= 1e-6:  # noise explains all
+        return Noisy(likely, np.full(len(likely), max(2 * spread, 1e-30)))
     unequal = blurred + uncertain
     unequal = unequal / max(float(np.average(unequal, weights=weights)), 1e-30)
     stretch = (true / share / spread) ** 0.5

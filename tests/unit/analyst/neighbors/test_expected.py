@@ -1,4 +1,4 @@
-"""How many listed neighbors are true ones; tests/statistical asks whether that comes true."""
+"""How many listed neighbors are true ones, and whether that comes true."""
 
 import math
 
@@ -63,11 +63,36 @@ def test_of_everybody_it_is_an_average_and_all_others_are_all_true(mechanism: st
     assert release.neighbors(7, len(release) - 1).expected == len(release) - 1
 
 
+@pytest.mark.parametrize("denoise", [True, False])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "jaccard"])
+def test_it_comes_true_of_releases(metric: Metric, denoise: bool) -> None:
+    table = make_population(600, 500, mean_weight=40, seed=3).table
+    release = publish(table, Plan.of("hashing+laplace", Budget(10.0), k=256))
+    people = np.asarray(table.toarray() if hasattr(table, "toarray") else table, np.float64)
+    asked, sizes, shared = range(5, 600, 15), people.sum(axis=1), people @ people.T
+    either = sizes[:, None] + sizes - shared
+    keys = {
+        "euclidean": either - shared,
+        "cosine": -shared / np.sqrt(np.outer(sizes, sizes)),
+        "jaccard": -shared / either,
+    }
+    found, told = [], []
+    for person in asked:
+        order = np.argsort(keys[metric][person], kind="stable")
+        true = order[order != person][:10]
+        listed = release.neighbors(person, 10, metric=metric, denoise=denoise)
+        found.append(len(set(true.tolist()) & set(listed.users.tolist())))
+        told.append(listed.expected)
+    # Rather too low than too high: true keys are taken to spread more than they seem to.
+    assert 0.4 * np.mean(found) < np.mean(told) < 1.3 * np.mean(found) + 0.5
+
+
 def test_more_noise_means_fewer_and_the_words_say_so() -> None:
     people = make_population(600, 500, mean_weight=40, seed=3).table
     told = []
+    # Person 5 has so many others at nearly the same distance that a smaller k tells but 3 of the nearest 10.
     for epsilon in (0.1, 30.0):
-        release = publish(people, Plan.of("hashing+laplace", Budget(epsilon), k=128))
+        release = publish(people, Plan.of("hashing+laplace", Budget(epsilon), k=1024))
         told.append(release.neighbors(5, 10))
     assert told[0].expected < 0.5
     assert told[1].expected > 3

@@ -122,7 +122,7 @@ def test_progress_is_told(small_parts: int, tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         ({"who": 77}, "users must be in this release, but some are not"),
-        ({"who": "7"}, "users must be integers, as in this release"),
+        ({"who": "07"}, "users must be integers, as in this release"),
         ({"who": [1, 2]}, r"neighbors are those of one user or vector, got 2. Use neighbor_graph for all."),
         ({"n": 0}, r"n must be an integer of at least 1, got 0."),
         ({"n": True}, r"n must be an integer of at least 1, got True."),
@@ -134,6 +134,11 @@ def test_progress_is_told(small_parts: int, tmp_path: Path) -> None:
 def test_bad_calls_are_refused(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(ParameterError, match=text):
         release_of("counting+laplace").neighbors(**({"who": 1} | arguments))
+
+
+def test_an_id_that_is_written_as_text_is_the_same_person() -> None:
+    release = release_of("counting+laplace")
+    assert release.neighbors("7", 3).users.tolist() == release.neighbors(7, 3).users.tolist()
 
 
 def test_a_vector_has_one_neighbor_more_than_a_person() -> None:
