@@ -176,7 +176,7 @@ class ExploreView:
         labels = found.labels
         colors = np.where(labels < 0, UNKNOWN_COLOR, labels % len(theme.PALETTE)).astype(np.uint8)
         legend = [
-            (theme.PALETTE[i % len(theme.PALETTE)], f"group {i + 1}: {size:,}")
+            (theme.PALETTE[i % len(theme.PALETTE)], f"group {i}: {size:,}")
             for i, size in enumerate(found.sizes.tolist())
         ]
         self._paint(
@@ -408,7 +408,7 @@ class ExploreView:
         for i, size in enumerate(found.sizes.tolist()):
             rows.append(
                 [
-                    f"group {i + 1}",
+                    f"group {i}",
                     f"{size:,}",
                     f"{size / total:.0%}",
                     *([] if profiles is None else [profiles[i].words]),
