@@ -108,6 +108,8 @@ def learn_from_table(
         If nothing stands out from the noise. Of the charge stays what was spent on finding that out: in most cases the
         first two steps, by noisy counts of attributes and by a noisy eigenvalue.
     """
+    if options.target is not None and options.target.suffix.lower() == ".json":
+        raise ParameterError("out must not end in .json for directions, which are a Parquet file: end it in .parquet.")
     asked = open_survey(source, plan, options)
     if asked.roster == "found":
         raise ParameterError(
