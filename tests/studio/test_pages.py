@@ -231,7 +231,7 @@ def test_people_are_colored_by_groups_attributes_and_public_columns(look: Any, f
     page.locator(f"[data-drawn='{N_PEOPLE}']").wait_for()
     page.get_by_label("How many groups").click()
     page.get_by_role("option", name="3", exact=True).click()
-    page.get_by_text(re.compile(r"^group 3: ")).wait_for()
+    page.get_by_text(re.compile(r"^group 2: ")).wait_for()
     page.get_by_text(re.compile("^3 groups ")).wait_for()
     for by, then in (("an attribute", "Attribute, or several"), ("a public column of your own", "")):
         page.get_by_label("Color by").click()
