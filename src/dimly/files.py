@@ -1,7 +1,8 @@
-"""New files that appear whole or not at all, folders that a living process holds, and what dead runs left behind."""
+"""Files and folders that appear whole or not at all, folders that a living process holds, and what dead runs left."""
 
 import atexit
 import contextlib
+import ctypes
 import errno
 import fcntl
 import glob
@@ -10,11 +11,12 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from dimly.errors import ParameterError, check_path
 
@@ -389,3 +391,36 @@ def _is_kept(path: Path) -> ParameterError:
 
 def _name_taken(path: Path) -> ParameterError:
     return ParameterError(f"path must be of a new file, got {str(path)!r}, which exists. Use overwrite to replace it.")
+
+
+NO_REPLACE, EXCHANGE = 1, 2  # of <linux/fs.h>
+_AT_FDCWD = -100
+_UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+def renameat2(source: Path, target: Path, flags: int) -> bool:
+    """Rename as Linux can, by ``NO_REPLACE`` or ``EXCHANGE``; return False where it cannot, or the file system."""
+    call = _linux_rename()
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flags) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNSUPPORTED:
+        return False
+    raise OSError(number, os.strerror(number), os.fspath(target))
+
+
+def _linux_rename() -> Any:
+    if sys.platform != "linux":
+        return None
+    return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+
+
+def sync_folder(path: Path) -> None:
+    """Have a folder's list of names on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

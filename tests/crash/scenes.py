@@ -30,7 +30,7 @@ from dimly.curator.tables.database import SPILL_PREFIX
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import format as layout
-from dimly.release import staging
+from dimly.release import writer
 from dimly.release.verify import verify
 
 DATASET = "people"
@@ -142,7 +142,7 @@ class Scene:
     def check_left_by_kill(self) -> None:
         """What a kill leaves has the names that the next start looks for, and is readable by its owner alone."""
         for path in self.leftovers():
-            assert path.name.startswith(staging.PREFIX if path.parent == self.parent else SPILL_PREFIX)
+            assert path.name.startswith(writer.PREFIX if path.parent == self.parent else SPILL_PREFIX)
             assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
     def start_again(self) -> None:
@@ -230,11 +230,11 @@ class Run:
         scene, (inode, n_charges) = self._scene, self._before
         match event:
             case "staging":
-                return any(scene.parent.glob(f"{staging.PREFIX}*"))
+                return any(scene.parent.glob(f"{writer.PREFIX}*"))
             case "spilling":
                 return any(_size(path) for path in scene.temp.glob(f"{SPILL_PREFIX}*/*"))
             case "part":
-                return any(scene.parent.glob(f"{staging.PREFIX}*/*/sketches/*"))
+                return any(scene.parent.glob(f"{writer.PREFIX}*/*/sketches/*"))
             case "visible":
                 return _inode(self._target) not in (None, inode)
         row = ledger.execute(

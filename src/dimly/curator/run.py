@@ -38,7 +38,7 @@ from dimly.release.format import UserType, layout_of
 from dimly.release.manifest import described
 from dimly.release.parts import WrittenPart, as_user_column, check_ids
 from dimly.release.sketches import Sketches, published_layout
-from dimly.release.writer import ReleaseWriter, check_public
+from dimly.release.writer import ReleaseWriter, check_public, check_target
 
 _HELD = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
 
@@ -454,7 +454,7 @@ def rehearse(
     volunteers.check_options(options)
     base, charging = base_of(options, plan), options.charging
     if options.target is not None:
-        ReleaseWriter.check_target(options.target, overwrite=options.replaces)
+        check_target(options.target, overwrite=options.replaces)
     ledger = None
     if charging is not None:
         if base is None or base.replace:

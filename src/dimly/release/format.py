@@ -20,6 +20,7 @@ from dimly.mechanisms.plan_parts import STRICT
 UserType = Literal["int64", "text"]
 
 MANIFEST: Final = MANIFEST_NAME
+README: Final = "README.md"
 PARTS_FOLDER: Final = PARTS_NAME
 ATTRIBUTES: Final = "attributes.parquet"
 PROJECTION: Final = "projection.parquet"

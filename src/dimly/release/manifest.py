@@ -230,6 +230,8 @@ def is_guarantee(words: Sequence[str], promise: str) -> bool:
     return list(words) in ([*promise.splitlines()], [*promise.replace(_GIVEN, _GIVEN_BEFORE).splitlines()])
 
 
+_MARKUP: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<>&#|~$"})
+
 FORMATS: Final = (1, 2, 3)
 """Those that this version reads; see :class:`~dimly.release.format.Column`."""
 _MOST_BYTES = 1 << 28  # the million files that a release may have take as much
@@ -442,6 +444,44 @@ class Manifest(BaseModel):
             fields["about"] = self.about.model_dump(mode="json")
         return json.dumps(fields, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
+    def readme(self) -> str:
+        """Return README.md: what this is and how to read it, for whoever finds the folder without knowing Dimly.
+
+        It follows from the manifest alone, so that verifying compares it word by word, and it adds nothing to what is
+        known.
+        """
+        plan, about = self.plan, self.about
+        title = "A release of Dimly" if about is None or about.title is None else _one_line(about.title)
+        by = "" if about is None or about.publisher is None else f" Published by {_one_line(about.publisher)}."
+        note = "" if about is None or about.note is None else f" {_one_line(about.note)}"
+        date = "" if about is None else f" Date: {about.date}."
+        warning = [] if self.private else ["**NOT PRIVATE: made for tests only. Do not give it to anyone.**", ""]
+        epsilon, delta = (
+            repr(value).removesuffix(".0") for value in (plan.cost.epsilon, plan.cost.delta)
+        )  # not rounded
+        cost = f"epsilon = {epsilon} and delta = {delta}"
+        what = (
+            f"One row of noisy integers for each of {self.n_users:,} people, made by `{plan.mechanism}` with {cost} "
+            f"for one {plan.unit} of one person."
+        )
+        return "\n".join(
+            [
+                f"# {title}",
+                "",
+                *warning,
+                what + by + date + note,
+                "`manifest.json` says in words what is promised, and what is not.",
+                "",
+                "- pandas: `pandas.read_parquet('sketches')`, with the columns `user` and `sketch`",
+                "- DuckDB: `SELECT * FROM 'sketches/*.parquet'`",
+                "- Dimly: `pip install dimly`, then `dimly.open_release('.').neighbors(user)`, or `dimly report .`",
+                "",
+                "Single numbers are mostly noise. Dimly estimates distances from them, with intervals.",
+                "`dimly verify .` checks that nothing was changed.",
+                "",
+            ]
+        )
+
     @property
     def bytes(self) -> int:
         """Size of all files but the manifest."""
@@ -553,6 +593,11 @@ def read_manifest(folder: Path) -> Manifest:
     if content is None:
         raise ReleaseError(f"{MANIFEST} must hold at most {_MOST_BYTES} bytes, got {size}. It was changed.")
     return Manifest.from_json(content)
+
+
+def _one_line(text: str) -> str:
+    """Return text that cannot become another part of the page, nor a link, a picture or a tag in it."""
+    return " ".join(text.split()).translate(_MARKUP)
 
 
 def release_id(fields: dict[str, Any]) -> str:

@@ -19,11 +19,10 @@ from dimly.mechanisms.projection.rows import DenseRows
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
 from dimly.release.directions import decode_directions
-from dimly.release.format import ATTRIBUTES, DIRECTIONS, MANIFEST, PARTS_FOLDER, PROJECTION, part_index
+from dimly.release.format import ATTRIBUTES, DIRECTIONS, MANIFEST, PARTS_FOLDER, PROJECTION, README, part_index
 from dimly.release.manifest import Manifest, is_guarantee, read_manifest
 from dimly.release.pages import check_pages, reader_of
 from dimly.release.parts import FileRecord
-from dimly.release.readme import README, readme_of
 from dimly.release.writer import projection_chunks
 
 LIMITS: Final = (
@@ -152,7 +151,7 @@ def _check_names(folder: Path, manifest: Manifest) -> None:
     if readme.exists() and not (
         readme.is_file()
         and readme.stat().st_size <= _LONGEST_README
-        and readme.read_bytes() == readme_of(manifest).encode()
+        and readme.read_bytes() == manifest.readme().encode()
     ):
         raise ReleaseError(f"{README} must be what follows from the manifest, but it was changed. Remove it.")
 

@@ -1,16 +1,36 @@
-"""Writing a release: parts in any order and from any thread, then sealed, then visible all at once."""
+"""Writing a release: parts in any order and from any thread, then sealed, then visible all at once or not at all.
 
+It is made in a hidden place beside its target, and renamed. The hidden place is a folder of mode 0700 that a living
+process locks (see :mod:`dimly.files`); in it the release grows with the modes it will have. After a crash it stays,
+readable by its owner only, until the next run that publishes into the same parent folder removes it.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.errors import ParameterError, ReleaseError
+from dimly.errors import DimlyError, ParameterError, ReleaseError, check_path
+from dimly.files import (
+    EXCHANGE,
+    NO_REPLACE,
+    check_outside_releases,
+    locked_folder,
+    names_held,
+    renameat2,
+    sweep,
+    sync_folder,
+)
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
@@ -22,17 +42,291 @@ from dimly.release.format import (
     MANIFEST,
     PARTS_FOLDER,
     PROJECTION,
+    README,
     UserType,
     column_of,
     layout_of,
 )
-from dimly.release.manifest import About, Manifest, Roster, Users
+from dimly.release.manifest import About, Manifest, Roster, Users, read_manifest
 from dimly.release.parts import FileRecord, WrittenPart
-from dimly.release.readme import README, readme_of
 from dimly.release.sketches import Sketches
-from dimly.release.staging import Staging, check_target, disk_errors
 
+PREFIX: Final = ".dimly-staging-"
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 _CHUNK_ENTRIES = 1 << 22  # of P at a time
+
+
+class Staging:
+    """A place beside the target for a release to grow in; a context manager that leaves what was published only.
+
+    Parameters
+    ----------
+    target : str or Path
+        Where the release will be. Its parent folder must exist and be writable.
+    overwrite : bool
+        Whether a release that is there may be replaced. Anything else that is there never is.
+    replaces : str, optional
+        Id of the only release that may be replaced, because the new one was made from it.
+
+    Attributes
+    ----------
+    target : Path
+        Absolute: the working directory may change.
+    path : Path
+        Where to write.
+
+    Raises
+    ------
+    ParameterError
+        If the target cannot be made; before anything is written.
+    """
+
+    def __init__(self, target: str | Path, *, overwrite: bool = False, replaces: str | None = None) -> None:
+        self.target = check_target(target, overwrite=overwrite)  # refused now rather than after hours of work
+        self._overwrite = overwrite
+        self._replaces = replaces
+        self._renamed = False
+        sweep(self.target.parent, PREFIX)
+        try:
+            self._locked = locked_folder(self.target.parent, PREFIX)
+        except OSError as error:
+            if error.errno in _FULL:
+                raise full_disk(self.target) from None
+            raise _not_writable(self.target) from None
+        self.path = self._locked.path / "release"
+        with self.tidy_on_error(), disk_errors(self.target):
+            self.path.mkdir(0o755)
+            self._identity = self.path.stat()
+
+    @property
+    def place(self) -> str:
+        """Where the release will be, for texts."""
+        return str(self.target)
+
+    @property
+    def is_published(self) -> bool | None:
+        """Whether the release came to its target; None where nobody can tell.
+
+        Asked of the disk, too, because a signal may follow the rename.
+        """
+        try:
+            return self._renamed or os.path.samestat(self.target.lstat(), self._identity)
+        except OSError:
+            return False
+
+    def check_free(self) -> bool:
+        """Return whether there is a release to replace; refuse whatever else is at the target by now.
+
+        Raises
+        ------
+        ParameterError
+            If something is in the way.
+        ReleaseError
+            If the release that is to be replaced has changed.
+        """
+        found = _is_replaceable(self.target, overwrite=self._overwrite)
+        if self._replaces is not None and (not found or _release_at(self.target) != self._replaces):
+            raise _changed(self.target)
+        return found
+
+    def publish(self) -> Path:
+        """Make the release visible, all at once, and return where it is.
+
+        Files must be on the disk already; folders are put there now.
+
+        A release that it replaces is removed only after the new one can be seen; if it cannot be removed, the next
+        run does it.
+
+        Raises
+        ------
+        ParameterError
+            If something has appeared at the target meanwhile.
+        ReleaseError
+            If the release that is to be replaced has changed.
+        DimlyError
+            If the disk fails; the text says whether the release can be seen.
+        """
+        with disk_errors(self.target):
+            for folder in (*(path for path in self.path.iterdir() if path.is_dir()), self.path, self._locked.path):
+                sync_folder(folder)
+            with names_held(self.target.parent):
+                if self.check_free():
+                    self._exchange()
+                else:
+                    _rename_new(self.path, self.target)
+                self._renamed = True
+        try:
+            sync_folder(self.target.parent)
+        except OSError as error:
+            text = f"{self.target} was published, but the disk does not confirm it: {error.strerror}. Verify it."
+            raise DimlyError(text) from None
+        with contextlib.suppress(OSError):
+            self._locked.remove()
+        return self.target
+
+    def _exchange(self) -> None:
+        """Put the release in the place of another; of a program that takes no lock, put back what it put there."""
+        _exchange(self.path, self.target)
+        if self._replaces is None or _release_at(self.path) == self._replaces:
+            return
+        if os.path.samestat(self.target.lstat(), self._identity):
+            _exchange(self.path, self.target)
+        else:  # another one again: what came out must not be removed with the staging
+            self.path.rename(_aside(self.target))
+        raise _changed(self.target)
+
+    def discard(self) -> None:
+        """Remove all that was not published. A second call does nothing.
+
+        Raises
+        ------
+        OSError
+            If something cannot be removed; the next run tries again.
+        """
+        self._locked.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._locked.__exit__(kind, error, trace)
+
+    @contextlib.contextmanager
+    def tidy_on_error(self) -> Iterator[None]:
+        """Remove the staging if the block fails."""
+        try:
+            yield
+        except BaseException as error:
+            self._locked.__exit__(type(error), error, error.__traceback__)
+            raise
+
+
+def check_target(target: str | Path, *, overwrite: bool = False) -> Path:
+    """Return the absolute path of a release to be, if it can be made there.
+
+    Raises
+    ------
+    ParameterError
+        If its parent folder is missing, cannot be written to or belongs to another release, or if anything is there
+        that may not be replaced.
+    """
+    given = Path(target)
+    check_path("out", given)
+    if given.name in ("", ".."):
+        raise ParameterError(f"out must name a new folder, got {os.fspath(target)!r}.")
+    try:
+        # Links on the way are followed as the kernel does; the name itself is not.
+        parent = given.parent.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        parent = None
+    if parent is None or not parent.is_dir():
+        raise ParameterError(f"out must be in a folder that exists, but {given.parent} is not one. Make it first.")
+    check_outside_releases(parent, "out")
+    absolute = parent / given.name
+    _is_replaceable(absolute, overwrite=overwrite)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise _not_writable(absolute)
+    return absolute
+
+
+def _is_replaceable(target: Path, *, overwrite: bool) -> bool:
+    """Return whether there is a release to replace; refuse whatever else is in the way."""
+    try:
+        found = target.lstat()
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a path"
+        raise ParameterError(f"out must be a path that can be made, got {target}: {reason}.") from None
+    if stat.S_ISLNK(found.st_mode):
+        raise ParameterError(f"out must not be a symbolic link, got {target}. Name the folder itself.")
+    if not stat.S_ISDIR(found.st_mode):
+        raise ParameterError(f"out must be a new folder, but {target} is a file. Choose another name.")
+    try:
+        read_manifest(target)
+    except ReleaseError:
+        raise ParameterError(
+            f"out must be a new folder, but {target} exists and is not a release. Choose another name."
+        ) from None
+    if not overwrite:
+        raise ParameterError(
+            f"out must be a new folder, but {target} is already a release. Choose another name, or overwrite it"
+            " (--overwrite)."
+        )
+    return True
+
+
+@contextlib.contextmanager
+def disk_errors(target: Path) -> Iterator[None]:
+    """Turn what the operating system says of a disk into one line of ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise full_disk(target) from None
+        raise DimlyError(f"{target} cannot be written: {error.strerror}. Nothing was published.") from None
+
+
+def full_disk(target: Path) -> DimlyError:
+    """Return what to say of a full disk."""
+    return DimlyError(f"the disk of {target.parent} is full. Free some space; nothing was published.")
+
+
+def _not_writable(target: Path) -> ParameterError:
+    return ParameterError(f"out must be in a folder that can be written to, but {target.parent} cannot.")
+
+
+def _rename_new(source: Path, target: Path) -> None:
+    """Rename a folder to a name that nobody has."""
+    try:
+        if renameat2(source, target, NO_REPLACE):
+            return
+        # Without the kernel's help: what could be lost between the look and the rename is an empty folder at most,
+        # because a folder is never renamed over anything else.
+        if not os.path.lexists(target):
+            source.rename(target)
+            return
+    except (FileExistsError, NotADirectoryError):
+        pass
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
+    raise ParameterError(f"out must be a new folder, but {target} has appeared meanwhile. Choose another name.")
+
+
+def _exchange(source: Path, target: Path) -> None:
+    """Put a folder in the place of another one, which then is where the first was."""
+    if renameat2(source, target, EXCHANGE):
+        return
+    # Without the kernel's help there is a moment without any release at the target. A crash in it leaves the old one
+    # under a name that no sweep removes.
+    aside = _aside(target)
+    try:
+        target.rename(aside)
+        source.rename(target)
+    except BaseException:
+        if os.path.lexists(aside) and not os.path.lexists(target):
+            aside.rename(target)
+        raise
+    aside.rename(source)
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f"{target.name[:200]}.replaced-{secrets.token_hex(8)}")
+
+
+def _release_at(folder: Path) -> str | None:
+    """Return the id of the release in a folder; None if it holds none."""
+    try:
+        return read_manifest(folder).release
+    except ReleaseError:
+        return None
+
+
+def _changed(target: Path) -> ReleaseError:
+    return ReleaseError(f"{target} must not change while people are added, but it did. Try again.")
 
 
 class _BegunPart(NamedTuple):
@@ -45,7 +339,7 @@ class _BegunPart(NamedTuple):
     """Noisy distances: how many people come after it."""
 
 
-class ReleaseWriter:
+class ReleaseWriter(Staging):
     """Writes one release; a context manager that leaves a complete release or nothing.
 
     Parameters
@@ -100,14 +394,9 @@ class ReleaseWriter:
         self._parts: dict[int, _BegunPart] = {}
         self._lock = threading.Lock()
         self._sealed = False
-        self._staging = Staging(target, overwrite=overwrite, replaces=replaces)
-        with self._staging.tidy_on_error(), disk_errors(self.target):
-            (self._folder / PARTS_FOLDER).mkdir(0o755)
-
-    @property
-    def target(self) -> Path:
-        """Where the release will be; absolute."""
-        return self._staging.target
+        super().__init__(target, overwrite=overwrite, replaces=replaces)
+        with self.tidy_on_error(), disk_errors(self.target):
+            (self.path / PARTS_FOLDER).mkdir(0o755)
 
     def write_part(self, index: int, users: Any, values: NDArray[Any]) -> None:
         """Write part ``index``; in any order, from any thread, each once.
@@ -137,7 +426,7 @@ class ReleaseWriter:
         after = column_of(self.plan).users_after(len(column), values.size)
         self._begin(index, _BegunPart(len(column), column[0].as_py(), column[-1].as_py(), after))
         with disk_errors(self.target):
-            record = parts.write_part(self._folder, index, column, values, self.plan)
+            record = parts.write_part(self.path, index, column, values, self.plan)
         with self._lock:
             self._records[record.path] = record
 
@@ -159,7 +448,7 @@ class ReleaseWriter:
 
     def _take(self, part: WrittenPart) -> None:
         """Have a part's file among those of the release."""
-        (part.folder / part.record.path).rename(self._folder / part.record.path)
+        (part.folder / part.record.path).rename(self.path / part.record.path)
 
     def _begin(self, index: int, part: _BegunPart) -> None:
         with self._lock:
@@ -177,7 +466,7 @@ class ReleaseWriter:
         """
         self._check_vocabulary(ATTRIBUTES, vocabulary)
         with disk_errors(self.target):
-            self._records[ATTRIBUTES] = parts.write_attributes(self._folder, vocabulary)
+            self._records[ATTRIBUTES] = parts.write_attributes(self.path, vocabulary)
 
     def write_projection(self, vocabulary: Vocabulary) -> None:
         """Write the rows of P for the plan's closed list of attributes, so that readers need not derive them.
@@ -190,7 +479,7 @@ class ReleaseWriter:
         self._check_vocabulary(PROJECTION, vocabulary)
         with disk_errors(self.target):
             self._records[PROJECTION] = parts.write_projection(
-                self._folder, projection_chunks(self.plan, vocabulary), self.plan
+                self.path, projection_chunks(self.plan, vocabulary), self.plan
             )
 
     def write_directions(self) -> None:
@@ -208,7 +497,7 @@ class ReleaseWriter:
             raise ValueError(f"{DIRECTIONS} must be written once, before sealing.")
         buffer = encode_directions(directions)
         with disk_errors(self.target):
-            self._records[DIRECTIONS] = parts.write_file(self._folder, DIRECTIONS, buffer, directions.size)
+            self._records[DIRECTIONS] = parts.write_file(self.path, DIRECTIONS, buffer, directions.size)
 
     def write_public(self, vocabulary: Vocabulary | None) -> None:
         """Write what is public knowledge: the plan's directions or list of attributes, and P where readers need it."""
@@ -268,8 +557,8 @@ class ReleaseWriter:
             about=about,
         )
         with disk_errors(self.target):
-            parts.write_synced(self._folder / README, readme_of(manifest).encode())
-            parts.write_synced(self._folder / MANIFEST, manifest.to_json().encode())
+            parts.write_synced(self.path / README, manifest.readme().encode())
+            parts.write_synced(self.path / MANIFEST, manifest.to_json().encode())
         self._sealed = True
         return manifest
 
@@ -277,62 +566,14 @@ class ReleaseWriter:
         """Make the release visible, all at once, and return where it is."""
         if not self._sealed:
             raise ValueError("a release must be sealed before it is published.")
-        self._staging.publish()
-        return self.target
-
-    def check_free(self) -> None:
-        """Refuse, before anything is drawn, a target that :meth:`publish` would refuse by now; it raises as that."""
-        self._staging.check_free()
+        return super().publish()
 
     def make_scratch(self, name: str = "scratch") -> Path:
         """Return a new folder beside the release for what is not part of it; it is removed with the staging."""
-        folder = self._folder.with_name(name)
+        folder = self.path.with_name(name)
         with disk_errors(self.target):
             folder.mkdir(0o700)
         return folder
-
-    @property
-    def place(self) -> str:
-        """Where the release will be, for texts."""
-        return str(self.target)
-
-    @property
-    def is_published(self) -> bool | None:
-        """Whether the release can be seen; None where nobody can tell."""
-        return self._staging.is_published
-
-    def discard(self) -> None:
-        """Remove all that was not published. A second call does nothing.
-
-        Raises
-        ------
-        OSError
-            If something cannot be removed: numbers that were drawn are left. The next run tries again.
-        """
-        self._staging.remove()
-
-    @staticmethod
-    def check_target(target: str | Path, *, overwrite: bool = False) -> None:
-        """Refuse a target that a writer would refuse, and make nothing.
-
-        Raises
-        ------
-        ParameterError
-            If the target cannot be made.
-        """
-        check_target(target, overwrite=overwrite)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._staging.__exit__(kind, error, trace)
-
-    @property
-    def _folder(self) -> Path:
-        return self._staging.path
 
     def _check_vocabulary(self, path: str, vocabulary: Vocabulary) -> None:
         if self.plan.vocabulary is None:

@@ -37,8 +37,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import part_path
 from dimly.release.parts import FileRecord, WrittenPart
-from dimly.release.staging import full_disk
-from dimly.release.writer import ReleaseWriter
+from dimly.release.writer import ReleaseWriter, full_disk
 from dimly.spark.cluster import asked, check_frame, column, mapped
 from dimly.spark.files import FrameSource
 from dimly.spark.hadoop import HadoopFolder, is_address

@@ -16,12 +16,10 @@ from typing import Any
 
 from dimly.errors import DimlyError, PrivacyWarning
 from dimly.mechanisms.plan import Plan
-from dimly.release.format import MANIFEST, PARTS_FOLDER
+from dimly.release.format import MANIFEST, PARTS_FOLDER, README
 from dimly.release.manifest import Manifest
 from dimly.release.parts import WrittenPart
-from dimly.release.readme import README
-from dimly.release.staging import PREFIX
-from dimly.release.writer import ReleaseWriter
+from dimly.release.writer import PREFIX, ReleaseWriter
 from dimly.spark.cluster import asked, mapped
 from dimly.spark.hadoop import HadoopFolder
 from dimly.spark.writing import MARK, SendParts, SentPart, sent
@@ -119,15 +117,16 @@ class RemoteWriter(ReleaseWriter):
     def seal(self, **options: Any) -> Manifest:
         """Write the manifest; see :meth:`ReleaseWriter.seal`. Nothing is visible yet."""
         manifest = super().seal(**options)
-        self._content = (self._folder / MANIFEST).read_bytes()
-        self._readme = (self._folder / README).read_bytes()
+        self._content = (self.path / MANIFEST).read_bytes()
+        self._readme = (self.path / README).read_bytes()
         if self._remote.renames:
             self._fill(f"{self._hidden}/release")
         return manifest
 
-    def check_free(self) -> None:
-        """Refuse a folder that cannot be made."""
+    def check_free(self) -> bool:
+        """Refuse a folder that cannot be made; there is never one to replace."""
         self._remote.check()
+        return False
 
     def publish(self) -> Path:
         """Make the release visible; return nothing of use, because it is no path of this machine."""
@@ -201,7 +200,7 @@ class RemoteWriter(ReleaseWriter):
         self._remote.make(f"{folder}/{PARTS_FOLDER}")
         self._remote.move_all([(source, f"{folder}/{path}") for path, source in self._sources.items()], begun)
         for path in self._records.keys() - self._sources.keys():
-            self._remote.put(f"{folder}/{path}", (self._folder / path).read_bytes())
+            self._remote.put(f"{folder}/{path}", (self.path / path).read_bytes())
             begun.append(f"{folder}/{path}")
         self._remote.put(f"{folder}/{README}", self._readme)
         begun.append(f"{folder}/{README}")

@@ -13,8 +13,8 @@ from dimly.api import open_release, publish
 from dimly.errors import ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+from dimly.release.format import README
 from dimly.release.manifest import About, read_manifest
-from dimly.release.readme import README
 from dimly.release.verify import verify
 
 PEOPLE = np.random.default_rng(0).random((30, 40)) < 0.3

@@ -21,7 +21,7 @@ from dimly.errors import BudgetError, DataError, DimlyError, ParameterError, Rel
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import format as layouts
-from dimly.release import staging
+from dimly.release import writer
 from dimly.release.manifest import About
 from dimly.release.reader import open_folder
 from dimly.release.writer import ReleaseWriter
@@ -329,15 +329,15 @@ def test_an_append_never_replaces_another_release_than_the_one_it_read(
 
         monkeypatch.setattr(Charge, "seal", seal_and_overwrite)
     else:  # a program that takes no lock
-        exchange = staging._exchange
-        monkeypatch.setattr(staging, "names_held", lambda _: nullcontext())
+        exchange = writer._exchange
+        monkeypatch.setattr(writer, "names_held", lambda _: nullcontext())
 
         def late(source: Path, target: Path) -> None:
-            monkeypatch.setattr(staging, "_exchange", exchange)
+            monkeypatch.setattr(writer, "_exchange", exchange)
             overwrite()
             exchange(source, target)
 
-        monkeypatch.setattr(staging, "_exchange", late)
+        monkeypatch.setattr(writer, "_exchange", late)
     with pytest.raises(ReleaseError, match=r"must not change while people are added, but it did\.[^~]*Charge 2 stays"):
         publish(None, ledger, opening=part(range(5, 9)), append=release)
     assert open_folder(release, verify=True).manifest.release == kept[0]

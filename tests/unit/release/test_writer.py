@@ -17,6 +17,7 @@ from dimly.mechanisms import MECHANISMS, Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, layout_of, open_folder, parts, verify
+from dimly.release.writer import check_target
 
 __all__ = ["small_parts"]
 
@@ -226,11 +227,11 @@ def test_only_a_closed_vocabulary_is_published(tmp_path: Path) -> None:
 
 def test_targets_are_refused_early(tmp_path: Path) -> None:
     write(tmp_path / "out", people(plan_of("counting+laplace")))
-    for refuse in (writer_of, ReleaseWriter.check_target):
+    for refuse in (writer_of, check_target):
         with pytest.raises(ParameterError, match="is already a release"):
             refuse(tmp_path / "out")
-    ReleaseWriter.check_target(tmp_path / "out", overwrite=True)
-    ReleaseWriter.check_target(tmp_path / "other")
+    check_target(tmp_path / "out", overwrite=True)
+    check_target(tmp_path / "other")
     assert left(tmp_path)[0] == "out"
 
 

@@ -12,8 +12,8 @@ from tests.processes import in_a_fork
 
 from dimly import files
 from dimly.errors import DimlyError, ParameterError
-from dimly.release import open_folder, staging
-from dimly.release.staging import PREFIX, Staging, check_target, disk_errors
+from dimly.release import open_folder, writer
+from dimly.release.writer import PREFIX, Staging, check_target, disk_errors
 
 
 def fill(place: Staging, text: str = "new") -> None:
@@ -68,7 +68,7 @@ def test_leaving_without_publishing_leaves_nothing(tmp_path: Path) -> None:
     with Staging(tmp_path / "new") as place:
         fill(place)
     assert left(tmp_path) == []
-    place.remove()
+    place.discard()
 
 
 @pytest.mark.parametrize("target", ["", ".", "/", "..", "a/.."])
@@ -158,7 +158,7 @@ def without_kernel(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
             ctypes.set_errno(errno.EINVAL)
             return -1
 
-        monkeypatch.setattr(staging, "_linux_rename", lambda: refuse)
+        monkeypatch.setattr(files, "_linux_rename", lambda: refuse)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -188,8 +188,8 @@ def test_something_that_appears_meanwhile_is_kept(kernel: str, tmp_path: Path, m
         lambda: (tmp_path / "out").write_text("theirs"),
         lambda: (tmp_path / "out").symlink_to("anywhere"),
     ):
-        for look in (staging._is_replaceable, lambda *_, **__: False):  # seen, or missed by a moment
-            monkeypatch.setattr(staging, "_is_replaceable", look)
+        for look in (writer._is_replaceable, lambda *_, **__: False):  # seen, or missed by a moment
+            monkeypatch.setattr(writer, "_is_replaceable", look)
             with Staging(tmp_path / "out") as place:
                 fill(place)
                 appear()
@@ -213,7 +213,7 @@ def test_what_a_rename_does_not_overwrite_is_told(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os.path, "lexists", lambda _: False)
     (tmp_path / "new").mkdir()
     with pytest.raises(ParameterError, match="has appeared meanwhile"):
-        staging._rename_new(tmp_path / "new", tmp_path / "out")
+        writer._rename_new(tmp_path / "new", tmp_path / "out")
     assert (tmp_path / "out" / "theirs").exists()
 
 
@@ -243,7 +243,7 @@ def test_a_crash_after_the_exchange_leaves_the_new_one(tmp_path: Path) -> None:
     def work() -> bytes:
         place = Staging(tmp_path / "out", overwrite=True)
         fill(place)
-        place._folder.remove = lambda: os._exit(0)  # type: ignore[method-assign]
+        place._locked.remove = lambda: os._exit(0)  # type: ignore[method-assign]
         place.publish()
         return b""
 
@@ -287,7 +287,7 @@ def test_a_full_disk_is_told_in_one_line(number: int, tmp_path: Path, monkeypatc
     def refuse(*_: Any) -> None:
         raise OSError(number, "No space left on device")
 
-    monkeypatch.setattr(staging, "sync_folder", refuse)
+    monkeypatch.setattr(writer, "sync_folder", refuse)
     with (
         Staging(tmp_path / "new") as place,
         pytest.raises(DimlyError, match=r"the disk of .* is full. Free some space") as failure,
@@ -295,7 +295,7 @@ def test_a_full_disk_is_told_in_one_line(number: int, tmp_path: Path, monkeypatc
         place.publish()
     assert "\n" not in str(failure.value)
     assert left(tmp_path) == []
-    monkeypatch.setattr(staging, "locked_folder", refuse)
+    monkeypatch.setattr(writer, "locked_folder", refuse)
     with pytest.raises(DimlyError, match="is full"):
         Staging(tmp_path / "new")
 
@@ -315,7 +315,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path: Path, monkeypat
     def refuse(*_: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(staging, "locked_folder", refuse)
+    monkeypatch.setattr(writer, "locked_folder", refuse)
     with pytest.raises(ParameterError, match=r"out must be in a folder that can be written to, but .* cannot"):
         Staging(tmp_path / "new")
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -334,7 +334,7 @@ def test_a_rename_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ctypes.set_errno(errno.EACCES)
         return -1
 
-    monkeypatch.setattr(staging, "_linux_rename", lambda: refuse)
+    monkeypatch.setattr(files, "_linux_rename", lambda: refuse)
     with (
         Staging(tmp_path / "new") as place,
         pytest.raises(DimlyError, match=r"Permission denied. Nothing was published"),
@@ -361,14 +361,14 @@ def test_a_lock_that_somebody_holds_for_ever_stops_nobody(
 
 
 def test_a_disk_that_does_not_confirm_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = staging.sync_folder
+    real = files.sync_folder
 
     def sync(path: Path) -> None:
         if path == tmp_path:
             raise OSError(errno.EIO, "Input/output error")
         real(path)
 
-    monkeypatch.setattr(staging, "sync_folder", sync)
+    monkeypatch.setattr(writer, "sync_folder", sync)
     with (
         Staging(tmp_path / "new") as place,
         pytest.raises(DimlyError, match="new was published, but the disk does not confirm it"),
@@ -398,13 +398,13 @@ def test_a_signal_right_after_the_rename_changes_nothing(
 ) -> None:
     if overwrite:
         release_folder(tmp_path / "out")
-    real = staging._renameat2
+    real = files.renameat2
 
     def interrupted(*arguments: Any) -> bool:
         real(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(staging, "_renameat2", interrupted)
+    monkeypatch.setattr(writer, "renameat2", interrupted)
     with Staging(tmp_path / "out", overwrite=overwrite) as place:
         fill(place)
         with pytest.raises(KeyboardInterrupt):
