@@ -44,7 +44,7 @@ NUMERICAL := tests/golden tests/privacy/test_noise_tables.py tests/unit/privacy/
   $(addprefix tests/unit/analyst/structure/,test_denoise.py test_evidence.py) tests/statistical/test_sampling.py
 
 test-generic: .venv/dev ## the numerical tests again, as on a processor without newer instructions
-	$(BIN)/python -m tests.processors -n auto $(NUMERICAL)
+	$(BIN)/python -m tests.processors -n auto --dist loadgroup $(NUMERICAL)
 
 torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files, 1,000,000 damaged files
 	DIMLY_KILLS=200 $(BIN)/python -m pytest -n auto tests/crash/test_kill.py tests/crash/test_signals.py
@@ -87,11 +87,11 @@ package: .venv/dev ## wheel and sdist in dist/, each installed into a new enviro
 	rm -rf dist && $(BIN)/python -m build --outdir dist
 	$(BIN)/python tests/package.py dist
 
-bench: .venv/dev ## every benchmark, each a ratio to a peer in the same run; renews docs/benchmarks.md
+bench: .venv/bench ## every benchmark, each a ratio to a peer in the same run; renews docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.report
 
-bench-quick: .venv/dev ## the same in under three minutes
+bench-quick: .venv/bench ## the same in under three minutes
 	$(BIN)/python -m benchmarks --quick
 
 setup: .venv/all ## install every extra
@@ -112,8 +112,10 @@ clean:           ## remove .venv and every cache
 # One stamp per set of extras; each includes the core.
 .venv/demo: EXTRAS := [plots]
 .venv/dev: EXTRAS := [dev]
+.venv/bench: EXTRAS := [bench]
 .venv/docs: EXTRAS := [docs]
-.venv/all: EXTRAS := [all,dev]
-.venv/demo .venv/dev .venv/docs .venv/all: .venv/bin/python pyproject.toml pins.txt
-	$(BIN)/python -m pip install --quiet --editable '.$(EXTRAS)'
+.venv/all: EXTRAS := [all,dev,bench]
+# Byte code is written when a module is first imported: of ten thousand files, most never are.
+.venv/demo .venv/dev .venv/bench .venv/docs .venv/all: .venv/bin/python pyproject.toml pins.txt
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.$(EXTRAS)'
 	@touch $@

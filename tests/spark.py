@@ -4,6 +4,7 @@ import atexit
 import os
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +58,7 @@ def session() -> Any:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.python.daemon.module": "preloaded",
         # Dates before 1582 are read as they were written.
         "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     }
@@ -72,6 +74,7 @@ def session() -> Any:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        patch.setenv("PYTHONPATH", str(Path(__file__).with_name("spark_daemon")), prepend=os.pathsep)
         patch.delenv("SPARK_HOME", raising=False)
         started = builder.getOrCreate()
     atexit.register(started.stop)
