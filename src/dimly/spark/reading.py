@@ -8,11 +8,12 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimly.curator.engine import Batch, people_of_sorted
@@ -41,6 +42,7 @@ ROSTER_PROBLEMS = (ODD_IDS, MISSING_IDS)
 """Problems of a roster, the first one first."""
 WORKER_MEMORY = 4 * MIN_MEMORY
 _ROWS, _BYTES = 1 << 17, 1 << 25  # of a piece
+_PEOPLE = 1 << 21  # whom a worker holds back, at most
 _SCAN = 1 << 20  # checks of one scan, to number them throughout
 _NOBODY = pa.chunked_array([[]], pa.null())
 
@@ -167,19 +169,44 @@ def problem_of(number: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class FindPeople:
-    """Yields who is in each piece: ``u``, own id ``own`` if there are pseudonyms, and ``problem``."""
+    """Yields who is in a partition: ``u``, own id ``own`` if there are pseudonyms, and ``problem``.
+
+    In a table in no order every row names its person anew, and Spark would have to group all of these. So each person
+    is given once for many pieces, but where a table has one row for each: there Spark counts who comes again.
+    """
 
     shape: TableReading
     everybody: bool
 
     def __call__(self, batches: Batches) -> Batches:
         """Go through a partition."""
+        named = partial(_people, key=self.shape.key, as_text=self.shape.as_text)
+        kind: UserType = "int64"
+        found: list[pa.ChunkedArray] = []
         for reader, piece in _read(self.shape, batches):
             reader.load(piece)
-            problem, own = reader.problem(), _NOBODY
-            if problem is None and self.everybody:
-                own = reader.people()
-            yield from _people(own, problem, self.shape.key, reader.view.user_type, as_text=self.shape.as_text)
+            kind, problem = reader.view.user_type, reader.problem()
+            if problem is not None:
+                yield from named(_NOBODY, problem, kind=kind)
+            elif self.everybody and reader.view.one_row_each:
+                yield from named(reader.people(), None, kind=kind)
+            elif self.everybody:
+                found.append(reader.people())
+                if _is_much(found):
+                    found = [_each_once(found)]
+                    if _is_much(found, share=0.5):  # most of them are new: to hold them back gains little
+                        yield from named(found.pop(), None, kind=kind)
+        if found:
+            yield from named(_each_once(found), None, kind=kind)
+
+
+def _is_much(ids: Sequence[pa.ChunkedArray], *, share: float = 1.0) -> bool:
+    return sum(map(len, ids)) > share * _PEOPLE or sum(one.nbytes for one in ids) > share * _BYTES
+
+
+def _each_once(ids: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    chunks = [chunk for one in ids for chunk in one.chunks]
+    return pa.chunked_array([pc.unique(pa.chunked_array(chunks, ids[0].type))])
 
 
 @dataclass(frozen=True)
@@ -203,7 +230,7 @@ class NamePeople:
                 if problem is None:
                     user = f"CAST({reading.sql} AS VARCHAR)" if self.as_text else reading.sql
                     own = database.table(f"SELECT DISTINCT {user} AS u FROM {name}").column(0)
-                yield from _people(own, problem, self.key, kind, as_text=self.as_text)
+                yield from _people(own, problem, key=self.key, kind=kind, as_text=self.as_text)
 
 
 def people_schema(user: str, own: str | None) -> str:
@@ -211,7 +238,7 @@ def people_schema(user: str, own: str | None) -> str:
     return f"u {user}, problem bigint" if own is None else f"u {user}, own {own}, problem bigint"
 
 
-def _people(own: pa.ChunkedArray, problem: int | None, key: bytes | None, kind: UserType, *, as_text: bool) -> Batches:
+def _people(own: pa.ChunkedArray, problem: int | None, *, key: bytes | None, kind: UserType, as_text: bool) -> Batches:
     own = own.cast(pa.int64() if kind == "int64" and not as_text else pa.string())
     columns = [own] if key is None else [pseudonyms_of(own.cast(pa.string()), key), own]
     if problem is not None:  # instead of anybody
