@@ -18,7 +18,7 @@ class StoppedError(Exception):
 
 
 @pytest.fixture(autouse=True)
-def handler() -> Iterator[Any]:
+def handler(usual_signals: None) -> Iterator[Any]:
     def stop(number: int, _: Any) -> None:
         raise StoppedError(number)
 
