@@ -64,14 +64,17 @@ def test_values_of_a_frame_that_changes_stay_in_range(later: float, counts_as: i
     assert exact(frame, plan_at(), meddle, **LONG).sum(axis=1).tolist() == [counts_as] * N
 
 
-def test_an_attribute_that_repeats_later_counts_once() -> None:
+@pytest.mark.parametrize(("roster", "counts_as"), [(list(range(N)), 1), (None, 2)])
+def test_an_attribute_that_repeats_later_counts_once(roster: list[int] | None, counts_as: int) -> None:
+    """Without a roster people are found while the rows are sorted, so that what comes later is not looked at."""
     page = np.arange(2 * N)
     frame = pa.table({"user": [i // 2 for i in range(2 * N)], "page": pa.array(page)})
 
     def meddle() -> None:
         page[:] = 7
 
-    assert exact(frame, plan_at(1), meddle, user="user", attribute="page").sum(axis=1).tolist() == [1] * N
+    published = exact(frame, plan_at(1), meddle, user="user", attribute="page", roster=roster)
+    assert published.sum(axis=1).tolist() == [counts_as] * N
 
 
 def test_a_person_keeps_one_row_where_the_unit_is_the_column() -> None:

@@ -241,6 +241,22 @@ def step_of(value: float, resolution: int) -> int:
 
 
 @njit(nogil=True, cache=True)
+def number_people(keys: NDArray[np.int64], ids: NDArray[np.int64]) -> int:
+    """Replace ids, the upper halves of keys that do not fall, by 0, 1, …; write each once and return how many.
+
+    ``ids`` is as long as the keys; what lies beyond is not written.
+    """
+    count = 0
+    for i in range(keys.size):
+        person = keys[i] >> 32
+        if count == 0 or person != ids[count - 1]:
+            ids[count] = person
+            count += 1
+        keys[i] = (np.int64(count - 1) << 32) | (keys[i] & 0xFFFFFFFF)
+    return count
+
+
+@njit(nogil=True, cache=True)
 def rows_of_sorted(
     keys: NDArray[np.int64],
     values: NDArray[np.float64] | None,

@@ -66,3 +66,14 @@ def test_a_lane_is_set_exactly_where_its_number_is_below_the_threshold(
     kernels.settle_lanes(np.array(own, np.uint64), threshold & low, rest_bits, below, equal)
     for row, word in zip(numbers, below.tolist(), strict=True):
         assert [(word >> lane) & 1 for lane in range(LANES)] == [number < threshold for number in row]
+
+
+def test_people_are_numbered_in_the_order_of_sorted_keys() -> None:
+    keys = np.sort(np.random.default_rng(0).integers(0, 30, 200) << 32 | np.arange(200) % 7 + 2**31)
+    before, ids = keys.copy(), np.full(200, -1)
+    n_users = kernels.number_people(keys, ids)
+    expected, numbers = np.unique(before >> 32, return_inverse=True)
+    np.testing.assert_array_equal(ids[:n_users], expected)
+    assert (ids[n_users:] == -1).all()
+    np.testing.assert_array_equal(keys, numbers << 32 | before & 0xFFFFFFFF)
+    assert kernels.number_people(keys[:0], ids[:0]) == 0
