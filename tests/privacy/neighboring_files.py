@@ -15,7 +15,7 @@ import shutil
 import sqlite3
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from decimal import Decimal
 from functools import cache
@@ -48,7 +48,7 @@ PERSON: Final = 1
 USUAL: Final = ["tea", "C:\\x", "it's\\\\a; b|c\td", "Zoë \\\\n", "007"]
 
 T = TypeVar("T")
-Row = tuple[str, Any]
+Row = tuple[Any, Any]
 Written = Callable[[list[Row], Path], tuple[Any, dict[str, Any]]]
 """Writes rows into a folder, and returns the source and the options that it needs."""
 
@@ -112,6 +112,15 @@ _IN_QUOTES: Final = ['\\"', '\\"', '""', '"', "\\\\", "\\", "\\n", "5", " ", "pi
 # Sources.
 
 
+def _write_csv(file: Any, rows: Iterable[tuple[Any, ...]], **form: Any) -> None:
+    """Write rows; Python leaves a carriage return without quotes, which ends a line for others."""
+    writer, quoting = (
+        csv.writer(file, lineterminator="\n", **(form | more)) for more in ({}, {"quoting": csv.QUOTE_ALL})
+    )
+    for row in rows:
+        (quoting if any("\r" in str(cell) for cell in row) else writer).writerow(row)
+
+
 def _csv_file(
     *, suffix: str = "csv", packed: bool = False, options: dict[str, Any] | None = None, **form: Any
 ) -> Written:
@@ -121,9 +130,7 @@ def _csv_file(
         path = folder / f"t.{suffix}"
         opened: Any = gzip.open if packed else open
         with opened(path, "wt", encoding=encoding, newline="", errors="surrogateescape") as file:
-            writer = csv.writer(file, lineterminator="\n", **form)
-            writer.writerow(("person", "page"))
-            writer.writerows(rows)
+            _write_csv(file, [("person", "page"), *rows], **form)
         return path, options or {}
 
     return write
@@ -227,17 +234,21 @@ MIXED_CELLS: Final = [True, False, 1, 0, 0.5, "1", "0", MARK, None, float("nan")
 Wide = dict[str, list[Any]]
 
 
+def _named(columns: Wide) -> list[str]:
+    """Return whose rows these are: few people, or a crowd."""
+    count = len(next(iter(columns.values())))
+    return PEOPLE if count == len(PEOPLE) else [f"p{i:04}" for i in range(count)]
+
+
 def _wide_csv(columns: Wide, folder: Path) -> Any:
     with (folder / "wide.csv").open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("person", *columns))
-        writer.writerows(zip(PEOPLE, *columns.values(), strict=True))
+        _write_csv(file, [("person", *columns), *zip(_named(columns), *columns.values(), strict=True)])
     return folder / "wide.csv"
 
 
 def _wide_arrow(columns: Wide) -> pa.Table:
     kind = pa.string() if isinstance(next(iter(columns.values()))[0], str) else pa.float64()
-    return pa.table({"person": PEOPLE} | {name: pa.array(cells, kind) for name, cells in columns.items()})
+    return pa.table({"person": _named(columns)} | {name: pa.array(cells, kind) for name, cells in columns.items()})
 
 
 def _wide_parquet(columns: Wide, folder: Path) -> Any:
@@ -247,7 +258,7 @@ def _wide_parquet(columns: Wide, folder: Path) -> Any:
 
 def _wide_pandas(columns: Wide, _: Path) -> Any:
     cells = {name: pd.Series(column, dtype=object) for name, column in columns.items()}
-    return pd.DataFrame({"person": PEOPLE} | cells)
+    return pd.DataFrame({"person": _named(columns)} | cells)
 
 
 WIDE: Final[dict[str, tuple[Callable[[Wide, Path], Any], Wide, "Cell"]]] = {
@@ -415,24 +426,32 @@ def pair(name: str, seed: int, folder: Path) -> bool:
     return compare(plan_at(), _usual[name], changed, planted=cell, folder=folder)
 
 
-_usual: dict[str, Outcome] = {}
+_usual: dict[Any, Outcome] = {}
 """What is published of the table that everybody's neighbor has; a test that breaks something clears it."""
 
 
 def forget() -> None:
-    """Publish the usual tables anew."""
+    """Publish the usual tables anew, and forget which cells stop a run."""
     _usual.clear()
+    _stops.clear()
 
 
 def _published_rows(name: str, rows: list[Row], folder: Path, **more: Any) -> Outcome | None:
     """Write rows as a source and publish them; None if they cannot be written."""
+    return _written(lambda inner: SOURCES[name][0](rows, inner), plan_at(), folder, **more)
+
+
+def _written(
+    write: Callable[[Path], tuple[Any, dict[str, Any]]], plan: Plan, folder: Path, **more: Any
+) -> Outcome | None:
+    """Write a table into an empty folder, and publish it; None if no such table can be."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
-        source, options = SOURCES[name][0](rows, folder)
+        source, options = write(folder)
     except (UnicodeError, csv.Error, pa.ArrowException, OverflowError, sqlite3.Error):
         return None
-    return published(source, plan_at(), folder, **({"threads": 1} | options | more))
+    return published(source, plan, folder, **({"threads": 1} | options | more))
 
 
 def wide_pair(name: str, seed: int, folder: Path) -> bool:
@@ -451,13 +470,11 @@ def wide_pair(name: str, seed: int, folder: Path) -> bool:
         if key in _usual:
             outcomes.append(_usual[key])
             continue
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        try:
-            source = write(columns, folder)
-        except (UnicodeError, csv.Error, pa.ArrowException, OverflowError):
+        outcome = _written(
+            lambda inner, columns=columns: (write(columns, inner), wide_options(lenient=lenient)), plan, folder
+        )
+        if outcome is None:
             return False  # no such file can be
-        outcome = published(source, plan, folder, threads=1, **wide_options(lenient=lenient))
         if key is not None:
             if outcome.stopped is not None:
                 raise LeakError(f"the usual table was refused: {outcome.stopped}")
@@ -480,53 +497,148 @@ def wide_options(*, lenient: bool) -> dict[str, Any]:
 
 # Crowds: many odd cells in one table, beside people whose rows may not move at all.
 
-CROWD: Final = 160
-MEMBERS: Final = [f"p{i:03}" for i in range(CROWD)]
-WITNESSES: Final = [f"w{i}" for i in range(8)]
+CROWD: Final = 1000
+_WITNESSES: Final = 8
+_TRIED_ALONE: Final = 4  # of the cells of a table that probably stop it
 
-
-# In the others every second cell or so stops the run: pairs are as quick.
+# In the others most cells stop a run, by quotes that do not end or by types that do not mix: pairs are as quick.
 CROWDED: Final = [
-    name for name in SOURCES if name not in {"CSV, raw", "CSV, quoted by hand", "SQLite, numeric", "pandas"}
+    name
+    for name in [*SOURCES, *WIDE]
+    if name not in {"CSV, raw", "CSV, quoted by hand", "SQLite, numeric"} and "pandas" not in name
 ]
+# Columns of ids that can hold integers: those of other sources are text, whatever stands there.
+_TYPED_IDS: Final = ("Parquet", "Parquet folder", "DuckDB table", "DuckDB view", "polars", "Arrow", "lists")
+
+
+class Crowd(NamedTuple):
+    """Who is in a table of one source: ids of text or integers, given as a roster or found, strict or lenient."""
+
+    source: str
+    integers: bool
+    listed: bool
+    lenient: bool
+
+    @classmethod
+    def of(cls, source: str, seed: int) -> "Crowd":
+        """Take all forms in turn."""
+        lenient = seed // 4 % 2 == 0 and source in WIDE
+        return cls(source, seed % 2 == 1 and source in _TYPED_IDS, seed // 2 % 2 == 0, lenient)
+
+    @property
+    def people(self) -> list[Any]:
+        """Everybody; the last ones are witnesses, who have no odd cell. Integers take all sizes that 64 bits hold."""
+        count = CROWD + _WITNESSES
+        if self.integers:
+            return [(-1) ** i * (i + 1) * 10 ** (i % 15) for i in range(count)]
+        return [f"p{i:04}" for i in range(count)]
+
+    def published(self, cells: dict[Any, Any], chance: random.Random, folder: Path) -> Outcome | None:
+        """Publish the table in which some have an odd cell; None if no such file can be."""
+        options: dict[str, Any] = {"threads": 1, "roster": self.people if self.listed else None}
+        if self.source in WIDE:
+            write, usual, _ = WIDE[self.source]
+            columns: Wide = {
+                name: [
+                    cells.get(who, held[i % len(held)]) if i % len(usual) == place else held[i % len(held)]
+                    for i, who in enumerate(self.people)
+                ]
+                for place, (name, held) in enumerate(usual.items())
+            }
+            more = wide_options(lenient=self.lenient)
+            return _written(lambda inner: (write(columns, inner), more), plan_of_wide(usual), folder, **options)
+        rows: list[Row] = [(who, USUAL[i % len(USUAL)]) for i, who in enumerate(self.people)]
+        rows += [(who, cell) for who, cell in cells.items() for _ in range(chance.choice([1, 1, 2]))]
+        chance.shuffle(rows)
+        return _published_rows(self.source, rows, folder, **options)
+
+    @property
+    def plan(self) -> Plan:
+        """By which it is published."""
+        return plan_of_wide(WIDE[self.source][1]) if self.source in WIDE else plan_at()
+
+
+def kinds_of(cell: Any) -> set[str]:
+    """Return what is odd about a cell, of which some stop a run wherever they stand."""
+    if isinstance(cell, str):
+        return {atom for atom in ATOMS if atom and atom in cell} or {cell}
+    if isinstance(cell, bytes) and MARK.encode() in cell:
+        return {f"byte {one}" for one in cell if one < 32 or one > 126}
+    return {repr(cell)}
+
+
+class Stops:
+    """Which kinds of cells stop a run of one form of table, as far as was seen."""
+
+    def __init__(self) -> None:
+        self._stopping: set[str] = set()
+        self._harmless: set[str] = set()
+
+    def expected(self, cell: Any) -> bool:
+        """Return whether a cell has what stopped a run before."""
+        return bool(kinds_of(cell) & self._stopping)
+
+    def learn(self, cells: Iterable[Any], *, stopped: bool) -> None:
+        """Take note of cells that were published together, or of one that was not."""
+        kinds = set().union(*(kinds_of(cell) for cell in cells))
+        if stopped:
+            self._stopping |= kinds - self._harmless
+        else:
+            self._harmless |= kinds
+            self._stopping -= kinds
+
+
+_stops: dict[tuple[str, bool], Stops] = {}
 
 
 def crowd(name: str, seed: int, folder: Path) -> Counter[str]:
-    """Publish one table in which 160 people have an odd cell each; return how many were compared, and how many stop.
+    """Publish one table in which 1,000 people have an odd cell each; return how many were compared, and how many stop.
 
     Nobody's row may move by more than their own cell allows, and those of witnesses not at all. This sees what pairs
-    see, unless two cells cancel out, at a fraction of the time: a publication takes as long as before. Where it stops,
-    both halves are tried, down to single cells.
+    see, unless two cells cancel out, at a fraction of the time. Where it stops, both halves are tried, down to single
+    cells; of other cells with the same oddity a few are tried alone, and the rest is left out.
     """
-    chance = chance_of(f"crowd {name}", seed)
-    cells = {who: SOURCES[name][1](chance) for who in MEMBERS}
-    return _crowd(name, cells, chance, folder)
-
-
-def _crowd(name: str, cells: dict[str, Any], chance: random.Random, folder: Path) -> Counter[str]:
-    everybody = [*MEMBERS, *WITNESSES]
-    rows: list[Row] = [(who, USUAL[i % len(USUAL)]) for i, who in enumerate(everybody)]
-    key = f"crowd {name}"
-    if key not in _usual:
-        usual = _published_rows(name, rows, folder, roster=everybody)
+    chance, form = chance_of(f"crowd {name}", seed), Crowd.of(name, seed)
+    odd = WIDE[name][2] if name in WIDE else SOURCES[name][1]
+    cells = {who: odd(chance) for who in form.people[:CROWD]}
+    if form not in _usual:
+        usual = form.published({}, chance, folder)
         if usual is None or usual.stopped is not None:
             raise LeakError(f"the usual crowd was refused: {usual and usual.stopped}")
-        _usual[key] = usual
-    more = [(who, cell) for who, cell in cells.items() for _ in range(chance.choice([1, 1, 2]))]
-    for row in more:
-        rows.insert(chance.randint(0, len(rows)), row)
-    outcome = _published_rows(name, rows, folder, roster=everybody)
+        _usual[form] = usual
+    stops, found = _stops.setdefault((name, form.lenient), Stops()), Counter[str]()
+    waiting = [list(cells)]
+    while waiting:
+        group = waiting.pop()
+        if len(group) > 1:
+            expected = [who for who in group if stops.expected(cells[who])]
+            alone = expected[: max(0, _TRIED_ALONE - found["stopped"])]
+            found["left out"] += len(expected) - len(alone)
+            group = [who for who in group if who not in expected]
+            waiting += [[who] for who in alone]
+        if not group or _went_through(form, {who: cells[who] for who in group}, chance, folder):
+            found["published"] += len(group)
+        elif len(group) == 1:
+            found["stopped"] += 1
+        else:
+            waiting += [group[: len(group) // 2], group[len(group) // 2 :]]
+    return found
+
+
+def _went_through(form: Crowd, cells: dict[Any, Any], chance: random.Random, folder: Path) -> bool:
+    """Publish these odd cells together, and compare; return whether the run did not stop."""
+    outcome = form.published(cells, chance, folder)
+    stops = _stops[form.source, form.lenient]
     if outcome is None or outcome.stopped is not None:
         if outcome is not None and outcome.stopped is not None:
             for cell in cells.values():
                 check_quiet(outcome.stopped.replace(str(folder), ""), cell)
         if len(cells) == 1:
-            return Counter(stopped=1)
-        names = list(cells)
-        halves = names[: len(names) // 2], names[len(names) // 2 :]
-        return sum((_crowd(name, {who: cells[who] for who in half}, chance, folder) for half in halves), Counter())
-    _compare_crowds(plan_at(), _usual[key], outcome, cells)
-    return Counter(published=len(cells))
+            stops.learn(cells.values(), stopped=True)
+        return False
+    _compare_crowds(form.plan, _usual[form], outcome, cells)
+    stops.learn(cells.values(), stopped=False)
+    return True
 
 
 def _compare_crowds(plan: Plan, one: Outcome, other: Outcome, cells: dict[str, Any]) -> None:
@@ -535,7 +647,7 @@ def _compare_crowds(plan: Plan, one: Outcome, other: Outcome, cells: dict[str, A
     difference = moved(plan, one.sketches, other.sketches)
     for place, who in enumerate(one.sketches.users):
         own = difference[place]
-        if who not in cells:
+        if who not in cells:  # a witness, or somebody whose cell is tried elsewhere
             if own.any():
                 raise LeakError("the row of somebody else moved")
         elif np.abs(own).sum() > plan.sensitivity.l1 or (own**2).sum() > plan.sensitivity.l2_squared:
@@ -599,13 +711,11 @@ def run(pairs: int, folder: Path, *, start: int = 0) -> Counter[str]:
     return found
 
 
-def run_crowds(crowds: int, folder: Path, *, start: int = 0) -> Counter[str]:
-    """Try so many crowds, of all sources in turn; return how many cells went through and how many stopped."""
+def run_crowds(name: str, crowds: int, folder: Path) -> Counter[str]:
+    """Try so many crowds of one source; return how many cells went through, stopped, or were left out."""
     found: Counter[str] = Counter()
-    for i in range(start, start + crowds):
-        seed, place = divmod(i, len(CROWDED))
-        name = CROWDED[place]
-        found += _tried(f"crowd of {name}", seed, lambda name=name, seed=seed: crowd(name, seed, folder))  # type: ignore[misc]
+    for seed in range(crowds):
+        found += _tried(f"crowd of {name}", seed, lambda seed=seed: crowd(name, seed, folder))  # type: ignore[misc]
     return found
 
 

@@ -55,12 +55,21 @@ def test_neighboring_files(chunk: int, tmp_path: Path) -> None:
     assert found["published"] > pairs / 2  # most odd cells can be read
 
 
-@pytest.mark.parametrize("chunk", range(1 if CROWDS < 100 else 100))
-def test_crowds(chunk: int, tmp_path: Path) -> None:
-    """Of each table 160 cells; some stop, and are tried alone."""
-    crowds = CROWDS if CROWDS < 100 else CROWDS // 100
-    found = run_crowds(crowds, tmp_path / "crowd", start=chunk * crowds)
+@pytest.mark.parametrize("name", files.CROWDED if CROWDS > 1 else files.CROWDED[:1])
+def test_crowds(name: str, tmp_path: Path) -> None:
+    """Of each table 1,000 cells; those that stop are tried alone."""
+    crowds = max(1, CROWDS // len(files.CROWDED))
+    found = run_crowds(name, crowds, tmp_path / "crowd")
     assert found["published"] > 100 * crowds
+
+
+HAND_WRITTEN = range(28)
+"""Pairs of cells quoted by hand. Of 300 such pairs 70 found a guessed escape, so that by Clopper and Pearson one in
+6.15 does at least, with 99.9 % confidence: 28 pairs find it with a power of 0.993."""
+
+
+def test_cells_that_are_quoted_by_hand(tmp_path: Path) -> None:
+    assert caught("CSV, quoted by hand", HAND_WRITTEN, tmp_path / "pair") == 0
 
 
 @settings(max_examples=5)
@@ -111,7 +120,7 @@ read_header = csv_tables.read_header
 def test_an_escape_that_is_guessed_from_cells_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One odd cell makes the reader guess a backslash, which changes everybody's attributes."""
     monkeypatch.setattr(csv_tables, "read_header", sniffing)
-    assert caught("CSV, quoted by hand", range(20), tmp_path / "pair") > 1
+    assert caught("CSV, quoted by hand", HAND_WRITTEN, tmp_path / "pair") >= 4
 
 
 def test_crowds_find_the_escape_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,12 @@ def test_every_file_format_takes_one(tmp_path: Path) -> None:
         ("list_transform([1], x -> x)[1] = 1", "one row at a time"),
         ("place LIKE place || '!' ESCAPE '!'", "written out"),  # fails on a row, which TRY does not catch
         ("place NOT ILIKE 'mill' ESCAPE place", "written out"),
+        # These stopped the run if some row came so far: whether anybody was at a place that begins with "mi".
+        ("place LIKE 'mi!' ESCAPE '!'", "written out"),
+        ("CASE WHEN place = 'mill' THEN place LIKE 'm!!!' ESCAPE '!' ELSE true END", "written out"),
+        ("CASE WHEN place = 'mill' THEN place LIKE 'm' ESCAPE '!!' ELSE true END", "written out"),
+        ("CASE WHEN place = 'mill' THEN place ELSE 'true' END", "true or false"),
+        ("place", "true or false"),
         ("t.rating > 0", "got 't'"),
         ("rating = ?", "must"),
         ("*", "must"),
