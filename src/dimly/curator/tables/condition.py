@@ -136,19 +136,25 @@ class Condition:
                     f"Write CAST({name} AS DOUBLE) instead of {name}."
                 )
         written = [name for name, kind in source.columns.items() if kind.upper() == "JSON"]
+        looked_at = source.name
         rows = f"SELECT * FROM {source.name} WHERE TRY({self.sql})"
         if written:  # a condition is about texts and numbers, and not about JSON's way to write them, with quotes
             plain = ", ".join(f"{quoted(name)} ->> '$' AS {quoted(name)}" for name in written)
             whole = f"SELECT * REPLACE ({plain}), whole AS {_WHOLE} FROM {source.name} AS whole"
-            rows = f"SELECT {_WHOLE}.* FROM ({whole}) WHERE TRY({self.sql})"
+            looked_at = f"({whole})"
+            rows = f"SELECT {_WHOLE}.* FROM {looked_at} WHERE TRY({self.sql})"
         try:
             name = database.create_view(rows)
-            return replace(source, name=name, columns=dict(database.columns(name)))
+            # Text would be taken for true or false row by row, and one cell that is neither would stop the run.
+            ((_, kind),) = database.columns(f"(SELECT {self.sql} FROM {looked_at})")
+            if kind == "BOOLEAN":
+                return replace(source, name=name, columns=dict(database.columns(name)))
         except (DataError, ParameterError):
-            raise ParameterError(
-                "where must be true or false for each row, but it does not fit the types of its columns. Use CAST(… AS "
-                "DOUBLE) for numbers that are stored as text, and quotes around text."
-            ) from None
+            pass
+        raise ParameterError(
+            "where must be true or false for each row, but it does not fit the types of its columns. Use CAST(… AS "
+            "DOUBLE) for numbers that are stored as text, and quotes around text."
+        )
 
 
 def with_condition(database: PrivateDatabase, source: Source, options: Options) -> Source:
@@ -233,14 +239,24 @@ def _check(node: dict[str, Any], columns: set[str]) -> None:
                 f"where must look at one row at a time, got the function {name!r}, which may not. Use comparisons, "
                 "arithmetic, CAST and functions of text and dates such as lower, contains and year."
             )
-        # DuckDB's TRY does not catch what it says of a pattern that ends in the middle of an escape.
-        if name in _ESCAPES and any(one["expression"]["class"] != "CONSTANT" for one in node["arguments"][1:]):
+        # DuckDB's TRY does not catch what it says of a pattern that ends in the middle of an escape: that would stop a
+        # run, or not, by the rows that come so far.
+        if name in _ESCAPES and not _is_whole(*(one["expression"] for one in node["arguments"][1:])):
             raise ParameterError(
-                "where must compare by LIKE … ESCAPE with a pattern that is written out, between quotes, got another "
-                "expression. Use contains, starts_with or ends_with to compare columns."
+                "where must compare by LIKE … ESCAPE with a pattern that is written out, between quotes, and one "
+                "character that something follows in it, got another expression. Use contains, starts_with or "
+                "ends_with to compare columns."
             )
     if kind == "COLUMN_REF":
         columns.add(str(node["column_names"][0]))  # what follows are fields of it
+
+
+def _is_whole(pattern: dict[str, Any], escape: dict[str, Any]) -> bool:
+    """Return whether pattern and escape are constants of text, and no escape stands at the end."""
+    texts = [(one.get("literal") or {}).get("text") for one in (pattern, escape)]
+    if not all(isinstance(text, str) for text in texts) or len(texts[1]) > 1:
+        return False
+    return not texts[1] or not texts[0].replace(2 * texts[1], "").endswith(texts[1])
 
 
 def _compared_with_numbers(node: dict[str, Any]) -> set[str]:
