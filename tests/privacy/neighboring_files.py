@@ -471,7 +471,9 @@ def wide_pair(name: str, seed: int, folder: Path) -> bool:
             outcomes.append(_usual[key])
             continue
         outcome = _written(
-            lambda inner, columns=columns: (write(columns, inner), wide_options(lenient=lenient)), plan, folder
+            lambda inner, columns=columns: (write(columns, inner), wide_options(lenient=lenient)),  # type: ignore[misc]
+            plan,
+            folder,
         )
         if outcome is None:
             return False  # no such file can be

@@ -531,6 +531,11 @@ def warnings_of(plan: Plan, n_users: int | None, options: Options, base: Base | 
             "No roster: the people are those found in the table, so that being in the release says that a person "
             "has a row there. Give the public list of people as roster."
         )
+    if options.where is not None and options.diagnose is None:
+        found.append(
+            "A condition: whether any row fits it is not looked at, and if none does, only noise is published. Give "
+            "diagnose a file to know, in private. The release does not hold the condition: state it in note."
+        )
     if n_users is None and plan.cost.delta > 0:
         found.append("delta should be well below 1/n: without a roster a dry run does not compare it with n.")
     elif n_users is not None and plan.cost.delta * n_users > 0.1:

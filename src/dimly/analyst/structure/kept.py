@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from dimly.analyst.structure.denoise import Denoiser
 from dimly.analyst.structure.evidence import Structure
 from dimly.analyst.structure.points import Coordinates
-from dimly.files import write_bytes
+from dimly.errors import ParameterError
+from dimly.files import check_outside_releases, write_bytes
 from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches
 
@@ -48,9 +49,10 @@ def cache_folder() -> Path | None:
         return None
     try:
         folder = Path(said) if said else _usual()  # fails for an account without a home
+        check_outside_releases(folder, VARIABLE)
         folder.mkdir(0o700, parents=True, exist_ok=True)
         found = folder.lstat()
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ParameterError):
         return None
     own = not hasattr(os, "getuid") or found.st_uid == os.getuid()
     # Whoever else may write there could have us rank people as they like.

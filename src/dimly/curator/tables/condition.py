@@ -253,10 +253,10 @@ def _check(node: dict[str, Any], columns: set[str]) -> None:
 
 def _is_whole(pattern: dict[str, Any], escape: dict[str, Any]) -> bool:
     """Return whether pattern and escape are constants of text, and no escape stands at the end."""
-    texts = [(one.get("literal") or {}).get("text") for one in (pattern, escape)]
-    if not all(isinstance(text, str) for text in texts) or len(texts[1]) > 1:
+    text, sign = ((one.get("literal") or {}).get("text") for one in (pattern, escape))
+    if not (isinstance(text, str) and isinstance(sign, str) and len(sign) <= 1):
         return False
-    return not texts[1] or not texts[0].replace(2 * texts[1], "").endswith(texts[1])
+    return not sign or not text.replace(2 * sign, "").endswith(sign)
 
 
 def _compared_with_numbers(node: dict[str, Any]) -> set[str]:

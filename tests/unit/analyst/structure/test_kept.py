@@ -69,6 +69,13 @@ def test_folders_that_others_can_write_to_are_not_used(folder: Path) -> None:
     assert kept.cache_folder() == folder
 
 
+def test_nothing_is_written_into_a_release(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for inside in (path, path / "sketches", path / "new"):
+        monkeypatch.setenv(kept.VARIABLE, str(inside))
+        assert kept.cache_folder() is None
+    assert not (path / "new").exists()
+
+
 def test_it_can_be_turned_off(folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(kept.VARIABLE, "off")
     _ = open_release(path).denoiser

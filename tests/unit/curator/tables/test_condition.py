@@ -1,5 +1,6 @@
 """Which rows are read: a condition looks at one row at a time, and at nothing that would take others along."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from dimly.api import open_release, publish, survey
 from dimly.curator.options import Options
 from dimly.curator.run import publish_table
 from dimly.curator.tables.condition import Condition
-from dimly.errors import DataError, ParameterError
+from dimly.errors import DataError, ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
@@ -182,6 +183,16 @@ def test_whether_it_stops_does_not_tell_an_attribute() -> None:
         assert len(publish(pa.table(LONG), listed, where=f"person = {person}", vocabulary=["mill"], **COLUMNS)) == 3
     with pytest.raises(DataError, match="only noise would be published"):  # without a condition
         total(pa.table(LONG), roster=[4])
+
+
+def test_nobody_looks_whether_it_leaves_a_row(tmp_path: Path) -> None:
+    """The warning follows from the options alone; a diagnosis is the answer, and the condition is in no release."""
+    options: dict[str, Any] = {"where": "place = 'nowhere'", **COLUMNS}
+    with pytest.warns(PrivacyWarning, match="A condition: whether any row fits it"):
+        publish(pa.table(LONG), PLAN, out=tmp_path / "out", **options)
+    assert "nowhere" not in (tmp_path / "out" / "manifest.json").read_text()
+    publish(pa.table(LONG), PLAN, diagnose=tmp_path / "left", **options)
+    assert json.loads((tmp_path / "left").read_text())["rows"] == 0
 
 
 def test_a_matrix_has_none() -> None:
