@@ -92,7 +92,7 @@ SKEWED = np.rint(np.exp(np.random.default_rng(8).normal(3.5, 1.15, 4_339))).asty
 
 
 def test_intervals_of_quantiles_cover_where_few_people_have_so_many() -> None:
-    at, shares, repeats = boundaries(1_000), (0.1, 0.5, 0.9), 60
+    at, shares, repeats = boundaries(1_000), (0.1, 0.5, 0.9), 200
     exact, sampler = cumulative(SKEWED, at), NoiseSampler(DiscreteLaplace.of(Budget(0.0033), l1_sensitivity=1))
     truth = [int(np.sort(SKEWED)[math.ceil(share * len(SKEWED)) - 1]) for share in shares]
     held = np.zeros(3)
@@ -108,7 +108,7 @@ def test_intervals_of_quantiles_cover(shape: str) -> None:
     generator = np.random.default_rng(3)
     drawn = generator.normal(300, 90, 3_000) if shape == "narrow" else np.exp(generator.normal(4.5, 1, 3_000))
     numbers = np.maximum(0, np.rint(drawn)).astype(np.int64)
-    at, shares, repeats = boundaries(4_000), (0.1, 0.5, 0.9), 60
+    at, shares, repeats = boundaries(4_000), (0.1, 0.5, 0.9), 200
     exact, sampler = cumulative(numbers, at), NoiseSampler(DiscreteLaplace.of(Budget(0.02), l1_sensitivity=1))
     truth = [int(np.sort(numbers)[math.ceil(share * 3_000) - 1]) for share in shares]
     held = np.zeros(3)
@@ -116,4 +116,5 @@ def test_intervals_of_quantiles_cover(shape: str) -> None:
         noisy = exact + sampler.draw(len(at), Keystream())
         found = quantiles(noisy, at, total=3_000, shares=shares, noise=sampler.draw(noise_needed(at), Keystream()))
         held += [one.low <= wanted <= one.high for one, wanted in zip(found, truth, strict=True)]
-    assert fewest(3 * repeats) <= held.sum() <= 3 * repeats
+    # Intervals that are too wide are no better: those that hold 0.975 would all hold with probability 3e-7.
+    assert fewest(3 * repeats) <= held.sum() < 3 * repeats

@@ -201,6 +201,11 @@ class Crowd:
         np.fill_diagonal(cosines, -np.inf)
         return cosines
 
+    @cached_property
+    def _nearest(self) -> Rows:
+        """Everybody's others, the most alike first."""
+        return np.argsort(-self._cosines, axis=1)
+
     def _neighbors(self, release: Release, metric: Metric, n_users: int) -> dict[str, float]:
         space = space_of(release, metric, denoise=True)
         if space is None:
@@ -211,7 +216,7 @@ class Crowd:
         found: dict[int, list[float]] = {top: [] for top in tops}
         recalled = []
         usual = float(cosines[~np.eye(n, dtype=bool)].mean())
-        order = np.argsort(-cosines, axis=1)
+        order = self._nearest
         for start in range(0, self._n_rows, n):
             rows = space.rows(release.values[start : start + n])
             keys = np.array(space.tile(rows, rows), np.float64)

@@ -50,6 +50,9 @@ SCALES: Final = (128, 64, 32, 16, 8)
 _FOLDS: Final = 5
 _REPEATS: Final = 8  # noisy sketches of each person who is judged by
 _NEARLY: Final = 0.95  # of the best merit: what a few hundred people do not tell from it
+_ENOUGH: Final = 2  # parts, after which recipes are dropped that are this far behind the best, and a little more
+_BEHIND: Final = 0.3
+_LEVEL: Final = 0.02
 _STEPS: Final = 3  # of k-means, from where the groups are
 _LEAST_JUDGED: Final = 12  # people, below whom there is nobody to hold back
 _MOST_JUDGED: Final = 3_000  # people whom recipes are compared on; more would not change the choice
@@ -236,32 +239,30 @@ def learn(
         scale = fitting_scale(epsilon, unit=unit, resolution=steps)
     if type(scale) is not int or not 1 <= scale <= MAX_SCALE:
         raise ParameterError(f"scale must be an integer from 1 to {MAX_SCALE}, got {scale!r}.")
-    if not (table.max(axis=0) - table.min(axis=0)).nnz:
-        raise ParameterError("volunteers must differ from each other, but all of them have the same attributes.")
-    most = min(table.shape[0] - 1, table.shape[1], _LARGEST_COUNT)
-    if count != "auto" and (type(count) is not int or not 1 <= count <= most):
-        raise ParameterError(
-            f'count must be "auto" or 1 to {most}, which is what {table.shape[0]} people with {table.shape[1]} '
-            f"attributes can tell, got {count!r}."
-        )
-    counts = [one for one in COUNTS if one <= most] if count == "auto" else [count]
-    import sklearn.cluster  # noqa: F401, PLC0415 (slow to import; its threads are limited only once it is loaded)
+    comparison = Comparison(sample, purpose=purpose, groups=groups, count=count)
+    recipe, tried = comparison.best(epsilon), comparison.merits(epsilon)
+    directions = make_directions(
+        sample, recipe, scale=scale, what_for=f"for {purpose} at epsilon {epsilon:g}", origin=origin
+    )
+    return Learned(directions, recipe, tried.get(recipe), tried)
 
-    with threadpool_limits(1):  # many small products, which threads only slow down
-        tried = _compare(table, counts, epsilon=epsilon, purpose=purpose, groups=groups)
-    recipe = _chosen(tried, purpose) if tried else Recipe("singular", "", counts[0], CAPS[1])
-    matrix = bounded(_Ingredients(table, max(counts)).loadings(recipe), recipe.cap)
+
+def make_directions(
+    sample: Sample, recipe: Recipe, *, scale: int, what_for: str, origin: str | None = None
+) -> Directions:
+    """Return the directions of people by a recipe."""
+    with threadpool_limits(1):
+        matrix = bounded(_Ingredients(sample.table, recipe.count).loadings(recipe), recipe.cap)
     matrix *= np.where((matrix**3).sum(axis=0) < 0, -1.0, 1.0)  # a sign is arbitrary: the stronger end is positive
     matrix = matrix[:, matrix.any(axis=0)]  # a group that no attribute is strongest for would be noise alone
-    words = origin or f"learned from {table.shape[0]} people of {sample.name}"
-    directions = Directions.of_values(
+    words = origin or f"learned from {sample.table.shape[0]} people of {sample.name}"
+    return Directions.of_values(
         sample.attributes,
         rounded(matrix, scale),
         scale=scale,
         kind="learned",
-        origin=f"{words} ({recipe}; for {purpose} at epsilon {epsilon:g})",
+        origin=f"{words} ({recipe}; {what_for})",
     )
-    return Learned(directions, recipe, tried.get(recipe), tried)
 
 
 class _Ingredients:
@@ -352,54 +353,104 @@ def _fit_mixture(table: scipy.sparse.csr_array, belonging: Floats) -> tuple[floa
     return total, tastes, shares
 
 
-def _compare(
-    table: scipy.sparse.csr_array, counts: Sequence[int], *, epsilon: float, purpose: Purpose, groups: int | None
-) -> dict[Recipe, float]:
-    """Return the mean merit of each recipe on people whom it did not learn from."""
-    # In an order of its own: neighbors in a file are often alike.
-    chosen = np.random.default_rng(0).permutation(_spread(table.shape[0], _MOST_JUDGED))
-    if len(chosen) < _LEAST_JUDGED:
-        return {}
-    parts = [np.arange(len(chosen)) % _FOLDS == fold for fold in range(_FOLDS)]
-    learners = [_Ingredients(table[chosen[~held]], max(*counts, *GROUPS, groups or 0)) for held in parts]
-    references: dict[int, NDArray[np.int64]] = {}
-    if purpose == "segments":
-        everyone = _Ingredients(table[chosen], max(*GROUPS, groups or 0))
-        asked = [n for n in GROUPS if n <= max(2, len(chosen) // 8)] if groups is None else [groups]
-        references = {n: everyone.grouped("mixture", n) for n in asked}
-    # Groups that come out otherwise as soon as some people are missing are no groups to be found again.
-    sound = {
-        n: float(
-            np.mean(
-                [_agreement(of[~held], one.grouped("mixture", n)) for held, one in zip(parts, learners, strict=True)]
-            )
-        )
-        for n, of in references.items()
-    }
-    found: dict[Recipe, list[float]] = {}
-    for held, people in zip(parts, learners, strict=True):
-        others = table[chosen[held]]
-        judge: _HeldOutPeople
-        if purpose == "segments":
-            judge = _Agreement(others, epsilon, [(of[held], max(sound[n], 0.01) ** 2) for n, of in references.items()])
-        else:
-            judge = (_Closeness if purpose == "neighbors" else _Explained)(others, epsilon)
-        for recipe in _recipes(counts, people.table.shape):
-            loadings = people.loadings(recipe)
-            for cap in CAPS:
-                found.setdefault(replace(recipe, cap=cap), []).append(judge.merit(bounded(loadings, cap)))
-    return {recipe: float(np.mean(merits)) for recipe, merits in found.items() if len(merits) == _FOLDS}
+class Comparison:
+    """Recipes compared on people who were held back, a fifth of a sample by turns.
 
-
-def _chosen(tried: dict[Recipe, float], purpose: Purpose) -> Recipe:
-    """Return the best recipe; for segments, of those that are nearly as good, one with the fewest directions.
-
-    Along further directions people differ within their groups, and k-means may follow those instead.
+    Groups and singular vectors of the others do not depend on ε: they are found once, however many ε are asked about.
     """
-    best = max(tried.values())
-    least = min(best, _NEARLY * best) if purpose == "segments" else best  # a merit may be negative
-    near = [recipe for recipe, merit in tried.items() if merit >= least]
-    return min(near, key=lambda recipe: (recipe.count, -tried[recipe]))
+
+    def __init__(
+        self, sample: Sample, *, purpose: Purpose, groups: int | None = None, count: int | Literal["auto"] = "auto"
+    ) -> None:
+        table = sample.table
+        if not (table.max(axis=0) - table.min(axis=0)).nnz:
+            raise ParameterError("volunteers must differ from each other, but all of them have the same attributes.")
+        most = min(table.shape[0] - 1, table.shape[1], _LARGEST_COUNT)
+        if count != "auto" and (type(count) is not int or not 1 <= count <= most):
+            raise ParameterError(
+                f'count must be "auto" or 1 to {most}, which is what {table.shape[0]} people with {table.shape[1]} '
+                f"attributes can tell, got {count!r}."
+            )
+        self._counts = [one for one in COUNTS if one <= most] if count == "auto" else [count]
+        self._purpose = purpose
+        # In an order of its own: neighbors in a file are often alike.
+        chosen = np.random.default_rng(0).permutation(_spread(table.shape[0], _MOST_JUDGED))
+        self._table = table[chosen]
+        self._groups = [n for n in GROUPS if n <= max(2, len(chosen) // 8)] if groups is None else [groups]
+        self._parts = [np.arange(len(chosen)) % _FOLDS == fold for fold in range(_FOLDS)]
+        self._merits: dict[float, dict[Recipe, float]] = {}
+
+    def best(self, epsilon: float) -> Recipe:
+        """Return the best recipe; for segments, of those that are nearly as good, one with the fewest directions.
+
+        Along further directions people differ within their groups, and k-means may follow those instead.
+        """
+        tried = self.merits(epsilon)
+        if not tried:
+            return Recipe("singular", "", self._counts[0], CAPS[1])
+        best = max(tried.values())
+        least = min(best, _NEARLY * best) if self._purpose == "segments" else best  # a merit may be negative
+        near = [recipe for recipe, merit in tried.items() if merit >= least]
+        return min(near, key=lambda recipe: (recipe.count, -tried[recipe]))
+
+    def merits(self, epsilon: float) -> dict[Recipe, float]:
+        """Return the mean merit of each recipe on people whom it did not learn from.
+
+        Recipes that are far behind after two parts of the people are not compared on the others. Those who are too few
+        to hold some back compare nothing.
+        """
+        if epsilon not in self._merits:
+            import sklearn.cluster  # noqa: F401, PLC0415 (slow to import; its threads are limited only once it is loaded)
+
+            with threadpool_limits(1):  # many small products, which threads only slow down
+                enough = self._table.shape[0] >= _LEAST_JUDGED
+                self._merits[epsilon] = self._compared(epsilon) if enough else {}
+        return self._merits[epsilon]
+
+    def _compared(self, epsilon: float) -> dict[Recipe, float]:
+        found: dict[Recipe, list[float]] = {}
+        for part, people in enumerate(self._learners):
+            judge = self._judge(part, epsilon)
+            for plain in _recipes(self._counts, people.table.shape):
+                recipes = [replace(plain, cap=cap) for cap in CAPS]
+                recipes = [recipe for recipe in recipes if part == 0 or recipe in found]
+                if not recipes:
+                    continue
+                loadings = people.loadings(plain)
+                for recipe in recipes:
+                    found.setdefault(recipe, []).append(judge.merit(bounded(loadings, recipe.cap)))
+            if part + 1 >= _ENOUGH:
+                means = {recipe: float(np.mean(merits)) for recipe, merits in found.items()}
+                best = max(means.values())
+                found = {one: found[one] for one, mean in means.items() if mean >= best - _BEHIND * abs(best) - _LEVEL}
+        return {recipe: float(np.mean(merits)) for recipe, merits in found.items() if len(merits) == _FOLDS}
+
+    def _judge(self, part: int, epsilon: float) -> "_HeldOutPeople":
+        held = self._parts[part]
+        others = self._table[held]
+        if self._purpose == "segments":
+            return _Agreement(others, epsilon, [(of[held], weight) for of, weight in self._references])
+        return (_Closeness if self._purpose == "neighbors" else _Explained)(others, epsilon)
+
+    @cached_property
+    def _learners(self) -> list["_Ingredients"]:
+        most = max(*self._counts, *self._groups)
+        return [_Ingredients(self._table[~held], most) for held in self._parts]
+
+    @cached_property
+    def _references(self) -> list[tuple[NDArray[np.int64], float]]:
+        """Groups of everybody, for each number of segments that may be asked for, and how much they count.
+
+        Groups that come out otherwise as soon as some people are missing are no groups to be found again.
+        """
+        everyone = _Ingredients(self._table, max(self._groups))
+        found = []
+        for n in self._groups:
+            of = everyone.grouped("mixture", n)
+            several = zip(self._parts, self._learners, strict=True)
+            sound = np.mean([_agreement(of[~held], one.grouped("mixture", n)) for held, one in several])
+            found.append((of, max(float(sound), 0.01) ** 2))
+        return found
 
 
 def _recipes(counts: Sequence[int], shape: tuple[int, int]) -> Iterator[Recipe]:

@@ -1,8 +1,8 @@
 """Planning by example: every mechanism that could serve is tried out on public people, and the best is chosen.
 
-The sample is cut into parts. Each part in turn is judged: directions are learned from the other parts, everybody is
-published by each plan with noise from its own table (see :mod:`dimly.lab.crowd`), and the analyst's questions are asked
-about people whom nothing was learned from. Theory says at which k a sketch is tried, and which mechanisms need not be;
+The sample is cut into parts. Each part in turn is judged: directions are learned from the other parts, by the recipe
+that suits the whole sample, everybody is published by each plan with noise from its own table (see
+:mod:`dimly.lab.crowd`), and the analyst's questions are asked about people whom no direction was learned from. Theory says at which k a sketch is tried, and which mechanisms need not be;
 what is reported was measured. All of it is only as good as the sample is like the people who will be published.
 """
 
@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from dimly.errors import ParameterError
 from dimly.lab.crowd import Asked, Crowd
-from dimly.lab.learning import SCALES, Learned, fitting_scale, learn
+from dimly.lab.learning import SCALES, Comparison, Learned, fitting_scale, make_directions
 from dimly.lab.sample import Sample
 from dimly.lab.trial import (
     CHOSEN_BY,
@@ -46,6 +46,7 @@ from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.advice import reasons_of
 from dimly.planner.candidates import Candidate, LeftOut, candidates
+from dimly.planner.judge import COARSE, GOOD
 from dimly.planner.question import DEFAULT_RESOLUTION, Brief, Purpose, Question
 from dimly.privacy import Budget
 
@@ -68,7 +69,6 @@ _LARGEST_K: Final = 1_024
 _SMALLEST_K: Final = 8
 _RIVALS: Final = 1.6  # times the smallest blur, up to which theory does not rule a mechanism out
 _IN_REACH: Final = 0.75  # of the best in the first part: others are not tried in the other parts
-_LEAST_OF_RUNGS: Final = 0.5  # of the epsilon that directions were learned for: those of rungs below are learned anew
 _SURE: Final = 1.83  # standard deviations on both sides: 90 % with nine degrees of freedom
 _LEAST_SPREAD: Final = 0.03
 _LEAST_SPREAD_OF_GROUPS: Final = 0.06  # other people may be grouped otherwise, though all parts of a sample agree
@@ -88,7 +88,8 @@ def try_out(
     sample : Sample
         At least twelve public people; better some hundreds.
     ladder : sequence of float, optional
-        Multiples of epsilon that are tried, too, to find the smallest that would do; ¼, ½, 2, 4 and 8 by default.
+        Multiples of epsilon that are tried, too, as far as it takes to find the smallest that would do; ¼, ½, 2, 4 and
+        8 by default.
     progress : callable, optional
         Told of (trials done, trials in all, about).
 
@@ -190,7 +191,7 @@ class _Trials:
             Crowd.of(table, judged, size=max(asking.n_published, int(judged.sum())), seed=one)
             for one, judged in enumerate(self._judged)
         ]
-        self._directions: dict[tuple[int, float], Directions] = {}
+        self._directions: dict[tuple[int | None, float], Directions] = {}
         self._n_groups = asking.brief.n_groups
         if asking.brief.purpose == "segments" and self._n_groups is None:
             self._n_groups = self._crowds[0].soundest
@@ -244,20 +245,33 @@ class _Trials:
         )
 
     def _ladder(self, steps: Sequence[float], own: Tried, spreads: dict[str, float]) -> tuple[Tried, ...]:
-        """Return the best at each epsilon; at others than the one asked for, by one part of the sample."""
+        """Return the best at each epsilon; at others than the one asked for, by one part of the sample.
+
+        Smaller ones are tried until nothing is seen any more, larger ones until the verdict is good.
+        """
         purpose = self._brief.purpose
         rungs = [own]
-        for epsilon in steps:
-            budget = Budget(epsilon, self._brief.budget.delta)
-            entries = _few(self._entries(budget)[0])
-            found = []
-            for entry in entries:
-                figures = self._measured(entry, budget, 0, {FIGURE[purpose], CHOSEN_BY[purpose]})
-                if not isinstance(figures, str):
-                    found.append(self._tried(entry, budget, [figures], spreads))
-            if found:
-                rungs.append(max(found, key=lambda one: gain(one, purpose)))
+        for larger in (False, True):
+            figure = own.figures[FIGURE[purpose]].value
+            for epsilon in sorted(steps, reverse=not larger):
+                if (epsilon > own.epsilon) is not larger:
+                    continue
+                if figure >= GOOD[purpose] if larger else figure < COARSE[purpose]:
+                    break
+                rung = self._rung(Budget(epsilon, self._brief.budget.delta), spreads)
+                if rung is not None:
+                    rungs.append(rung)
+                    figure = rung.figures[FIGURE[purpose]].value
         return tuple(sorted(rungs, key=lambda one: one.epsilon))
+
+    def _rung(self, budget: Budget, spreads: dict[str, float]) -> Tried | None:
+        purpose = self._brief.purpose
+        found = []
+        for entry in _few(self._entries(budget)[0]):
+            figures = self._measured(entry, budget, 0, {FIGURE[purpose], CHOSEN_BY[purpose]})
+            if not isinstance(figures, str):
+                found.append(self._tried(entry, budget, [figures], spreads))
+        return max(found, key=lambda one: gain(one, purpose), default=None)
 
     def _entries(self, budget: Budget) -> tuple[list[_Entry], list[LeftOut]]:
         """Return what is tried at a budget, and what is not, and why."""
@@ -354,24 +368,27 @@ class _Trials:
     def _k(self, entry: _Entry, budget: Budget) -> int | None:
         return self._learned(0, budget.epsilon).count if entry.directed else _candidate_k(entry)
 
-    def _learned(self, part: int, epsilon: float) -> Directions:
-        """Return directions that are learned without one part; near the epsilon that was asked for, those for it."""
-        own = self._brief.budget.epsilon
-        ratio = epsilon / own
-        at = own * (4.0 if ratio > 3 else 0.25 if ratio < 0.3 else 1.0)
-        key = (part, at)
+    @cached_property
+    def _comparison(self) -> Comparison:
+        """Recipes of directions, compared on the whole sample: a part of it would often choose another one."""
+        groups = self._n_groups if self._brief.purpose == "segments" else None
+        return Comparison(self._asked.sample, purpose=self._brief.purpose, groups=groups)
+
+    def _learned(self, part: int | None, epsilon: float) -> Directions:
+        """Return directions that are learned without one part of the sample, or with all of it."""
+        key = (part, epsilon)
         if key not in self._directions:
             sample = self._asked.sample
-            others = replace(sample, table=sample.table[~self._judged[part]], users=sample.users[~self._judged[part]])
-            self._directions[key] = self._learn(others, at, least=at * _LEAST_OF_RUNGS).directions
+            if part is not None:
+                kept = ~self._judged[part]
+                sample = replace(sample, table=sample.table[kept], users=sample.users[kept])
+            self._directions[key] = make_directions(
+                sample,
+                self._comparison.best(epsilon),
+                scale=fitting_scale(epsilon, unit=self._brief.unit, resolution=self._asked.resolution),
+                what_for=f"for {self._brief.purpose} at epsilon {epsilon:g}",
+            )
         return self._directions[key]
-
-    def _learn(self, sample: Sample, epsilon: float, *, least: float) -> Learned:
-        """Return directions for one epsilon, that can be published along at another, the least."""
-        purpose, asked = self._brief.purpose, self._asked
-        groups = self._n_groups if purpose == "segments" else None
-        scale = fitting_scale(least, unit=self._brief.unit, resolution=asked.resolution)
-        return learn(sample, epsilon=epsilon, purpose=purpose, groups=groups, scale=scale)
 
     def _measured(self, entry: _Entry, budget: Budget, part: int, asked: set[Asked]) -> dict[str, float] | str:
         """Return what one plan is good for, on one part of the sample; or why it cannot be made."""
@@ -404,10 +421,11 @@ class _Trials:
 
     def _final(self, entry: _Entry) -> tuple[Plan, Directions | None, Vocabulary | None, Learned | None]:
         budget = self._brief.budget
-        learned = None
+        directions = learned = None
         if entry.directed:
-            learned = self._learn(self._asked.sample, budget.epsilon, least=budget.epsilon)
-        directions = None if learned is None else learned.directions
+            directions = self._learned(None, budget.epsilon)
+            recipe, merits = self._comparison.best(budget.epsilon), self._comparison.merits(budget.epsilon)
+            learned = Learned(directions, recipe, merits.get(recipe), merits)
         plan = self._plan(entry, budget, self._names, directions)
         closed = None if plan.vocabulary is None else Vocabulary.listed(self._names)
         return plan, directions, closed, learned

@@ -65,6 +65,25 @@ def test_the_same_people_give_the_same_directions(people: Population, purpose: A
     assert purpose in first.directions.origin
 
 
+@pytest.mark.parametrize("purpose", ["segments", "neighbors", "distances"])
+def test_recipes_that_are_dropped_on_the_way_would_not_have_won(
+    people: Population, purpose: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = read_sample(people.table[:100])
+    raced = learn(sample, purpose=purpose, epsilon=0.5)
+    monkeypatch.setattr(learning, "_ENOUGH", learning._FOLDS + 1)
+    every = learn(sample, purpose=purpose, epsilon=0.5)
+    assert raced.recipe == every.recipe
+    assert raced.tried.items() < every.tried.items()
+
+
+def test_an_epsilon_more_is_compared_by_the_same_groups(people: Population) -> None:
+    sample = read_sample(people.table[:60])
+    comparison = learning.Comparison(sample, purpose="segments", groups=3, count=2)
+    several = [comparison.merits(epsilon) for epsilon in (0.1, 1.0)]
+    assert several == [learn(sample, epsilon=epsilon, groups=3, count=2).tried for epsilon in (0.1, 1.0)]
+
+
 def test_frames_files_and_matrices_are_one_sample(people: Population, tmp_path: Path) -> None:
     some = people.table[:40]
     rows, columns = some.nonzero()

@@ -67,12 +67,14 @@ def test_values_are_tried_along_directions_at_a_small_epsilon() -> None:
 
 def test_sizes_are_those_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """From everybody more directions may be learned than from those who were not judged."""
-    own_learn = learning.learn
+    own_make = learning.make_directions
 
-    def learn(sample: Sample, **options: Any) -> Any:
-        return own_learn(sample, count=2 if sample.table.shape[0] == PEOPLE else 1, **options)
+    def make(sample: Sample, recipe: learning.Recipe, **options: Any) -> Any:
+        return own_make(
+            sample, dataclasses.replace(recipe, count=2 if sample.table.shape[0] == PEOPLE else 1), **options
+        )
 
-    monkeypatch.setattr(tryout, "learn", learn)
+    monkeypatch.setattr(tryout, "make_directions", make)
     only = ["directions+laplace"]
     found = try_out(Brief(Budget(0.5), purpose="segments", n_groups=2, n_users=200, mechanisms=only), people())
     own = next(one for one in found.ladder if one.epsilon == 0.5)
@@ -104,9 +106,18 @@ def test_every_kind_of_mechanism_was_tried(segments: Trial) -> None:
 
 
 def test_the_ladder_rises_and_says_the_smallest_epsilon(segments: Trial) -> None:
-    assert [one.epsilon for one in segments.ladder] == [0.125, 0.5, 2.0]
+    assert [one.epsilon for one in segments.ladder] == [0.125, 0.5]  # which is good: more would tell nothing
     assert segments.needed.good in (0.125, 0.5)
     assert "smallest epsilon" in segments.words
+
+
+def test_where_nothing_is_seen_larger_epsilons_are_tried_until_it_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tryout, "LADDER", (0.5, 20.0, 200.0, 400.0))
+    only = ["directions+laplace"]
+    found = try_out(Brief(Budget(0.01), purpose="segments", n_groups=2, n_users=200, mechanisms=only), people())
+    assert found.verdict == "not feasible"
+    assert 0.005 not in [one.epsilon for one in found.ladder]
+    assert found.needed.good == max(one.epsilon for one in found.ladder) < 4.0
 
 
 def test_a_small_sample_is_warned_of_in_words(segments: Trial) -> None:
