@@ -2,8 +2,9 @@
 
 The sample is cut into parts. Each part in turn is judged: directions are learned from the other parts, by the recipe
 that suits the whole sample, everybody is published by each plan with noise from its own table (see
-:mod:`dimly.lab.crowd`), and the analyst's questions are asked about people whom no direction was learned from. Theory says at which k a sketch is tried, and which mechanisms need not be;
-what is reported was measured. All of it is only as good as the sample is like the people who will be published.
+:mod:`dimly.lab.crowd`), and the analyst's questions are asked about people whom no direction was learned from. Theory
+says at which k a sketch is tried, and which mechanisms need not be; what is reported was measured. All of it is only as
+good as the sample is like the people who will be published.
 """
 
 import math
