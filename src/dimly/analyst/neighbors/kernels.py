@@ -106,7 +106,8 @@ def _distance(x: Rows, y: Rows) -> float:
 
 
 @njit(nogil=True, cache=True)
-def _population(word: np.uint64) -> np.uint64:
+def population(word: np.uint64) -> np.uint64:
+    """Return how many bits of a word are set."""
     # The compiler knows this pattern, and makes the machine's own instruction of it.
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -121,7 +122,7 @@ def differing_bits(x: Words, y: Words, out: Rows) -> None:
         for j in range(y.shape[0]):
             count = np.uint64(0)
             for word in range(x.shape[1]):
-                count += _population(x[i, word] ^ y[j, word])
+                count += population(x[i, word] ^ y[j, word])
             out[i, j] = count
 
 
@@ -131,7 +132,7 @@ def differing_bits_of_pairs(words: Words, first: Positions, second: Positions, o
     for i in range(first.shape[0]):
         count = np.uint64(0)
         for word in range(words.shape[1]):
-            count += _population(words[first[i], word] ^ words[second[i], word])
+            count += population(words[first[i], word] ^ words[second[i], word])
         out[i] = count
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from dimly.analyst.structure import kernels
 from dimly.analyst.structure.evidence import Structure
-from dimly.analyst.structure.points import Coordinates, Points, blocks, sample
+from dimly.analyst.structure.points import Coordinates, Points, blocks, parts_of, sample
 from dimly.errors import ParameterError
+from dimly.mechanisms.plan_kinds import ResponsePlan
 from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches
 
@@ -57,7 +59,9 @@ class Moments:
     def covariance(self) -> Floats:
         """Of the published points, their noise included: (dimension, dimension)."""
         mean = self.mean
-        covariance: Floats = self.products / max(self.n_people, 1) - np.outer(mean, mean)
+        covariance: Floats = self.products / max(self.n_people, 1)
+        for i, own in enumerate(mean):  # a row at a time stays in a cache
+            covariance[i] -= own * mean
         return covariance
 
 
@@ -75,9 +79,33 @@ def moments_of(
     parts : iterable of int, optional
         Only the people of these parts.
     """
+    if isinstance(sketches.plan, ResponsePlan):
+        return _moments_of_bits((rows for _, rows in parts_of(sketches, most, parts)), sketches.plan)
     everybody = blocks(sketches, most=most, parts=parts)
     dimension = Coordinates.of(sketches.plan).dimension
     return Moments.of((block.points[block.known] for block in everybody), dimension)
+
+
+def _moments_of_bits(parts: Iterable[NDArray[Any]], plan: ResponsePlan) -> Moments:
+    """Return the sums of points (bit − f)/(1 − 2f) from exact counts of bits, and of pairs of bits."""
+    n_people, d = 0, plan.n_attributes
+    counts, shared = np.zeros(d), np.zeros((d, d))
+    step = max(_BITS // d, 1) * 64
+    for rows in parts:
+        n_people += len(rows)
+        for start in range(0, len(rows), step):
+            bits = np.unpackbits(rows[start : start + step], axis=1, count=d, bitorder="little")
+            counts += bits.sum(axis=0, dtype=np.int64)
+            columns = np.packbits(bits.T, axis=1)
+            words = np.zeros((d, -(-columns.shape[1] // 8)), np.uint64)
+            words.view(np.uint8)[:, : columns.shape[1]] = columns
+            kernels.add_shared_bits(words, shared)
+    f, gain = plan.error.flip, 1 / (1 - 2 * plan.error.flip)
+    shared -= f * counts
+    shared -= f * counts[:, None]
+    shared += n_people * f**2
+    shared *= gain**2
+    return Moments(n_people, (counts - n_people * f) * gain, shared)
 
 
 MOST_PEOPLE = 1 << 20
@@ -91,6 +119,11 @@ _PASSES = 3
 _MOST_BYTES = 2 << 30  # of denoised points in memory
 _LEAST_BELIEVED = 0.1  # less changes nothing that could be measured, and takes as long
 _SMALL = 768  # rows of a matrix that is decomposed in less time than it takes to search for its strongest directions
+_BITS = 1 << 19  # words of 64 unpacked at once: 32 MB
+_NARROW = 1024  # dimension up to which all directions are computed in less time than it takes to search for some
+_WIDTH = 8  # directions by which a search grows at a time
+_MOST_SEARCHED = 1024
+_CONVERGED = 2e-4  # what is left of a direction, as a part of its variance
 _SAMPLE = 1 << 14  # people by whom the worth of what is left out is told
 
 
@@ -156,7 +189,7 @@ class Denoiser:
             For noisy distances, which place nobody anywhere.
         """
         coordinates = Coordinates.of(sketches.plan)
-        found = _principal(sketches, coordinates.dimension) if moments is None else _decomposed(moments)
+        found = _principal(sketches, coordinates) if moments is None else _decomposed(moments, coordinates)
         denoiser = cls._keeping(found, coordinates)
         if not denoiser.rank:
             return denoiser
@@ -327,10 +360,15 @@ def shrinkage(variances: Floats, noise: float, ratio: float) -> Floats:
     array([0.899, 0.485, 0.   ])
     """
     squares = variances / noise
-    above = squares > (1 + ratio**0.5) ** 2
+    above = squares > edge_of_noise(ratio)
     inside = np.where(above, (squares - ratio - 1) ** 2 - 4 * ratio, 0.0)
     gains: Floats = np.sqrt(np.maximum(inside, 0.0)) / np.where(above, squares, 1.0)
     return gains
+
+
+def edge_of_noise(ratio: float) -> float:
+    """Return the largest variance of pure noise of variance 1 (Marchenko and Pastur), β coordinates a person."""
+    return float((1 + ratio**0.5) ** 2)
 
 
 def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> tuple[float, float]:
@@ -406,15 +444,59 @@ class _Principal(NamedTuple):
     variances: Floats
 
 
-def _principal(sketches: Sketches | StoredSketches, dimension: int) -> _Principal:
-    if dimension > WIDEST:
-        return _searched(sketches, dimension)
-    return _decomposed(moments_of(sketches, most=MOST_PEOPLE))
+def _principal(sketches: Sketches | StoredSketches, coordinates: Coordinates) -> _Principal:
+    if coordinates.dimension > WIDEST:
+        return _searched(sketches, coordinates.dimension)
+    return _decomposed(moments_of(sketches, most=MOST_PEOPLE), coordinates)
 
 
-def _decomposed(moments: Moments) -> _Principal:
-    variances, basis = scipy.linalg.eigh(moments.covariance, overwrite_a=True)
+def _decomposed(moments: Moments, coordinates: Coordinates) -> _Principal:
+    covariance = moments.covariance
+    if len(covariance) > _NARROW:
+        edge = noise_variance(coordinates) * edge_of_noise(coordinates.free / max(moments.n_people, 1))
+        found = _above(covariance.astype(np.float32), edge)
+        if found is not None:
+            return _Principal(moments.n_people, moments.mean, *found)
+    variances, basis = scipy.linalg.eigh(covariance, overwrite_a=True)
     return _Principal(moments.n_people, moments.mean, basis[:, ::-1], variances[::-1])
+
+
+def _above(matrix: Points, least: float) -> tuple[Floats, Floats] | None:
+    """Return the directions in which a symmetric matrix exceeds ``least``, the next one, and their variances.
+
+    Two at least, for a map; None if they are too many.
+
+    Block Lanczos with full orthogonalization, in single precision: the matrix is read once for eight directions. Where
+    noise dominates, few rise above it, and they are found in a tenth of the time of a whole decomposition. The
+    search goes on until all of them, and the next one, are eigenvectors up to 0.0002 of their length.
+    """
+    d, b = len(matrix), _WIDTH
+    size = min(_MOST_SEARCHED, d // (2 * b) * b)
+    space, within = np.zeros((d, size), np.float32), np.zeros((size, size))
+    block = np.linalg.qr(np.random.default_rng(0).standard_normal((d, b)).astype(np.float32))[0]
+    for end in range(b, size + 1, b):
+        space[:, end - b : end] = block
+        so_far = space[:, :end]
+        block = matrix @ block
+        for _ in range(2):
+            products = so_far.T @ block
+            within[:end, end - b : end] += products
+            block -= so_far @ products
+        block, left = np.linalg.qr(block)
+        block -= so_far @ (so_far.T @ block)  # once more, where nothing but rounding was left
+        block = np.linalg.qr(block)[0]
+        if end % 128 and end < size:
+            continue
+        upper = np.triu(within[:end, :end])
+        variances, turn = scipy.linalg.eigh(upper + np.triu(upper, 1).T)
+        n_above = int(np.count_nonzero(variances > least))
+        if n_above > end // 2:
+            return None
+        kept = slice(None, -max(n_above + 1, 2) - 1, -1)
+        rest = np.linalg.norm(left @ turn[-b:, kept], axis=0)
+        if (rest <= _CONVERGED * np.maximum(variances[kept], least)).all():
+            return (so_far @ turn[:, kept].astype(np.float32)).astype(np.float64), variances[kept]
+    return None
 
 
 def _searched(sketches: Sketches | StoredSketches, dimension: int) -> _Principal:

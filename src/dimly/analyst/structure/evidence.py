@@ -23,8 +23,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.sparse.linalg import eigsh
 from threadpoolctl import threadpool_limits
 
+from dimly.analyst.structure import kernels
 from dimly.analyst.structure.points import Coordinates, Points, coordinates_of, sample
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
@@ -43,6 +45,7 @@ _WORK = 1 << 32  # multiplications to find one covariance by
 _FEWEST, _MOST = 2048, 1 << 15  # people looked at, if there are as many
 _WIDEST = 1024  # coordinates looked at; more are added up, at random signs
 _COMPONENTS = 100  # counted at most
+_FIRST = 8  # compared before the others are found: mostly fewer are beyond chance
 _FEWEST_PEOPLE = 20
 _MOST_MIXED = 1 << 14  # attributes simulated where they are mixed
 
@@ -105,12 +108,15 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
         return Structure(0, 0.0, 0.0, float("inf"))
     with threadpool_limits(1):  # many small products, which threads only slow down
         table = _ComparedPeople.of(people, plan)
-        found = _variances(table.people)
-        chance = _Chance.of(table)
-    above = found > chance.thresholds
+        found = _variances(_covariances(table.people), _COMPONENTS)
+        by_chance = [_covariances(table.by_chance(np.random.default_rng(seed))) for seed in range(_SHUFFLES)]
+        chance = _Chance.of(by_chance, table.people.shape, _FIRST)
+        if (found[:_FIRST] > chance.thresholds).all():
+            chance = _Chance.of(by_chance, table.people.shape, _COMPONENTS)
+    above = found[: len(chance.thresholds)] > chance.thresholds
     # Horn's count: up to the first direction that is no stronger than chance's of the same place.
     n_components = len(above) if above.all() else int(above.argmin())
-    beyond = (found - chance.averages)[:n_components].sum()
+    beyond = (found[:n_components] - chance.averages[:n_components]).sum()
     share = float(beyond / max(table.signal, 1e-9))
     return Structure(n_components, min(max(share, 0.0), 1.0), float(found[0]), float(chance.thresholds[0]))
 
@@ -129,18 +135,28 @@ def _beyond_noise(people: Points, plan: DirectionsPlan) -> Structure:
     return Structure(n_components, min(float(share), 1.0), float(found[0]), threshold, "noise alone")
 
 
-def shuffled(people: Points, generator: np.random.Generator) -> Points:
-    """Return people of independent coordinates, as active as the given ones.
+@dataclass(frozen=True, slots=True, eq=False)
+class Shuffling:
+    """Makes people of independent coordinates, as active as given ones. Make one with :meth:`of`.
 
     Each coordinate is shuffled among those who lie equally far along the average person, in strata of 64.
     """
-    order = np.argsort(people @ people.mean(axis=0), kind="stable")
-    made = people[order]
-    whole = max(len(people) // _STRATUM - 1, 0) * _STRATUM  # the last stratum takes the rest
-    strata = made[:whole].reshape(-1, _STRATUM, people.shape[1])
-    generator.permuted(strata, axis=1, out=strata)
-    generator.permuted(made[whole:], axis=0, out=made[whole:])
-    return made
+
+    people: Points
+    """In the order of their activity, each coordinate's numbers side by side."""
+
+    @classmethod
+    def of(cls, people: Points) -> "Shuffling":
+        """Return what shuffles these people."""
+        return cls(np.asfortranarray(people[np.argsort(people @ people.mean(axis=0), kind="stable")]))
+
+    def __call__(self, generator: np.random.Generator) -> Points:
+        """Return people of independent coordinates."""
+        made = self.people.copy(order="F")
+        # A number takes 1.4 words of 32 bits on average: 1.5 and a thousand lie beyond ten standard deviations.
+        words = generator.bit_generator.random_raw(made.size * 3 // 4 + 512)
+        kernels.shuffle_strata(made.T, np.asarray(words, "<u8").view("<u4").astype(np.uint32, copy=False), _STRATUM)
+        return made
 
 
 def unmixed(plan: Plan) -> bool:
@@ -167,7 +183,8 @@ class _ComparedPeople:
             signal = float((1 - np.minimum(noise / units**2, 1.0))[spread > 0].sum())
             scaled = (people / units).astype(np.float32)
             activity = _activity(mean, units, powers=5)
-            return cls(_leveled(scaled, activity), signal, lambda draws: _leveled(shuffled(scaled, draws), activity))
+            shuffled = Shuffling.of(scaled)
+            return cls(_leveled(scaled, activity), signal, lambda draws: _leveled(shuffled(draws), activity))
         n, k = people.shape
         unit = max(float((spread**2).mean()), noise) ** 0.5
         activity = _activity(mean, np.full(k, unit), powers=1)
@@ -200,11 +217,11 @@ class _Chance(NamedTuple):
     thresholds: Floats
 
     @classmethod
-    def of(cls, table: _ComparedPeople) -> "_Chance":
-        drawn = np.array([_variances(table.by_chance(np.random.default_rng(seed))) for seed in range(_SHUFFLES)])
+    def of(cls, covariances: list[Points], shape: tuple[int, ...], count: int) -> "_Chance":
+        drawn = np.array([_variances(each, count) for each in covariances])
         averages = drawn.mean(axis=0)
         # A few shuffles tell averages well and spreads badly: these are not taken to be below theory's.
-        spreads = np.maximum(drawn.std(axis=0, ddof=1), _spread(*table.people.shape))
+        spreads = np.maximum(drawn.std(axis=0, ddof=1), _spread(*shape))
         return cls(averages, (1 + _TOLERANCE) * averages + _DEVIATIONS * spreads)
 
 
@@ -227,18 +244,28 @@ def _leveled(people: Points, activity: Points) -> Points:
     """Center, leave the directions of activity out, and give everybody the same length."""
     leveled: Points = people - people.mean(axis=0, dtype=np.float64).astype(np.float32)
     leveled -= (leveled @ activity) @ activity.T
-    lengths = np.linalg.norm(leveled, axis=1, keepdims=True)
+    lengths = np.sqrt(np.square(leveled).sum(axis=1, keepdims=True))
     leveled *= np.float32(people.shape[1] ** 0.5) / np.where(lengths > 0, lengths, 1.0)
     return leveled
 
 
-def _variances(people: Points) -> Floats:
-    """Return the largest variances of any direction, falling."""
+def _covariances(people: Points) -> Points:
+    """Return the products of coordinates, or those of people if these are fewer: both have the same variances."""
     n, k = people.shape
-    products = (people.T @ people if k <= n else people @ people.T).astype(np.float64) / n
-    count = min(_COMPONENTS, len(products) - 1)
-    found: Floats = scipy.linalg.eigvalsh(products, subset_by_index=[len(products) - count, len(products) - 1])
-    return found[::-1]
+    products: Points = people.T @ people if k <= n else people @ people.T
+    products /= np.float32(n)
+    return products
+
+
+def _variances(covariances: Points, count: int) -> Floats:
+    """Return the largest variances of any direction, falling."""
+    size = len(covariances)
+    count = min(count, size - 1)
+    if count * 16 <= size:  # a few: searched for from a fixed start
+        found = eigsh(covariances, count, tol=1e-6, v0=np.ones(size, np.float32), return_eigenvectors=False)
+        return np.sort(found)[::-1].astype(np.float64)
+    falling: Floats = scipy.linalg.eigvalsh(covariances, subset_by_index=[size - count, size - 1])[::-1]
+    return falling.astype(np.float64)
 
 
 def _spread(n: int, k: int) -> float:

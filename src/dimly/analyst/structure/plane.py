@@ -60,7 +60,7 @@ def plane_of(release: "Release", *, progress: Progress | None = None) -> Plane:
     axes, believed = denoiser.basis[:, :2], [float(gain) for gain in denoiser.gains[:2]]
     kept = axes.shape[1]
     if kept < 2:
-        principal = _principal(sketches, denoiser.coordinates.dimension)
+        principal = _principal(sketches, denoiser.coordinates)
         axes = np.concatenate([axes, principal.basis[:, kept:2].astype(np.float32)], axis=1)
         believed += [0.0] * (2 - kept)
     points, known = np.zeros((len(sketches), 2), np.float32), np.zeros(len(sketches), np.bool_)

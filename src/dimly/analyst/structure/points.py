@@ -179,9 +179,10 @@ class BitCoordinates(Coordinates):
 
     def points(self, rows: NDArray[Any]) -> Points:
         """Return the points of published rows."""
-        bits = np.unpackbits(rows, axis=1, count=self.dimension, bitorder="little").astype(np.float32)
         flip = self.plan.error.flip
-        return (bits - np.float32(flip)) / np.float32(1 - 2 * flip)
+        bytes_ = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.float32)
+        of_byte: Points = (bytes_ - np.float32(flip)) / np.float32(1 - 2 * flip)
+        return np.ascontiguousarray(of_byte[rows].reshape(len(rows), 8 * rows.shape[1])[:, : self.dimension])
 
     def uncentered(self, rows: NDArray[Any]) -> Points:
         """Return the points, which nothing centers."""
@@ -332,7 +333,7 @@ def blocks(
     """
     coordinates = Coordinates.of(sketches.plan)
     step = max(1, _BLOCK // coordinates.dimension)
-    for part_start, rows in _parts(sketches, most, parts):
+    for part_start, rows in parts_of(sketches, most, parts):
         for start in range(0, len(rows), step):
             cut = rows[start : start + step]
             yield Block(part_start + start, coordinates.points(cut), known(cut))
@@ -351,7 +352,7 @@ def sample(sketches: Sketches | StoredSketches, n: int, convert: Callable[[NDArr
     most = _READ * n
     stride = max(1, min(len(sketches), most) // n)
     found = []
-    for part_start, part in _parts(sketches, most):
+    for part_start, part in parts_of(sketches, most):
         rows = part[-part_start % stride :: stride]
         rows = rows[known(rows)]
         step = max(1, _BLOCK // (8 * rows.shape[1]))  # a byte may hold eight coordinates
@@ -394,9 +395,10 @@ def known(rows: NDArray[Any]) -> NDArray[np.bool_]:
     return inside
 
 
-def _parts(
+def parts_of(
     sketches: Sketches | StoredSketches, most: int | None, chosen: Iterable[int] | None = None
 ) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Return the first place and the published rows of each part, or of those that :func:`blocks` would read."""
     size = sketches.manifest.layout.users_per_part if isinstance(sketches, StoredSketches) else _PART
     n_parts = max(1, -(-len(sketches) // size))  # nobody is an empty part
     wanted = n_parts if most is None else min(n_parts, max(1, -(-most // size)))

@@ -197,3 +197,38 @@ def test_what_was_not_searched_is_not_thrown_away(monkeypatch: pytest.MonkeyPatc
         assert release.denoiser.rank > 0
         assert (release.denoiser.missed < 0.3) == searched_enough
         assert release.neighbors(0, n=5).denoised == searched_enough
+
+
+def test_sums_of_bits_are_those_of_points() -> None:
+    release = release_of("randomized-response")
+    points = Coordinates.of(release.plan).points(release.values).astype(np.float64)
+    found = denoising.moments_of(release._sketches)
+    assert found.n_people == len(points)
+    np.testing.assert_allclose(found.total, points.sum(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(found.products, points.T @ points, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_above", [0, 3, 12])
+def test_directions_above_the_noise_are_found_as_by_a_whole_decomposition(n_above: int) -> None:
+    generator = np.random.default_rng(n_above)
+    turn = np.linalg.qr(generator.standard_normal((400, 400)))[0]
+    spectrum = np.concatenate([np.linspace(5, 3, n_above), [1.9], np.linspace(1, 0, 399 - n_above)])
+    matrix = (turn * spectrum) @ turn.T
+    found = denoising._above(matrix.astype(np.float32), 2.0)
+    assert found is not None
+    basis, variances = found
+    n_found = max(n_above + 1, 2)  # with the next one
+    np.testing.assert_allclose(variances, spectrum[:n_found], rtol=1e-4)
+    np.testing.assert_allclose(np.abs((basis * turn[:, :n_found])[:, :n_above].sum(axis=0)), 1.0, atol=1e-3)
+
+
+def test_a_search_gives_up_where_most_directions_are_above_the_noise() -> None:
+    assert denoising._above(np.diag(np.linspace(3, 1, 400)).astype(np.float32), 1.5) is None
+
+
+def test_a_search_exhausts_people_fewer_than_it_asks_for() -> None:
+    points = np.random.default_rng(0).standard_normal((20, 400))
+    found = denoising._above((points.T @ points).astype(np.float32), 1.0)
+    assert found is not None
+    np.testing.assert_allclose(found[1][:20], np.linalg.eigvalsh(points @ points.T)[::-1], rtol=1e-4)
+    np.testing.assert_allclose(found[0].T @ found[0], np.eye(21), atol=1e-4)

@@ -8,7 +8,7 @@ from tests.streams import Recorded
 
 from dimly.analyst import Release
 from dimly.analyst.structure import evidence as structure
-from dimly.analyst.structure.evidence import Structure, shuffled, structure_of, unmixed
+from dimly.analyst.structure.evidence import Shuffling, Structure, structure_of, unmixed
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
@@ -63,17 +63,27 @@ def test_shuffling_keeps_each_coordinate_and_nothing_between_them() -> None:
     generator = np.random.default_rng(0)
     factor = generator.normal(size=(2000, 1))
     people = (factor * np.array([1, -1, 1, -1]) + 0.3 * generator.normal(size=(2000, 4)) + 3).astype(np.float32)
-    made = shuffled(people, np.random.default_rng(1))
+    made = Shuffling.of(people)(np.random.default_rng(1))
     np.testing.assert_array_equal(np.sort(made, axis=0), np.sort(people, axis=0))
     assert abs(correlation(people, 0, 2)) > 0.8
     assert abs(correlation(made, 0, 2)) < 0.2
+
+
+@pytest.mark.parametrize("n", [20, 64, 127, 300])
+def test_shuffling_is_that_of_numpy_in_strata(n: int) -> None:
+    people = np.random.default_rng(0).standard_normal((n, 5)).astype(np.float32)
+    expected, generator = people[np.argsort(people @ people.mean(axis=0), kind="stable")], np.random.default_rng(1)
+    whole = max(n // 64 - 1, 0) * 64
+    for start, end in [*((at, at + 64) for at in range(0, whole, 64)), (whole, n)]:
+        expected[start:end] = generator.permuted(expected[start:end], axis=0)
+    np.testing.assert_array_equal(Shuffling.of(people)(np.random.default_rng(1)), expected)
 
 
 def test_shuffling_keeps_activity() -> None:
     generator = np.random.default_rng(0)
     weight = generator.lognormal(0, 1, (2000, 1))
     people = (weight * np.ones(20) + 0.1 * generator.normal(size=(2000, 20))).astype(np.float32)
-    made = shuffled(people, np.random.default_rng(1))
+    made = Shuffling.of(people)(np.random.default_rng(1))
     assert correlation(made, 0, 1) > 0.8  # the most active differ among themselves
 
 
