@@ -141,6 +141,16 @@ class TestNeighbors:
         said = answer("neighbors", named, "--attribute", "1", "--attribute", "x", "-n", 3)["neighbors"]
         assert [one["user"] for one in said] == release.neighbors(release.project({"1", "x"}), n=3).users.tolist()
 
+    def test_an_index_finds_the_same_among_few(self, numbered: Path) -> None:
+        exact, found = (
+            answer("neighbors", numbered, "--user", 1, "-n", 4, *options) for options in ((), ("--approximate",))
+        )
+        assert found["neighbors"] == exact["neighbors"]
+        for options in (("--attribute", "1"), ("--user", "1", "--metric", "cosine")):
+            result = run("neighbors", numbered, "--approximate", *options)
+            assert result.exit_code == 2
+            assert "--approximate must be with --user and squared distances" in result.stderr
+
     def test_an_empty_attribute_is_refused(self, named: Path) -> None:
         result = run("neighbors", named, "--attribute", "", "-n", 2)
         assert result.exit_code == 2

@@ -61,12 +61,16 @@ class Neighbors:
     metric : {"euclidean", "cosine", "jaccard"}
     denoised : bool
         Whether ranking was by denoised points.
+    recall : float, optional
+        Where an index was asked: the part of the exact search's ten nearest that it finds, measured when it was made.
+        None: the search was exact.
     """
 
     users: NDArray[Any]
     estimates: Arrays
     metric: Metric
     denoised: bool
+    recall: float | None = None
     _expect: Callable[[], float] = field(repr=False, kw_only=True)
 
     @cached_property
@@ -79,7 +83,13 @@ class Neighbors:
 
     @property
     def words(self) -> str:
-        """How many of the people listed can be expected to be true neighbors, in a sentence."""
+        """How many of the people listed can be expected to be true neighbors, and whether all were looked at."""
+        if self.recall is None:
+            return self._told
+        return f"{self._told} Approximate: the index finds {self.recall:.0%} of the nearest people of an exact search."
+
+    @property
+    def _told(self) -> str:
         n = self.users.shape[-1]
         everybody = self.users.ndim > 1
         if math.isnan(self.expected):
@@ -159,16 +169,29 @@ def nearest_to(
     space = space_of(release, metric, denoise=denoise)
     most = min(max(n, CANDIDATES), len(sketches) - side.noisy)
     candidates = _by_distances(sketches, side, most) if space is None else _by_reading(space, side, most, progress)
-    positions = candidates[:n]
-    found = Chosen(sketches, positions)
-    whom = who if isinstance(who, Vector) else side
-    estimates = estimate(release, metric)(whom, found)
+    return neighbors_at(release, side, candidates, n, metric=metric, space=space)
+
+
+def neighbors_at(
+    release: "Release",
+    side: Chosen,
+    candidates: Positions,
+    n: int,
+    *,
+    metric: Metric,
+    space: Space | None,
+    recall: float | None = None,
+) -> Neighbors:
+    """Return the first n candidates with their estimates."""
+    sketches, positions = release._sketches, candidates[:n]
+    whom = side if side.vector is None else side.vector
+    estimates = estimate(release, metric)(whom, Chosen(sketches, positions))
 
     def expected() -> float:
         return expected_true(release, whom, candidates, n, metric=metric, space=space)
 
     denoised = isinstance(space, DenoisedSpace)
-    return Neighbors(sketches.named(positions), estimates, metric, denoised, _expect=expected)
+    return Neighbors(sketches.named(positions), estimates, metric, denoised, recall, _expect=expected)
 
 
 def check(release: "Release", n: Any, metric: Metric, *, others: int) -> None:

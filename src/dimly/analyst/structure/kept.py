@@ -31,13 +31,15 @@ from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches
 
 VARIABLE: Final = "DIMLY_CACHE"
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Of how things are found: to be raised with every change of a denoiser's or structure's numbers."""
 _OFF: Final = ("off", "0", "no", "false")
 _MOST_FILES: Final = 200
 _MOST_BYTES: Final = 1 << 28  # of one file
 _DIGEST: Final = 32
-_OURS: Final = re.compile(r"(denoiser|structure)-[0-9a-f]{64}\.npz")
+_OURS: Final = re.compile(r"(denoiser|structure|index)-[0-9a-f]{64}\.npz")
+_ROWS: Final = re.compile(r"index-[0-9a-f]{64}\.npy")
+_MOST_INDEXES: Final = 4  # each may be as large as its release
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -97,17 +99,69 @@ def structure_kept(sketches: Sketches | StoredSketches, find: Any) -> Structure:
     return found
 
 
-def _path(sketches: Sketches | StoredSketches, what: str) -> Path | None:
+Cells = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+_CELLS: Final = ("centers", "starts", "order", "facts")
+
+
+def cells_kept(
+    sketches: Sketches | StoredSketches, detail: str, *, like: NDArray[Any]
+) -> tuple[Cells, NDArray[Any]] | None:
+    """Return the cells of an index and people's rows in their order, like a given one, if they are kept.
+
+    Rows are mapped from their file and not read: whoever answers by them compares what they answer with the release.
+    """
+    kept, path = _read(sketches, "index", set(_CELLS), detail), _path(sketches, "index", detail)
+    if kept is None or path is None:
+        return None
+    centers, starts, order, facts = (kept[name] for name in _CELLS)
+    try:
+        rows = np.load(path.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError):
+        return None
+    fits = rows.dtype == like.dtype and rows.shape == (len(order), like.shape[1]) and len(order) <= len(sketches)
+    return ((centers, starts, order, facts), rows) if fits else None
+
+
+def keep_cells(sketches: Sketches | StoredSketches, detail: str, cells: Cells, rows: NDArray[Any]) -> NDArray[Any]:
+    """Keep the cells of an index and people's rows in their order; return the rows, from their file if kept."""
+    path = _path(sketches, "index", detail)
+    if path is None:
+        return rows
+    file = path.with_suffix(".npy")
+    with contextlib.suppress(Exception):  # as of _write
+        made = file.with_name(f".{os.getpid()}-{file.name}")
+        try:
+            np.save(made, rows)
+            made.replace(file)
+        finally:
+            made.unlink(missing_ok=True)
+        _write(sketches, "index", dict(zip(_CELLS, cells, strict=True)), detail)
+        return np.load(file, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    return rows
+
+
+def forget_cells(sketches: Sketches | StoredSketches, detail: str) -> None:
+    """Remove an index that is not of this release after all."""
+    path = _path(sketches, "index", detail)
+    if path is not None:
+        for one in (path, path.with_suffix(".npy")):
+            with contextlib.suppress(OSError):
+                one.unlink(missing_ok=True)
+
+
+def _path(sketches: Sketches | StoredSketches, what: str, detail: str = "") -> Path | None:
     folder = cache_folder() if isinstance(sketches, StoredSketches) else None
     if folder is None or not isinstance(sketches, StoredSketches):
         return None
-    named = f"{_VERSION} {what} {sketches.manifest.release}"
+    named = f"{_VERSION} {what} {sketches.manifest.release} {detail}"
     return folder / f"{what}-{hashlib.sha256(named.encode()).hexdigest()}.npz"
 
 
-def _read(sketches: Sketches | StoredSketches, what: str, names: set[str]) -> dict[str, NDArray[Any]] | None:
+def _read(
+    sketches: Sketches | StoredSketches, what: str, names: set[str], detail: str = ""
+) -> dict[str, NDArray[Any]] | None:
     """Return the arrays of these names, or nothing."""
-    path = _path(sketches, what)
+    path = _path(sketches, what, detail)
     if path is None:
         return None
     try:
@@ -125,8 +179,8 @@ def _read(sketches: Sketches | StoredSketches, what: str, names: set[str]) -> di
         return None
 
 
-def _write(sketches: Sketches | StoredSketches, what: str, arrays: Arrays) -> None:
-    path = _path(sketches, what)
+def _write(sketches: Sketches | StoredSketches, what: str, arrays: Arrays, detail: str = "") -> None:
+    path = _path(sketches, what, detail)
     if path is None:
         return
     body = io.BytesIO()
@@ -142,8 +196,9 @@ def _write(sketches: Sketches | StoredSketches, what: str, arrays: Arrays) -> No
 
 def _forget_old(folder: Path) -> None:
     """Remove the oldest of our own files; the folder may hold others of the user's."""
-    files = sorted(
-        (one for one in folder.glob("*.npz") if _OURS.fullmatch(one.name)), key=lambda one: one.stat().st_mtime
-    )
-    for old in files[: max(0, len(files) - _MOST_FILES)]:
-        old.unlink(missing_ok=True)
+    for ours, most in ((_OURS, _MOST_FILES), (_ROWS, _MOST_INDEXES)):
+        files = sorted(
+            (one for one in folder.iterdir() if ours.fullmatch(one.name)), key=lambda one: one.stat().st_mtime
+        )
+        for old in files[: max(0, len(files) - most)]:
+            old.unlink(missing_ok=True)

@@ -44,6 +44,14 @@ def neighbors(
     no_denoise: Annotated[
         bool, typer.Option("--no-denoise", help="Rank by the published numbers as they are; mostly worse.")
     ] = False,
+    approximate: Annotated[
+        bool,
+        typer.Option(
+            "--approximate",
+            help="Ask an index instead of everybody, for many questions among millions of people. It is made at first, "
+            "kept in the cache folder, and says which part of the exact answer it finds. With --user only.",
+        ),
+    ] = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
     _debug: Debug = False,
@@ -63,13 +71,19 @@ def neighbors(
         raise ParameterError(f"whose neighbors must be told by --user or by --attribute, got {got}.")
     if attribute is not None and "" in attribute:
         raise ParameterError("--attribute must not be empty. Was a variable of the shell not set?")
+    if approximate and (user is None or metric != "euclidean"):
+        raise ParameterError("--approximate must be with --user and squared distances. Leave it out to search exactly.")
     from dimly.analyst import Estimate
 
     asked = open_to_ask(release)
     who = asked.user(user, name="--user") if user is not None else asked.release.project(attribute or [])
     with ProgressBar() as bar:
-        bar.phase("searching")
-        found = asked.release.neighbors(who, n=n, metric=metric, denoise=not no_denoise, progress=bar.reach)
+        if approximate:
+            bar.phase("making an index")
+            found = asked.release.index(denoise=not no_denoise, progress=bar.reach).neighbors(who, n=n)
+        else:
+            bar.phase("searching")
+            found = asked.release.neighbors(who, n=n, metric=metric, denoise=not no_denoise, progress=bar.reach)
     estimates = [
         Estimate(*map(float, parts)) for parts in zip(*(getattr(found.estimates, part) for part in PARTS), strict=True)
     ]
@@ -77,7 +91,10 @@ def neighbors(
     if as_json:
         facts = [{"user": one, **estimate_facts(estimate)} for one, estimate in people]
         expected = None if math.isnan(found.expected) else found.expected
-        print_json({"expected_true": expected, "neighbors": facts, **measure_facts(asked.release.plan, metric)})
+        recall = {} if found.recall is None else {"recall": found.recall}
+        print_json(
+            {"expected_true": expected, **recall, "neighbors": facts, **measure_facts(asked.release.plan, metric)}
+        )
         return
     what = measure_text(asked.release.plan, metric)
     shown = [(rank, one, e) for one, e, rank in found.shown()]

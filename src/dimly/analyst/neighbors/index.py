@@ -1,0 +1,252 @@
+"""An index of people, for neighbors of one person after another among millions: approximate, with a measured recall.
+
+People are put into cells by k-means on what they are ranked by. A question looks at the people of the cells that are
+nearest to the person, and ranks them by the same keys as the scan of everybody: whoever lies in another cell is missed.
+How many of the scan's neighbors are found is measured when the index is made, with people who had no part in choosing
+how many cells are looked at. Only published numbers are used: an index costs nothing in privacy.
+
+References
+----------
+H. Jégou et al., "Product quantization for nearest neighbor search", IEEE TPAMI 33 (2011), on inverted files.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dimly.analyst.estimate import Vector
+from dimly.analyst.neighbors.expected import CANDIDATES
+from dimly.analyst.neighbors.query import (
+    Neighbors,
+    Positions,
+    Progress,
+    check,
+    nearest_to,
+    neighbors_at,
+    space_of,
+)
+from dimly.analyst.neighbors.spaces import DenoisedSpace, SketchSpace, Space
+from dimly.analyst.pairs import Who, chosen, lost_rows
+from dimly.analyst.structure.kept import cells_kept, forget_cells, keep_cells
+from dimly.analyst.structure.points import Points, known, parts_of, sample
+from dimly.errors import ParameterError, ReleaseError
+
+if TYPE_CHECKING:
+    from dimly.analyst.release import Release
+
+_MOST_CELLS = 4096
+_TAUGHT = 32  # people a cell, by whom cells are found
+_ROUNDS = 10
+_ASKED = 128  # people whose neighbors are searched among everybody, to measure recall
+_LISTED = 10  # of each
+
+
+class Cells(NamedTuple):
+    """Who is in which cell.
+
+    Attributes
+    ----------
+    centers : ndarray of float32 (cells, width)
+    starts : ndarray of int64 (cells + 1,)
+        Where the people of each cell begin.
+    order : ndarray of int64
+        Positions of people, cell by cell, ascending within; without those of whom nothing is known.
+    rows : ndarray
+        What the space keeps of them, in that order; on disk for a release on disk, where there is a cache folder.
+    n_probed : int
+        Cells that are looked at.
+    recall : float
+        Part of the ten nearest that was found so.
+    """
+
+    centers: Points
+    starts: Positions
+    order: Positions
+    rows: NDArray[Any]
+    n_probed: int
+    recall: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """Answers who is near whom without looking at everybody. Make one with :meth:`Release.index`.
+
+    Attributes
+    ----------
+    recall : float
+        Part of the ten nearest of the exact search that is found, on average; measured when the index was made.
+    looked_at : float
+        Part of all people that a question looks at, about.
+    """
+
+    _release: "Release"
+    _space: Space
+    _cells: Cells
+    _detail: str
+
+    @property
+    def recall(self) -> float:
+        """Part of the ten nearest of the exact search that is found, on average."""
+        return self._cells.recall
+
+    @property
+    def looked_at(self) -> float:
+        """Part of all people that a question looks at, about."""
+        return self._cells.n_probed / len(self._cells.centers)
+
+    def __repr__(self) -> str:
+        return (
+            f"Index({len(self._release):,} people in {len(self._cells.centers):,} cells, recall {self.recall:.2f}, "
+            f"looks at {self.looked_at:.1%} of them)"
+        )
+
+    def neighbors(self, who: Who, n: int = 10) -> Neighbors:
+        """Return about the n nearest people of a user; see :meth:`Release.neighbors`, and ``recall`` of the answer.
+
+        Estimates and intervals are those of the exact search for the same people.
+
+        Raises
+        ------
+        ParameterError
+            If n cannot be, the user is not in the release, or it is a vector of one's own.
+        """
+        release, space, cells = self._release, self._space, self._cells
+        if isinstance(who, Vector):
+            raise ParameterError("an index answers for people of the release. Use release.neighbors for a vector.")
+        side = chosen(release._sketches, who)
+        if len(side) != 1:
+            raise ParameterError(f"neighbors are those of one user, got {len(side)}. Use neighbor_graph for all.")
+        check(release, n, "euclidean", others=len(release) - 1)
+        mine = side.rows
+        most = min(max(n, CANDIDATES), len(release) - 1)
+        if lost_rows(mine)[0] or most >= len(cells.order):
+            denoise = isinstance(space, DenoisedSpace)
+            return nearest_to(release, who, n, metric="euclidean", denoise=denoise, progress=None)
+        order = np.argsort(_squares_from(_asking(space, mine), cells.centers)[0], kind="stable")
+        people = np.diff(cells.starts)[order].cumsum()
+        probed = order[: max(cells.n_probed, int(np.searchsorted(people, most + 1)) + 1)].tolist()
+        one, cuts = space.rows(mine), [slice(*cells.starts[cell : cell + 2].tolist()) for cell in probed]
+        keys = np.concatenate([space.keys(one, cells.rows[cut]) for cut in cuts])
+        places = np.concatenate([np.arange(cut.start, cut.stop) for cut in cuts])
+        near = np.flatnonzero(keys <= np.partition(keys, most)[most])
+        near = near[np.lexsort((cells.order[places[near]], keys[near]))]  # of equal keys, the first in the release
+        assert side.positions is not None  # noqa: S101
+        near = near[cells.order[places[near]] != side.positions[0]][:most]
+        places, positions = places[near], cells.order[places[near]]
+        found = space.rows(release._sketches.take(positions[:n]))
+        if not np.allclose(found, cells.rows[places[:n]], rtol=1e-3, atol=1e-3):
+            forget_cells(release._sketches, self._detail)
+            raise ReleaseError("the index in the cache folder is not of this release. It was removed: ask again.")
+        return neighbors_at(release, side, positions, n, metric="euclidean", space=space, recall=self.recall)
+
+
+def index_of(release: "Release", *, denoise: bool, recall: Any, progress: Progress | None) -> Index:
+    """Return an index of the people of a release, kept or made; see :meth:`Release.index`."""
+    if isinstance(recall, bool) or not isinstance(recall, int | float) or not 0 < recall < 1:
+        raise ParameterError(f"recall must be in (0, 1), got {recall!r}.")
+    space = space_of(release, "euclidean", denoise=denoise)
+    if space is None:
+        raise ParameterError("an index needs people as points, and noisy distances give none. Use neighbors.")
+    if len(release) < 2:
+        raise ParameterError(f"an index needs two people at least, got {len(release)}.")
+    # Whatever cells depend on beside the release: another map of the same release has other cells.
+    matrix = space.matrix if isinstance(space, DenoisedSpace) else np.zeros(0)
+    detail = f"{recall!r} {hashlib.sha256(np.ascontiguousarray(matrix).tobytes()).hexdigest()}"
+    kept = cells_kept(release._sketches, detail, like=space.rows(release._sketches.take(np.zeros(1, np.int64))))
+    if kept is None:
+        made = _cells(release, space, recall, progress)
+        facts = np.array([made.n_probed, made.recall])
+        rows = keep_cells(release._sketches, detail, (made.centers, made.starts, made.order, facts), made.rows)
+        return Index(release, space, made._replace(rows=rows), detail)
+    (centers, starts, order, facts), rows = kept
+    return Index(release, space, Cells(centers, starts, order, rows, int(facts[0]), float(facts[1])), detail)
+
+
+def _cells(release: "Release", space: Space, recall: float, progress: Progress | None) -> Cells:
+    from sklearn.cluster import KMeans  # noqa: PLC0415 (slow to import)
+    from sklearn.metrics import pairwise_distances_argmin  # noqa: PLC0415
+
+    sketches, n = release._sketches, len(release)
+    n_cells = min(max(int(2 * n**0.5), 1), _MOST_CELLS, n)
+    asked = np.unique(np.linspace(0, n - 1, _ASKED).astype(np.int64))
+    mine = sketches.take(asked)
+    asked, mine = asked[known(mine)], mine[known(mine)]
+    nearest = _Nearest(space, space.rows(mine), asked)
+    labels, every = np.full(n, -1, np.int64), []
+    with threadpool_limits(1):  # one thread adds up in the same order always
+        taught = sample(sketches, _TAUGHT * n_cells, lambda part: _vectors(space, part, space.rows(part)))
+        if not len(taught):
+            raise ParameterError("an index needs people without saturated numbers, but this release holds none.")
+        n_cells = min(n_cells, len(taught))
+        fitted = KMeans(n_cells, init="random", n_init=1, max_iter=_ROUNDS, random_state=0).fit(taught)
+        centers: Points = fitted.cluster_centers_.astype(np.float32)
+        for start, part in parts_of(sketches, None):
+            sure = known(part)
+            rows = space.rows(part[sure])
+            every.append(rows)
+            if len(rows):
+                vectors = _vectors(space, part[sure], rows)
+                labels[start : start + len(part)][sure] = pairwise_distances_argmin(vectors, centers)
+                nearest.offer(start + np.flatnonzero(sure), rows)
+            if progress is not None:
+                progress(start + len(part), n)
+    everybody = np.flatnonzero(labels >= 0)
+    by_cell = np.argsort(labels[everybody], kind="stable")
+    order, rows = everybody[by_cell], np.concatenate(every)[by_cell]
+    starts = np.concatenate([[0], np.bincount(labels[order], minlength=n_cells).cumsum()])
+    # When a question comes to the cells of those that it should find: half of the people asked tell how many cells to
+    # look at, the others how well that does.
+    ranks = np.argsort(np.argsort(_squares_from(_asking(space, mine), centers), axis=1, kind="stable"), axis=1)
+    true = nearest.positions
+    reached = np.take_along_axis(ranks, np.where(true < 0, 0, labels[true]), axis=1)
+    tuning, test = (np.sort(reached[half::2][true[half::2] >= 0]) for half in (0, 1))
+    n_probed = int(tuning[int(np.ceil(recall * len(tuning))) - 1]) + 1 if len(tuning) else n_cells
+    measured = float((test < n_probed).mean()) if len(test) else 1.0
+    return Cells(centers, starts, order, rows, n_probed, measured)
+
+
+class _Nearest:
+    """The nearest people of some, found while everybody is read."""
+
+    def __init__(self, space: Space, rows: NDArray[Any], own: Positions) -> None:
+        self._space, self._rows, self._own = space, rows, own
+        self._keys = np.full((len(rows), _LISTED), np.inf, np.float32)
+        self.positions = np.full((len(rows), _LISTED), -1, np.int64)
+
+    def offer(self, positions: Positions, rows: NDArray[Any]) -> None:
+        """Look at some people, who come after all before."""
+        if not len(self._rows):
+            return
+        tile = self._space.tile(self._rows, rows)
+        tile[self._own[:, None] == positions] = np.inf
+        for i, keys in enumerate(tile):
+            near = np.flatnonzero(keys < self._keys[i, -1])
+            both = np.concatenate([self._keys[i], keys[near]])
+            best = np.argsort(both, kind="stable")[:_LISTED]
+            self._keys[i], self.positions[i] = both[best], np.concatenate([self.positions[i], positions[near]])[best]
+
+
+def _vectors(space: Space, published: NDArray[Any], rows: NDArray[Any]) -> Points:
+    """Return the vectors whose squared distances are the keys of a space, up to a factor."""
+    if isinstance(space, SketchSpace):
+        return space.vectors(rows)
+    return rows if isinstance(space, DenoisedSpace) else _bits(published)
+
+
+def _bits(published: NDArray[Any]) -> Points:
+    return np.unpackbits(published, axis=1, bitorder="little").astype(np.float32)
+
+
+def _asking(space: Space, published: NDArray[Any]) -> Points:
+    """Return the vectors of people whose neighbors are wanted."""
+    vectors = _vectors(space, published, space.rows(published))
+    return space.asking(vectors) if isinstance(space, DenoisedSpace) else vectors
+
+
+def _squares_from(vectors: Points, centers: Points) -> Any:
+    """Return squared distances from centers, up to the squared length of each vector."""
+    return np.einsum("nk,nk->n", centers, centers) - 2 * vectors @ centers.T

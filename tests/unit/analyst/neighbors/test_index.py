@@ -1,0 +1,148 @@
+"""An index finds most of what the scan of everybody finds, and says how much."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.matrices import publish_matrix
+from tests.releases import release_of
+from tests.streams import Recorded
+
+import dimly
+from dimly.analyst import Release
+from dimly.analyst.structure import kept
+from dimly.errors import ParameterError, ReleaseError
+from dimly.lab.population import make_population
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
+from dimly.release import Sketches
+
+N = 3000
+PEOPLE = make_population(N, 300, n_groups=12, mean_weight=40, seed=2).table
+ASKED = range(0, N, 30)
+
+
+@pytest.fixture(scope="module")
+def releases() -> dict[str, Release]:
+    plans = {
+        "counting+laplace": Plan.of("counting+laplace", Budget(8.0), k=32, seed=bytes(32)),
+        "randomized-response": Plan.of("randomized-response", Budget(3.0), vocabulary=[str(i) for i in range(300)]),
+    }
+    return {name: Release(publish_matrix(PEOPLE, plan, words=Recorded(1))) for name, plan in plans.items()}
+
+
+@pytest.mark.parametrize("mechanism", ["counting+laplace", "randomized-response"])
+@pytest.mark.parametrize("denoise", [True, False])
+def test_recall_is_as_stated(releases: dict[str, Release], mechanism: str, denoise: bool) -> None:
+    release = releases[mechanism]
+    index = release.index(recall=0.9, denoise=denoise)
+    found = [index.neighbors(user) for user in ASKED]
+    exact = [release.neighbors(user, denoise=denoise) for user in ASKED]
+    shared = [len(np.intersect1d(a.users, b.users)) / 10 for a, b in zip(found, exact, strict=True)]
+    # Two averages, of the recall of 64 and of 100 people: their difference exceeds five of its standard deviations in
+    # fewer than one of a million cases. An index that finds a fifth less than it says would not pass.
+    most = 5 * np.std(shared, ddof=1) * (1 / 64 + 1 / 100) ** 0.5
+    assert most < 0.2
+    assert abs(np.mean(shared) - index.recall) < most
+    assert 0 < index.looked_at < 1
+    for a, b in zip(found, exact, strict=True):
+        assert a.recall == index.recall
+        assert (a.metric, a.denoised) == (b.metric, b.denoised)
+        both, in_a, in_b = np.intersect1d(a.users, b.users, return_indices=True)
+        assert len(both) == len(in_a)
+        for part in ("value", "stderr", "low", "high"):
+            np.testing.assert_array_equal(getattr(a.estimates, part)[in_a], getattr(b.estimates, part)[in_b])
+        # In the same order, but for keys that differ in their last digits.
+        if len(both) == 10 and not denoise:
+            np.testing.assert_array_equal(a.users, b.users)
+
+
+def test_who_looks_at_fewer_cells_finds_less(releases: dict[str, Release]) -> None:
+    release = releases["counting+laplace"]
+    few, many = release.index(recall=0.3), release.index(recall=0.99)
+    assert few.looked_at < many.looked_at
+    assert few.recall < many.recall
+    assert f"recall {few.recall:.2f}" in repr(few)
+    exact = [set(release.neighbors(user).users.tolist()) for user in ASKED]
+    told = [
+        np.mean([len(one & set(index.neighbors(user).users.tolist())) for user, one in zip(ASKED, exact, strict=True)])
+        for index in (few, many)
+    ]
+    assert told[0] < told[1]
+
+
+def test_the_same_release_gives_the_same_index(releases: dict[str, Release]) -> None:
+    first, second = (Release(releases["counting+laplace"]._sketches).index() for _ in range(2))
+    assert (first.recall, first.looked_at) == (second.recall, second.looked_at)
+    for user in ASKED[:10]:
+        np.testing.assert_array_equal(first.neighbors(user).users, second.neighbors(user).users)
+
+
+def test_answers_say_that_they_are_approximate(releases: dict[str, Release]) -> None:
+    index = releases["counting+laplace"].index()
+    assert index.neighbors(3).words.endswith(
+        f"Approximate: the index finds {index.recall:.0%} of the nearest people of an exact search."
+    )
+    assert "Approximate" not in releases["counting+laplace"].neighbors(3).words
+
+
+def test_saturated_people_are_as_in_the_exact_search() -> None:
+    rows = np.random.default_rng(0).integers(-50, 50, (500, 8)).astype(np.int16)
+    rows[7] = np.iinfo(np.int16).max
+    release = Release(Sketches(Plan.of("hashing+laplace", Budget(1.0), k=8, seed=bytes(32)), np.arange(500), rows))
+    index = release.index(denoise=False)
+    assert 7 not in index.neighbors(3, 150).users
+    exact = release.neighbors(7, denoise=False)
+    np.testing.assert_array_equal(index.neighbors(7).users, exact.users)
+    assert index.neighbors(7).recall is None  # everybody was looked at
+    np.testing.assert_array_equal(index.neighbors(3, 499).users, release.neighbors(3, 499, denoise=False).users)
+
+
+def test_what_is_refused(releases: dict[str, Release]) -> None:
+    release = releases["counting+laplace"]
+    for recall in (0, 1, True, "0.9"):
+        with pytest.raises(ParameterError, match=r"recall must be in \(0, 1\), got"):
+            release.index(recall=recall)  # type: ignore[arg-type]
+    index = release.index()
+    with pytest.raises(ParameterError, match=r"release\.neighbors for a vector"):
+        index.neighbors(release.project({"1"}))
+    with pytest.raises(ParameterError, match="those of one user, got 2"):
+        index.neighbors([1, 2])  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="n must be an integer"):
+        index.neighbors(1, 0)
+    with pytest.raises(ParameterError, match="noisy distances give none"):
+        release_of("noisy-distances").index()
+    plan = Plan.of("hashing+laplace", Budget(1.0), k=2, seed=bytes(32))
+    with pytest.raises(ParameterError, match="two people at least, got 1"):
+        Release(Sketches(plan, np.arange(1), np.zeros((1, 2), np.int16))).index()
+    lost = np.full((3, 2), np.iinfo(np.int16).max, np.int16)
+    with pytest.raises(ParameterError, match="without saturated numbers"):
+        Release(Sketches(plan, np.arange(3), lost)).index(denoise=False)
+
+
+def test_an_index_is_kept_and_a_wrong_one_is_found_out(
+    releases: dict[str, Release], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "cache"))
+    path = releases["counting+laplace"].save(tmp_path / "release")
+    first = dimly.open_release(path).index()
+    expected = first.neighbors(5)
+    files = {one.suffix: one for one in (tmp_path / "cache").glob("index-*")}
+    assert set(files) == {".npz", ".npy"}
+    with monkeypatch.context() as patch:
+        patch.setattr("dimly.analyst.neighbors.index._cells", None)  # nothing is made again
+        again = dimly.open_release(path).index()
+        assert again.recall == first.recall
+        np.testing.assert_array_equal(again.neighbors(5).users, expected.users)
+        np.testing.assert_array_equal(again.neighbors(5).estimates.low, expected.estimates.low)
+    rows = np.load(files[".npy"])
+    np.save(files[".npy"], rows[::-1])
+    with pytest.raises(ReleaseError, match="not of this release"):
+        dimly.open_release(path).index().neighbors(5)
+    assert not any(one.exists() for one in files.values())
+    for spoiled in (rows[:-1], rows.astype(np.float64)):  # of another shape or type: made anew
+        dimly.open_release(path).index()
+        np.save(files[".npy"], spoiled)
+        np.testing.assert_array_equal(dimly.open_release(path).index().neighbors(5).users, expected.users)
+    files[".npy"].unlink()
+    np.testing.assert_array_equal(dimly.open_release(path).index().neighbors(5).users, expected.users)
