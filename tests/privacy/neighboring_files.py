@@ -529,10 +529,10 @@ class Crowd(NamedTuple):
 
     @property
     def people(self) -> list[Any]:
-        """Everybody; the last ones are witnesses, who have no odd cell. Integers take all sizes that 64 bits hold."""
+        """Everybody; the last ones are witnesses, who have no odd cell. Integers are small, or of all sizes."""
         count = CROWD + _WITNESSES
         if self.integers:
-            return [(-1) ** i * (i + 1) * 10 ** (i % 15) for i in range(count)]
+            return [(-1) ** i * (i + 1) * 10 ** (i % 15 if self.listed else 0) for i in range(count)]
         return [f"p{i:04}" for i in range(count)]
 
     def published(self, cells: dict[Any, Any], chance: random.Random, folder: Path) -> Outcome | None:

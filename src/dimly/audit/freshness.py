@@ -132,11 +132,12 @@ def processes_draw_alike(*, prelude: str = "") -> bool:
     """
     # -P: code in the working directory is not ours.
     call = [sys.executable, "-P", "-c", prelude + _DRAW]
-    try:
-        found = [
-            subprocess.run(call, capture_output=True, check=True, text=True).stdout.strip()  # noqa: S603 - our own code
-            for _ in range(2)
-        ]
-    except subprocess.CalledProcessError:
-        raise DimlyError("a new process must draw random numbers, and fails. Is Dimly installed as a whole?") from None
-    return found[0] == found[1]
+    # At once, so that a seed from the clock is mostly the same as well.
+    both = [
+        subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # noqa: S603 - our own code
+        for _ in range(2)
+    ]
+    drawn = [one.communicate()[0] for one in both]
+    if any(one.returncode for one in both):
+        raise DimlyError("a new process must draw random numbers, and fails. Is Dimly installed as a whole?")
+    return drawn[0] == drawn[1]

@@ -10,6 +10,7 @@ from dimly.audit.bounds import Errors
 from dimly.audit.freshness import errors_by_repeats, processes_draw_alike, wanted
 from dimly.audit.mechanism import repeats_check
 from dimly.audit.trials import collision_bits, trials_of
+from dimly.errors import DimlyError
 from dimly.mechanisms import MECHANISMS, Plan
 from dimly.privacy import Budget
 
@@ -76,3 +77,8 @@ def test_new_processes() -> None:
         "os.urandom = generator.randbytes\n"
     )
     assert processes_draw_alike(prelude=seeded)
+
+
+def test_processes_that_fail() -> None:
+    with pytest.raises(DimlyError, match="a new process must draw random numbers"):
+        processes_draw_alike(prelude="raise SystemExit(1)\n")
