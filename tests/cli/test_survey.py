@@ -165,7 +165,7 @@ def test_directions_from_the_table(tmp_path: Path) -> None:
     lists = ["--roster", tmp_path / "people.parquet", "--vocabulary", tmp_path / "places.txt"]
     asked = ["survey", tmp_path / "visits.parquet", "--user", "person", "--attribute", "place", *lists]
     promise = ["--ask", "directions", "--epsilon", 1, "--delta", 1e-6, "--members", 40]
-    assert "out must not end in .json for directions" in refusal(*asked, *promise, "-o", tmp_path / "survey.json")
+    assert "--out must be a Parquet file for directions" in refusal(*asked, *promise, "-o", tmp_path / "survey.json")
     shown = run(*asked, *promise, "-o", out)
     assert shown.exit_code == 0, shown.stderr
     assert "noise alone reaches" in shown.stdout

@@ -109,7 +109,9 @@ def learn_from_table(
         first two steps, by noisy counts of attributes and by a noisy eigenvalue.
     """
     if options.target is not None and options.target.suffix.lower() == ".json":
-        raise ParameterError("out must not end in .json for directions, which are a Parquet file: end it in .parquet.")
+        raise ParameterError(
+            f"output must be a Parquet file for directions, got {options.target.name!r}. End its name in .parquet."
+        )
     asked = open_survey(source, plan, options)
     if asked.roster == "found":
         raise ParameterError(

@@ -195,7 +195,7 @@ def _nothing_listed(plan: object, vocabulary: Vocabulary) -> str:
         f"The list is the numbers 0 to {len(vocabulary) - 1}: if attributes have names, plan with their public list "
         "(--vocabulary), or with a mechanism that needs none (counting+laplace)."
         if vocabulary.is_numbered
-        else "Give a list that is spelled as the table is, or plan without one."
+        else "Give a list that is spelled as the table is (--vocabulary), or plan or ask without one."
     )
     return (
         "the list must hold attributes of the table, but it holds none, so that only noise would be published. "
