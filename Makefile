@@ -37,7 +37,7 @@ test-fast: .venv/dev ## most tests: no Spark, no kills, no statistics, no demo
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
 
 # Where results could hang on the processor: what is exact, kernels, sampling, estimates and their intervals.
-NUMERICAL := tests/golden tests/privacy/test_noise_tables.py tests/unit/privacy/test_calibration.py \
+NUMERICAL := tests/golden/test_golden.py tests/privacy/test_noise_tables.py tests/unit/privacy/test_calibration.py \
   tests/unit/mechanisms/projection tests/unit/mechanisms/noise \
   $(addprefix tests/unit/curator/test_,kernels.py sampling.py perturb.py) \
   $(addprefix tests/unit/analyst/,likelihood test_estimate.py test_intervals.py neighbors/test_kernels.py neighbors/test_query.py) \

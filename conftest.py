@@ -61,18 +61,23 @@ def _name(node: Any) -> str:
     return name if group is None else name.removesuffix(f"@{group.args[0]}")
 
 
+_LONG = ("tests/crash", "tests/docs", "tests/statistical", "tests/unit/audit", "tests/unit/lab", "tests/cli/test_lab")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say what runs in one process, with `--dist loadgroup`.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Say what runs in one process, with `--dist loadgroup`, and in which order.
 
     All that need Spark, because its Java takes long to get up to speed; and the tests of a file that share a fixture of
-    it, which each process would make for itself.
+    it, which each process would make for itself. Groups are dealt out first, the largest first.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.get_closest_marker("xdist_group") is None and _shares_a_fixture(item):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    if config.getoption("loadgroup", False):  # one of many seconds that is dealt out last leaves the others idle
+        items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
 
 
 def _shares_a_fixture(item: pytest.Item) -> bool:
