@@ -135,6 +135,15 @@ def add_guided_twice(
 
 
 @njit(nogil=True, cache=True)
+def prolong(begun: NDArray[np.unsignedinteger], places: NDArray[np.int64], words: NDArray[np.uint64]) -> None:
+    """Begin each word with the bits that were drawn at its place; the bits after those stay as they are."""
+    bits = np.uint64(8 * begun.itemsize)
+    rest = np.uint64(64) - bits
+    for j in range(places.size):
+        words[j] = (np.uint64(begun[places[j]]) << rest) | ((words[j] << bits) >> bits)
+
+
+@njit(nogil=True, cache=True)
 def add_searched(
     sketch: NDArray[np.int64],
     places: NDArray[np.int64],

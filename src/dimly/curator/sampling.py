@@ -54,12 +54,16 @@ class _Room:
         self.noise = np.empty(kernels.GUIDED_AT_ONCE, np.int16)
         self.entries = np.empty(kernels.GUIDED_AT_ONCE, np.uint32)
         self.flags = np.empty(kernels.GUIDED_AT_ONCE, np.bool_)
+        self.high = np.empty(_PIECE, np.uint64)
+        self.refined = 0
         self.unsettled = np.empty(_PIECE + 1, np.int64)
         self.undecided = np.empty(_PIECE + 1, np.int64)
 
     def forget(self, size: int) -> None:
         """Overwrite what whoever knew it could take the noise off again by."""
         self.words[:size] = 0
+        self.high[: self.refined] = 0
+        self.refined = 0
         self.noise[:size] = 0
         self.entries[:size] = 0
 
@@ -110,15 +114,20 @@ class NoiseSampler:
     def _add_piece(
         self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
     ) -> None:
+        begun: NDArray[np.unsignedinteger] | None = None
         if self._guide is not None:
-            places, high = self._add_guided(sketch, words, out, room)
+            begun, places = self._add_guided(sketch, words, out, room)
         elif self._guide_twice is not None:
-            places, high = self._add_guided_twice(sketch, words, out, room)
+            begun, places = self._add_guided_twice(sketch, words, out, room)
         else:
-            places, high = np.arange(sketch.size), np.empty(sketch.size, np.uint64)
-            words.fill(high)
+            places = np.arange(sketch.size)
         if not len(places):  # as it mostly is for one person: the next look would cost as much as all before
             return
+        room.refined = max(room.refined, len(places))
+        high = room.high[: len(places)]
+        words.fill(high)
+        if begun is not None:
+            kernels.prolong(begun, places, high)
         count = kernels.add_searched(
             sketch,
             places,
@@ -138,32 +147,26 @@ class NoiseSampler:
 
     def _add_guided(
         self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Add noise by sixteen bits; return where they do not settle it, and 64 bits that begin with them for each."""
+    ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """Add noise by sixteen bits; return them, and where they do not settle it."""
         assert self._guide is not None  # noqa: S101 - for the type checker
         drawn = room.prefixes[: sketch.size]
         words.fill(drawn)
         count = kernels.add_guided(
             sketch, drawn, self._guide, *_LIMITS[out.dtype], out, room.unsettled, room.noise, room.flags
         )
-        if not count:
-            return _NOWHERE
-        places = room.unsettled[:count]
-        return places, _prolonged(drawn[places], 16, words)
+        return drawn, room.unsettled[:count]
 
     def _add_guided_twice(
         self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Add noise by thirty-two bits; return where they do not settle it, and 64 that begin with them for each."""
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Add noise by thirty-two bits; return them, and where they do not settle it."""
         drawn = room.words[: sketch.size]
         words.fill(drawn)
         count = kernels.add_guided_twice(
             sketch, drawn, self._guide_twice, *_LIMITS[out.dtype], out, room.unsettled, room.entries, room.flags
         )
-        if not count:
-            return _NOWHERE
-        places = room.unsettled[:count]
-        return places, _prolonged(drawn[places], 32, words)
+        return drawn, room.unsettled[:count]
 
     def _value(self, high: int, words: WordSource) -> int:
         """Return the value of a 128-bit number of which the upper half is given; once in 2⁴⁰ samples."""
@@ -210,18 +213,6 @@ class NoiseSampler:
     def _inside(self, cells: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which cells are a value each; the outermost may stand for tails."""
         return np.full(len(cells), True) if self._tail is None else (cells != 0) & (cells != len(self._cells) - 1)
-
-
-_NOWHERE = np.empty(0, np.int64), np.empty(0, np.uint64)
-
-
-def _prolonged(begun: NDArray[np.unsignedinteger], bits: int, words: WordSource) -> NDArray[np.uint64]:
-    """Return 64-bit numbers whose first ``bits`` are given, and the rest drawn."""
-    drawn = np.empty(len(begun), np.uint64)
-    words.fill(drawn)
-    drawn &= np.uint64((1 << (64 - bits)) - 1)
-    drawn |= begun.astype(np.uint64) << np.uint64(64 - bits)
-    return drawn
 
 
 def _begins(cells: Cells) -> NDArray[np.int64]:

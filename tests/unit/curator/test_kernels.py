@@ -77,3 +77,14 @@ def test_people_are_numbered_in_the_order_of_sorted_keys() -> None:
     assert (ids[n_users:] == -1).all()
     np.testing.assert_array_equal(keys, numbers << 32 | before & 0xFFFFFFFF)
     assert kernels.number_people(keys[:0], ids[:0]) == 0
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.uint32])
+def test_words_begin_with_the_bits_drawn_at_their_places(kind: type[np.unsignedinteger]) -> None:
+    generator = np.random.default_rng(0)
+    begun = generator.integers(0, np.iinfo(kind).max, 50, kind, endpoint=True)
+    words = generator.integers(0, 2**64 - 1, 3, np.uint64, endpoint=True)
+    places, rest = np.array([4, 9, 49]), 64 - np.iinfo(kind).bits
+    expected = [(int(begun[p]) << rest) | (int(word) % 2**rest) for p, word in zip(places, words, strict=True)]
+    kernels.prolong(begun, places, words)
+    assert words.tolist() == expected

@@ -369,21 +369,29 @@ class Cleared(sampling._Room):
     def __init__(self) -> None:
         super().__init__()
         self.entries[:] = 0
+        self.high[:] = 0
+        self.ever_refined = False
+
+    def forget(self, size: int) -> None:
+        self.ever_refined |= self.refined > 0
+        super().forget(size)
 
 
 def test_no_words_stay_behind_in_memory_that_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ended the call."""
-    rooms: list[sampling._Room] = []
+    rooms: list[Cleared] = []
     monkeypatch.setattr(sampling, "_rooms", rooms)
     monkeypatch.setattr(sampling, "_Room", Cleared)
     sampler = sampler_of("gaussian")
     sampler.draw(5000, Recorded(1))
     assert len(rooms) == 1
-    assert not any(room.any() for room in (rooms[0].prefixes[:5000], rooms[0].noise, rooms[0].entries[:256]))
+    room = rooms[0]
+    assert room.ever_refined
+    assert not any(some.any() for some in (room.prefixes[:5000], room.noise, room.entries[:256], room.high))
 
     def stop() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         sampler.draw(5000, Interrupting(1, stop))
-    assert not any(room.any() for room in (rooms[0].prefixes[:5000], rooms[0].noise, rooms[0].entries[:256]))
+    assert not any(some.any() for some in (room.prefixes[:5000], room.noise, room.entries[:256], room.high))
