@@ -22,6 +22,25 @@ def test_plans_do_not_load_the_accountant() -> None:
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.parametrize(
+    ("way", "not_needed"),
+    [
+        (["--mechanism", "counting+laplace", "--k", "64"], ["scipy"]),
+        (["--n-attributes", "1000", "--distance", "20:100"], ["scipy.optimize", "scipy.stats"]),
+    ],
+)
+def test_a_plan_is_made_without_kernels_tables_and_files(way: list[str], not_needed: list[str]) -> None:
+    heavy = ["numba", "pyarrow", "duckdb", "pandas", "sklearn", "matplotlib", "dimly.release", "dimly.curator"]
+    code = (
+        "import sys\nfrom dimly.cli import main\nsys.argv[0] = 'dimly'\n"
+        f"try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"print([m for m in {heavy + not_needed} if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, "plan", "--epsilon", "1", *way, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_devices_load_no_databases() -> None:
     code = "import sys, dimly; dimly.Sketcher; print([m for m in ('duckdb', 'pyarrow', 'sklearn') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603

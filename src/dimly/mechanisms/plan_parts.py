@@ -18,7 +18,7 @@ from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget, Unit
 
-STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 """Plans are read back exactly as they were written: no coercion, no unknown field, no NaN."""
 
 

@@ -2,14 +2,16 @@
 
 import re
 from dataclasses import replace
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection.directions import Directions
 from dimly.planner.question import Brief, Purpose
 from dimly.privacy import Budget, Cost
 from dimly.privacy.budget import stated, stated_below
-from dimly.release.survey import Curve, Interval, Survey
+
+if TYPE_CHECKING:
+    from dimly.release.survey import Curve, Interval, Survey
 
 _FAR: Final[dict[Purpose, str]] = {"distances": "0.9", "neighbors": "0.5", "segments": "0.5"}
 """Which quantile of random pairs is that of far ones. For distances, those that are asked about reach from near to far;
@@ -100,8 +102,10 @@ def _cost_of_learning(directions: Directions) -> Cost:
     return Cost(float(found[1]), float(found[2]), unit="column" if found[3] == "column" else "attribute")
 
 
-def checked(survey: object) -> Survey:
+def checked(survey: object) -> "Survey":
     """Return a survey that a plan may be made by, or refuse it."""
+    from dimly.release.survey import Survey  # noqa: PLC0415 - most plans are made without one, and without files
+
     if not isinstance(survey, Survey):
         raise ParameterError(f"survey must be a Survey, got {type(survey).__name__}. Read one with read_survey.")
     if not survey.private:
@@ -109,13 +113,13 @@ def checked(survey: object) -> Survey:
     return survey
 
 
-def _people(brief: Brief, survey: Survey) -> Brief:
+def _people(brief: Brief, survey: "Survey") -> Brief:
     if brief.n_users is not None or survey.n_users is None or survey.n_users < 2:
         return brief
     return replace(brief, n_users=survey.n_users)
 
 
-def _distances(told: Told, curve: Curve | None) -> Told:
+def _distances(told: Told, curve: "Curve | None") -> Told:
     brief = told.brief
     far = _FAR[brief.purpose]
     if brief.distance is not None or curve is None or curve.quantiles[far].value <= 0:
@@ -127,13 +131,13 @@ def _distances(told: Told, curve: Curve | None) -> Told:
     return told.plus(f"far pairs differ in {_text(high)}", replace(brief, distance=high.value))
 
 
-def _weights(told: Told, curve: Curve | None) -> Told:
+def _weights(told: Told, curve: "Curve | None") -> Told:
     if told.brief.weight is not None or curve is None or (middle := curve.quantiles["0.5"]).value <= 0:
         return told
     return told.plus(f"people have {_text(middle)} attributes", replace(told.brief, weight=middle.value))
 
 
-def _size(told: Told, survey: Survey) -> Told:
+def _size(told: Told, survey: "Survey") -> Told:
     """Return the number of attributes: those of a public list, or the names that were found, if they suffice."""
     brief = told.brief
     found = survey.counts or survey.vocabulary
@@ -147,5 +151,5 @@ def _size(told: Told, survey: Survey) -> Told:
     return told.plus(words, replace(brief, n_attributes=size))
 
 
-def _text(one: Interval) -> str:
+def _text(one: "Interval") -> str:
     return f"{one.value:g} ({one.low:g} to {one.high:g})"

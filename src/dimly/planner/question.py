@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
+from statistics import NormalDist
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict, get_args
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from dimly.errors import ParameterError, check_choice
 from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
@@ -26,7 +26,9 @@ from dimly.mechanisms.make import (
 )
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import UNITS, Budget, Unit
-from dimly.release.survey import Survey
+
+if TYPE_CHECKING:
+    from dimly.release.survey import Survey
 
 Purpose = Literal["distances", "neighbors", "segments"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
@@ -81,7 +83,7 @@ class Brief:
     protect: int = 1
     """How many units of a person the budget was divided for. The budget itself is of one of them."""
     seed: bytes | str | None = None
-    survey: Survey | None = None
+    survey: "Survey | None" = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget):
@@ -142,7 +144,7 @@ class AnyKeywords(TypedDict, total=False):
     unit: Unit
     protect: int
     seed: bytes | str | None
-    survey: Survey | None
+    survey: "Survey | None"
 
 
 class StatedKeywords(AnyKeywords, total=False):
@@ -332,6 +334,11 @@ _NORMAL: Final = np.linspace(-8.0, 8.0, 801)
 _DENSITY: Final = np.exp(-(_NORMAL**2) / 2) / np.exp(-(_NORMAL**2) / 2).sum()
 
 
+def _normal_cdf(x: float) -> float:
+    """Return Φ(x), also far below zero."""
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
 def ranking_probability(gap: float, error: float) -> float:
     """Return the probability that two estimated distances ``gap`` apart are in the right order.
 
@@ -342,7 +349,7 @@ def ranking_probability(gap: float, error: float) -> float:
     >>> round(ranking_probability(200.0, 72.0), 2)
     0.98
     """
-    return float(ndtr(gap / (math.sqrt(2) * error))) if error > 0 else 1.0
+    return _normal_cdf(gap / (math.sqrt(2) * error)) if error > 0 else 1.0
 
 
 def probability_of_own_group(gap: float, within: float, model: ErrorModel) -> float:
@@ -358,7 +365,7 @@ def probability_of_own_group(gap: float, within: float, model: ErrorModel) -> fl
         variance = model.noise.variance + within / (2 * model.k)
     else:  # distances alone place nobody anywhere
         return 0.5
-    return float(ndtr(math.sqrt(gap) / (2 * math.sqrt(variance)))) if variance > 0 else 1.0
+    return _normal_cdf(math.sqrt(gap) / (2 * math.sqrt(variance))) if variance > 0 else 1.0
 
 
 def expected_closeness(gap: float, error: float, *, n_users: int, n_found: int = N_FOUND) -> float:
@@ -375,7 +382,7 @@ def expected_closeness(gap: float, error: float, *, n_users: int, n_found: int =
     0.46
     """
     share = n_found / max(n_users, 2 * n_found)
-    at = float(ndtri(1 - share))
+    at = NormalDist().inv_cdf(1 - share)
     intensity = math.exp(-at * at / 2) / math.sqrt(2 * math.pi) / share
     return gap / math.hypot(gap, intensity * error)
 
@@ -412,7 +419,8 @@ def expected_agreement(
             seen *= searched_share(spike, aspect, size)
     # Equally far middles are the tips of g axes: whoever's own coordinate is largest is put there.
     own = math.sqrt(gap * seen / (2 * spread))
-    right = float(np.sum(_DENSITY * ndtr(_NORMAL + own) ** (n_groups - 1)))
+    below = np.array([_normal_cdf(at) for at in (_NORMAL + own).tolist()])
+    right = float(np.sum(_DENSITY * below ** (n_groups - 1)))
     return max(0.0, (n_groups * right - 1) / (n_groups - 1)) ** 2
 
 
@@ -452,5 +460,5 @@ def share_found(gap: float, low: float, high: float, *, n_users: int, n_found: i
     Whoever is near must seem nearer than all but ``n_found`` of those who are far, the luckiest of many. By the normal
     approximation, for standard errors ``low`` and ``high`` of near and of far pairs.
     """
-    luck = float(ndtri(1 - n_found / n_users)) if n_users > 2 * n_found else 0.0
-    return float(ndtr((gap - luck * high) / low)) if low > 0 else 1.0
+    luck = NormalDist().inv_cdf(1 - n_found / n_users) if n_users > 2 * n_found else 0.0
+    return _normal_cdf((gap - luck * high) / low) if low > 0 else 1.0

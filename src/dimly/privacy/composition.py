@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from dimly.errors import DimlyError, ParameterError, check_choice, need_extra
 from dimly.privacy.budget import UNITS, Budget, Unit, stated
@@ -228,6 +227,8 @@ def gaussian_delta(epsilon: npt.ArrayLike, *, mu: float) -> FloatArray:
     >>> float(gaussian_delta(-1.0, mu=0.0).round(3))  # no release at all
     0.632
     """
+    from scipy import special  # noqa: PLC0415 - slow to import, and no plan needs it
+
     epsilon = np.asarray(epsilon, dtype=np.float64)
     if mu == 0:
         return np.asarray(-np.expm1(np.minimum(epsilon, 0.0)))
@@ -242,6 +243,8 @@ def gaussian_delta(epsilon: npt.ArrayLike, *, mu: float) -> FloatArray:
 
 def _atoms(coins: Counter[float]) -> tuple[FloatArray, FloatArray, float]:
     """Return losses and probabilities of a product of binomials, one for each ε; nothing is rounded."""
+    from scipy import special  # noqa: PLC0415 - slow to import, and no plan needs it
+
     losses, weights = np.zeros(1), np.ones(1)
     for epsilon, n in coins.items():
         true = np.arange(n + 1.0)
@@ -254,6 +257,8 @@ def _atoms(coins: Counter[float]) -> tuple[FloatArray, FloatArray, float]:
 
 def _grid_atoms(coins: Counter[float]) -> tuple[FloatArray, FloatArray, float]:
     """Return the same with every loss rounded up to a multiple of one step, which δ can only grow by."""
+    from scipy import special  # noqa: PLC0415 - slow to import, and no plan needs it
+
     step = 2 * math.fsum(coins.elements()) / MAX_ATOMS
     lowest, weights = 0, np.ones(1)
     for epsilon, n in coins.items():

@@ -33,7 +33,6 @@ from dimly.files import check_output
 
 if TYPE_CHECKING:
     from dimly.cli.commands.plan_interactive import Answers
-    from dimly.curator.options import Options
     from dimly.mechanisms import Directions, Vocabulary
     from dimly.planner import Brief
     from dimly.privacy import Budget
@@ -274,7 +273,6 @@ def plan(
     $ dimly plan --epsilon 1 --n-attributes 100000 --distance 100:800 -o plan.json
     $ dimly plan --epsilon 0.2 --sample public.parquet --user person --attribute place --purpose segments -o plan.json
     """
-    from dimly.curator.options import Options
     from dimly.mechanisms.protect import budget_for_each
     from dimly.planner import Brief
 
@@ -310,24 +308,25 @@ def plan(
         if sample is not None or fixed.k is not None or fixed.directions is not None:
             # The survey says nothing beside these but what it cost.
             brief = replace(brief, survey=None)
-    reading = Options(
-        user=user,
-        attribute=attribute,
-        attributes=attribute_list,
-        columns=chosen_columns(columns, all_columns=all_columns),
-        value=value,
-        table=table,
-        delimiter=delimiter,
-        encoding=encoding,
-    )
+    reading: dict[str, Any] = {
+        "user": user,
+        "attribute": attribute,
+        "attributes": attribute_list,
+        "columns": chosen_columns(columns, all_columns=all_columns),
+        "value": value,
+        "table": table,
+        "delimiter": delimiter,
+        "encoding": encoding,
+    }
     written = Output(path=output, overwrite=overwrite, force=force, as_json=as_json)
     if sample is not None:
         from dimly.cli.commands.plan_sample import plan_by_sample
+        from dimly.curator.options import Options
 
         beside = _said(scales=scales is not None, numbered=numbered)
-        plan_by_sample(brief, sample, reading, written, directions_out, refused=[*beside, *_changed(fixed)])
+        plan_by_sample(brief, sample, Options(**reading), written, directions_out, refused=[*beside, *_changed(fixed)])
         return
-    of_sample = [*_changed(reading), *_said(directions_out=directions_out is not None)]
+    of_sample = _said(**{name: one is not None for name, one in (reading | {"directions_out": directions_out}).items()})
     _refuse(of_sample, "must be given together with --sample FILE.")
     if numbered and (n_attributes is None or vocabulary is not None):
         raise ParameterError("numbered must be given with --n-attributes, and without --vocabulary.")
@@ -397,7 +396,7 @@ def _check_free(fixed: Fixed) -> None:
     _refuse(said, "must be given together with mechanism and k. Without them it is chosen.")
 
 
-def _changed(record: "Brief | Fixed | Options") -> list[str]:
+def _changed(record: "Brief | Fixed") -> list[str]:
     """Return the names of what is not as it is by default."""
     return [one.name for one in fields(record) if getattr(record, one.name) != one.default]
 

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
+from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtri
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import ErrorModel, Floats, Polynomial
@@ -116,13 +116,13 @@ class NormalTail:
         """Return σ·Φ⁻¹(1 − probability/2) + unit/2."""
         del squared_distance
         _check_probability(probability)
-        return -self.sigma * float(ndtri(probability / 2)) + self.unit / 2
+        return -self.sigma * NormalDist().inv_cdf(probability / 2) + self.unit / 2
 
     def probability(self, width: float, squared_distance: float) -> float:
         """Return 2·Φ(−(width − unit/2)/σ), at most 1."""
         del squared_distance
         _check_width(width)
-        return min(1.0, 2 * math.exp(float(log_ndtr(-max(width - self.unit / 2, 0.0) / self.sigma))))
+        return math.erfc(max(width - self.unit / 2, 0.0) / (math.sqrt(2) * self.sigma))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +222,12 @@ def _lambda_jl(share: float, k: int) -> float:
 
 def _lambda_normal(share: float) -> float:
     """λ_N with exp(−λ²)/(λ√π) = share."""
-    from scipy.optimize import brentq  # noqa: PLC0415 - a tenth of what Dimly takes to import, and seldom needed
-
-    def excess(x: float) -> float:
-        return -(x**2) - math.log(x * math.sqrt(math.pi)) - math.log(share)
-
-    root = float(brentq(excess, 1e-9, 2 + math.sqrt(math.log(1 / share))))
-    return root * (1 + 1e-9)
+    low, high = 1e-9, 2 + math.sqrt(math.log(1 / share))
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        falls_short = -(middle**2) - math.log(middle * math.sqrt(math.pi)) > math.log(share)
+        low, high = (middle, high) if falls_short else (low, middle)
+    return high * (1 + 1e-9)
 
 
 def _invert(width_at: Callable[[float], float], width: float) -> float:
@@ -349,4 +348,4 @@ def normal_quantile(confidence: float) -> float:
     given: object = confidence
     if not isinstance(given, Real) or not 0 < confidence < 1:
         raise ParameterError(f"confidence must be in (0, 1), got {confidence!r}.")
-    return float(ndtri((1 + confidence) / 2))
+    return NormalDist().inv_cdf((1 + confidence) / 2)

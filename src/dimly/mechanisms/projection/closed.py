@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc, chdtri, log_ndtr, ndtr, ndtri
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection.rows import DenseFamily, HashedFamily, Shape, check_integer
@@ -100,7 +99,7 @@ class Gaussian(DenseFamily):
         """Return the norms of entries of variance 1/k, in steps of ``row_scale``."""
         del blocks
         sum_of_all = k * math.sqrt(2 / math.pi) if tail is None else half_normal_sum(k, tail)
-        squared = 1.0 if tail is None else float(chdtri(k, tail)) / k
+        squared = 1.0 if tail is None else _chi_squared(k, tail) / k
         return math.ceil(sum_of_all / math.sqrt(k) / row_scale), math.ceil(squared / row_scale**2)
 
     def _check_grid(self, k: int, grid_bits: int | None) -> None:
@@ -141,6 +140,8 @@ def _on_grid(words: NDArray[np.uint64], *, k: int, grid_bits: int) -> NDArray[np
     decide the rounding, Φ decides it in ball arithmetic. A sensitivity is proven, and a stored P is compared, by
     deriving the rows again, perhaps elsewhere.
     """
+    from scipy.special import ndtri  # noqa: PLC0415 - slow to import, and of this family alone
+
     w = (words >> np.uint64(11)).astype(np.int64)
     # From the lower half of the law only: above 2⁵² a double cannot hold w + ½, and the largest w would be an infinity.
     upper = w >= 2**52
@@ -161,6 +162,8 @@ def _rounded_size(w: int, below: int, *, k: int, grid_bits: int) -> int:
 
 def _ternary_entries(k: int, tail: float) -> int:
     """Return the smallest n that a row has more entries than with probability at most ``tail``."""
+    from scipy.special import bdtrc  # noqa: PLC0415 - slow to import, and of this family alone
+
     low, high = 0, k
     while low < high:
         middle = (low + high) // 2
@@ -181,19 +184,28 @@ def half_normal_sum(k: int, tail: float) -> float:
 
     def at(s: float) -> tuple[float, float]:
         """Return the sum at which the saddlepoint is ``s``, and the probability beyond it."""
-        ratio = math.exp(-(s**2) / 2 - float(log_ndtr(s))) / math.sqrt(2 * math.pi)
+        below = 1 - math.erfc(s / math.sqrt(2)) / 2
+        ratio = math.exp(-(s**2) / 2) / below / math.sqrt(2 * math.pi)
         where = k * (s + ratio)
-        w = math.sqrt(max(2 * (s * where - k * (s**2 / 2 + math.log(2) + float(log_ndtr(s)))), 1e-300))
+        w = math.sqrt(max(2 * (s * where - k * (s**2 / 2 + math.log(2 * below))), 1e-300))
         u = s * math.sqrt(k * (1 - ratio * (s + ratio)))
         density = math.exp(-(w**2) / 2) / math.sqrt(2 * math.pi)
-        return where, float(ndtr(-w)) + density * (1 / u - 1 / w)
-
-    from scipy.optimize import brentq  # noqa: PLC0415 - a tenth of what Dimly takes to import, and seldom needed
+        return where, math.erfc(w / math.sqrt(2)) / 2 + density * (1 / u - 1 / w)
 
     low, high = 1e-3 / math.sqrt(k), 40.0  # beyond the second is no probability that a double can hold
     if at(low)[1] <= tail:
         return at(low)[0]
-    return at(float(brentq(lambda s: math.log(max(at(s)[1], 1e-300)) - math.log(tail), low, high, xtol=1e-6)))[0]
+    while high - low > 1e-7:
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle)[1] > tail else (low, middle)
+    return at(high)[0]
+
+
+def _chi_squared(k: int, tail: float) -> float:
+    """Return what the squared length of ``k`` standard normals exceeds with probability ``tail``."""
+    from scipy.special import chdtri  # noqa: PLC0415 - slow to import, and of this family alone
+
+    return float(chdtri(k, tail))
 
 
 @lru_cache(maxsize=1024)
