@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import gc
 import math
+import resource
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -162,6 +163,12 @@ def clocked(clock: Clock) -> Iterator[None]:
         yield
     finally:
         _clocks[0] = before
+
+
+def processor_time() -> float:
+    """Return the seconds that this process, and those that it waited for, had the processor for."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def _chosen_clock() -> float:
