@@ -145,8 +145,9 @@ def charged(charging: Charging | None, plan: Chargeable, base: Base | None, writ
             raise
         try:
             charge.make_visible()
-        except DimlyError as failed:
-            raise DimlyError(_unconfirmed(charge, charging, writer, failed)) from None
+        except Exception as failed:  # noqa: BLE001 - whatever it is: that the release is out must be said
+            reason = str(failed) if isinstance(failed, DimlyError) else "The ledger could not be told."
+            raise DimlyError(_unconfirmed(charge, charging, writer, reason)) from None
         error.add_note(Note(f"{writer.place} is published and charge {charge.id} recorded: nothing is left to do."))
         raise
 
@@ -176,11 +177,11 @@ def _unknown(charge: Charge, charging: Charging, writer: Target) -> Note:
     )
 
 
-def _unconfirmed(charge: Charge, charging: Charging, writer: Target, failed: DimlyError) -> str:
+def _unconfirmed(charge: Charge, charging: Charging, writer: Target, reason: str) -> str:
     return (
         f"{writer.place} is published and charged, by charge {charge.id}; only the ledger's entry that it can be seen "
         f"is missing. Do not publish again: run `dimly ledger confirm {charging.ledger} {charge.id}` when the ledger "
-        f"can be written to. {failed}"
+        f"can be written to. {reason}"
     )
 
 

@@ -305,6 +305,18 @@ def test_wherever_the_ledger_fails_it_is_told_whether_the_release_is_out(
     assert found == {"done", "not out", "to be confirmed" if for_ever else "recorded"}
 
 
+def test_a_fault_after_the_rename_that_is_not_ours(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: Charge) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Charge, "make_visible", failing)
+    with pytest.raises(DimlyError, match=r"is published and charged, by charge 1.*The ledger could not be told"):
+        publish(tmp_path / "release", ledger)
+    assert ledger.status("visits").left == 2.0
+
+
 @pytest.mark.parametrize("when", ["before", "between", "behind the lock"])
 def test_an_append_never_replaces_another_release_than_the_one_it_read(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, when: str
