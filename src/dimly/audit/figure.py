@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 FORMATS: Final = (".png", ".svg", ".pdf")
 # Okabe and Ito's colors, which the color-blind can tell apart; markers and dashes say the same in print.
 _LOOKS: Final = (("#0072B2", "o"), ("#009E73", "D"), ("#D55E00", "s"), ("#CC79A7", "^"))
+_SIZES: Final = (9, 5, 9, 5)  # of every two that lie upon each other, the one beneath is the larger
 
 
 def check_format(path: Path) -> None:
@@ -80,9 +81,11 @@ def _draw_reading(chart: Any, attacks: Attacks) -> None:
 
 
 def _draw_inference(chart: Any, attacks: Attacks) -> None:
-    for (color, marker), name in zip(_LOOKS, MECHANISMS, strict=True):
+    for (color, marker), size, name in zip(_LOOKS, _SIZES, MECHANISMS, strict=True):
         ones = [one for one in attacks.inference if one.mechanism == name]
-        chart.plot([one.epsilon for one in ones], [one.right for one in ones], color=color, marker=marker, label=name)
+        places, shares = [one.epsilon for one in ones], [one.right for one in ones]
+        # No lines from point to point: they would cross the bound, which is curved.
+        chart.plot(places, shares, color=color, marker=marker, ms=size, ls="none", label=name)
     grid = [10 ** (-1 + 2 * i / 100) for i in range(101)]
     limit = [1 / (1 + math.exp(-epsilon)) for epsilon in grid]
     chart.plot(grid, limit, color="black", lw=1, ls=":", label="bound e^ε/(1+e^ε)")
@@ -114,12 +117,13 @@ def _draw_averaging(chart: Any, attacks: Attacks) -> None:
 
 def _draw_linkage(chart: Any, attacks: Attacks) -> None:
     """Draw whose row is found, and beside it how often a further attribute is read from that row."""
-    for (color, marker), epsilon in zip(_LOOKS, LINKED, strict=True):
+    for (color, marker), size, epsilon in zip(_LOOKS, _SIZES, LINKED, strict=True):
         ones = [one for one in attacks.linkage if one.epsilon == epsilon]
         name = "no noise" if math.isinf(epsilon) else f"ε = {epsilon:g}"
         places = [one.known for one in ones]
-        chart.plot(places, [one.found for one in ones], color=color, marker=marker, label=f"{name}: found")
-        chart.plot(places, [one.inferred for one in ones], color=color, marker=marker, ms=4, ls="--", label="one more")
+        look = {"color": color, "marker": marker, "ms": size, "lw": size / 3}
+        chart.plot(places, [one.found for one in ones], label=f"{name}: found", **look)
+        chart.plot(places, [one.inferred for one in ones], ls="--", mfc="white", label="one more", **look)
     chart.set_xticks(KNOWN)
     chart.set_xlabel("attributes of the person that are known, of 10")
     chart.set_ylim(-0.03, 1.05)

@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dimly.curator.options import Options
-from dimly.curator.tables.columns import listing
 from dimly.curator.tables.csv import CsvOptions, read_header
 from dimly.curator.tables.files import Stamp, find_files
 from dimly.curator.tables.sources import are_paths
@@ -200,12 +199,10 @@ def _names(files: Sequence[Stamp]) -> list[str]:
 
 
 def _check_columns(names: Sequence[str], options: Options) -> None:
-    wanted = [name for name in (options.user, options.attribute, options.value) if name is not None]
-    for name in wanted:
-        if name not in names:
-            # Names may be told if they surely are names: a CSV file without a header has somebody's row there.
-            has = f" {listing(names)}" if not set(wanted).isdisjoint(names) else ""
-            raise ParameterError(f"the table must have a column {name!r}, but it has none.{has}")
+    for name in (options.user, options.attribute, options.value):
+        if name is not None and name not in names:
+            # Those that are there may be somebody's: keys of an object, or a row that is joined to the line of names.
+            raise ParameterError(f"the table must have a column {name!r}, but it has none. Is it spelled as there?")
 
 
 def _csv(files: Sequence[Stamp], rows: Planted, options: Options, folder: Path) -> list[str]:

@@ -82,6 +82,21 @@ def test_what_does_not_fit_is_refused(source: Any, options: Options, said: str, 
     assert caught.value.__context__ is None
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("keys.jsonl", '{"person": "ada", "secret": 1}\n'),  # an attribute of hers
+        ("joined.csv", "person,place,secret,tea\nbob,milk,x,y\n"),  # her row, without the line end before it
+    ],
+)
+def test_what_stands_in_the_place_of_names_is_not_told(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    (tmp_path / "planted").mkdir()
+    with pytest.raises(ParameterError, match="must have a column 'page'") as caught:
+        planted(tmp_path / name, ROWS, LONG, tmp_path / "planted")
+    assert "secret" not in str(caught.value)
+
+
 def test_a_table_of_several_is_named(tmp_path: Path) -> None:
     with duckdb.connect(tmp_path / "two.duckdb") as database:
         for name in ("a", "b"):
