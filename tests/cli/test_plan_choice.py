@@ -117,7 +117,7 @@ def test_what_is_unknown_is_said_with_what_to_state(tmp_path: Path) -> None:
     assert f"agree with compact groups by {told['figure']:.2f}" in shown
     assert answer(*few.split(), "--n-users", 9_000, "--n-groups", 100)["verdict"] == "not feasible"
     hopeless = ("plan", "--epsilon", 0.01, "--purpose", "segments", "--distance", "100:101", "-o", tmp_path / "p.json")
-    assert "Use a larger epsilon, or --force." in refusal(*hopeless)
+    assert "Use a larger --epsilon, or add --force" in refusal(*hopeless)
 
 
 def test_counted_attributes_do_not_close_a_list_that_may_stay_open(tmp_path: Path) -> None:
@@ -166,7 +166,8 @@ def test_what_is_not_feasible_is_written_only_by_force(tmp_path: Path) -> None:
     assert run(*NOT_FEASIBLE).exit_code == 0
     line = refusal(*NOT_FEASIBLE, "-o", path)
     assert line == (
-        "error: --out must not be given for a plan that is not feasible. Use an epsilon of at least 0.29, or --force."
+        "error: no plan was written, because its verdict is not feasible. "
+        "Use --epsilon 0.29 or more, or add --force to write it anyway."
     )
     assert not path.exists()
     assert run(*NOT_FEASIBLE, "-o", path, "--force").exit_code == 0

@@ -182,13 +182,13 @@ class TestNeighbors:
         assert sorted(int(row[5]) for row in rows) == list(range(1, 9))
 
     def test_bad_calls(self, numbered: Path, tmp_path: Path) -> None:
-        words = "whose neighbors must be told by --user or by --attribute"
+        words = "one of --user and --attribute must be given"
         assert f"{words}, got neither" in refusal("neighbors", numbered)
         assert f"{words}, got both" in refusal("neighbors", numbered, "--user", 1, "--attribute", "x")
         assert "--user must be an integer" in refusal("neighbors", numbered, "--user", "ada")
         assert "--user must be a user of this release, but it is not" in refusal("neighbors", numbered, "--user", 2)
-        assert "n must be" in refusal("neighbors", numbered, "--user", 1, "-n", 30)
-        assert "n must be" in refusal("neighbors", numbered, "--user", 1, "-n", 0)
+        assert "--count must be" in refusal("neighbors", numbered, "--user", 1, "-n", 30)
+        assert "--count must be" in refusal("neighbors", numbered, "--user", 1, "-n", 0)
         assert "is not one of" in refusal("neighbors", numbered, "--user", 1, "--metric", "taxicab")
         closed = release_folder(tmp_path / "release", "randomized-response")
         assert "attributes must be of the plan's vocabulary" in refusal("neighbors", closed, "--attribute", "x")

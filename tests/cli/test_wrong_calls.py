@@ -30,7 +30,7 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     ((*PUBLISH, "--out", "{release}/inside"), "Choose a place beside it"),
     ((*PUBLISH, "--out", "{folder}/no/where"), "Make it first"),
     ((*PUBLISH, "--out", "{new}", "--dataset", "d"), "ledger must be given where dataset is"),
-    ((*PUBLISH, "--out", "{new}", "--where", "rating > 0"), "Give the public list of people as roster (--roster)"),
+    ((*PUBLISH, "--out", "{new}", "--where", "rating > 0"), "Give the public list of people as --roster"),
     ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "rating > 0"), "Write CAST(rating AS DOUBLE)"),
     ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "stars = '1'"), "The table has: person, place, rating"),
     ((*PUBLISH, "--out", "{new}", "--where", "rating = (SELECT '1')"), "got a subquery"),
@@ -56,10 +56,10 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
         ("publish", "{nothing}", "--plan", "{plan}", "--user", "person", "--attribute", "place", "--out", "{new}"),
         "nothing.txt",
     ),
-    (("neighbors", "{release}"), "--user or by --attribute"),
+    (("neighbors", "{release}"), "Add --user ID"),
     (("neighbors", "{release}", "--user", "ada"), "--user must be an integer"),
     (("neighbors", "{release}", "--user", "1", "--csv", "--json"), "Leave one of them out"),
-    (("neighbors", "{release}", "--user", "1", "-n", "3000"), "n must be at most"),
+    (("neighbors", "{release}", "--user", "1", "-n", "3000"), "--count must be at most"),
     (("segments", "{release}", "--count", "many"), "a number of segments or auto"),
     (("segments", "{release}", "--out", "{folder}/segments.txt"), "must end in .csv or .parquet"),
     (("distance", "{release}", "1"), "'B'"),
@@ -67,8 +67,23 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("inspect", "{visits}"), "must be a release folder"),
     (("verify", "{folder}"), "has no manifest.json"),
     (("ledger", "show", "{nothing}"), "ledger"),
-    (("report", "{release}", "--out", "{visits}"), "--overwrite"),
+    (("report", "{release}", "--out", "{page}"), "--overwrite"),
     (("neighbor", "{release}"), "neighbors"),
+    (("cluster", "{release}"), "Did you mean 'dimly segments'?"),
+    (("plan", "--epsilon", "0,5"), "a number such as 0.5, with a point"),
+    (("plan", "--eps", "0.5"), "Did you mean --epsilon?"),
+    (("plan", "--epsilon", "0.01", "--distance", "100:110", "-o", "{new}"), "or add --force to write it anyway"),
+    (("publish", "{visits}", "--plan", "{plan}", "--out", "{new}"), "Add --user COLUMN: the column of people's ids"),
+    (("publish", "{visits}", "--plan", "{plan}", "--user", "person", "--out", "{new}"), "--attribute-list"),
+    ((*PUBLISH, "--out", "{new}", *ROSTER, "--plan", "{visits}"), "Make it again with dimly plan"),
+    ((*PUBLISH, "--out", "{new}", *ROSTER, "--vocabulary", "{people}"), "--diagnose FILE"),
+    (("neighbors", "{release}", "--user", "123456"), "dimly inspect RELEASE --ids"),
+    (("neighbors", "{release}", "1"), "Usage: dimly neighbors [OPTIONS] RELEASE"),
+    (("neighbors", "{release}/sketches", "--user", "1"), "release instead."),
+    (("segments", "{folder}"), "Open a folder inside it, such as"),
+    (("segments", "{nothing}"), "there is no such folder"),
+    (("segments", "{release}", "-o", "{release}/segments.csv"), "--out must not be inside another release"),
+    (("report", "{release}", "-o", "{folder}/report.pdf"), "--out must end in .html"),
 ]
 
 
@@ -76,6 +91,8 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("wrong")
     visits, uneven, plan, people = (folder / name for name in ("visits.csv", "uneven.csv", "plan.json", "people.txt"))
+    page = folder / "page.html"
+    page.write_text("")
     people.write_text("ada\nbob\n")
     visits.write_text(CSV)
     uneven.write_text(CSV + "bob,square\n")
@@ -87,6 +104,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "plan": str(plan),
         "people": str(people),
         "release": str(release_folder(folder / "release")),
+        "page": str(page),
         "folder": str(folder),
         "new": str(folder / "new"),
         "nothing": str(folder / "nothing.txt"),

@@ -14,7 +14,7 @@ import scipy.sparse
 from tests.cli.lines import answer, run
 from tests.studio.browser import ARGUMENTS, Served, chromium, opened, saved, served
 
-from dimly.api import publish
+from dimly.api import publish, survey
 from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import PrivacyWarning
 from dimly.mechanisms import Plan
@@ -56,6 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # there is no list of people
         publish(table, Plan.of("counting+laplace", Budget(4.0), k=48), out=root / "many", recipient=EVIL, **options)
+        publish(table[:300], Plan.of("counting+laplace", Budget(4.0), k=32), out=root / "some", attributes=names)
         few = [f"{EVIL}{i}" for i in range(300)]
         vocabulary = Plan.of("counting+laplace", Budget(1.0), k=32, vocabulary=names)
         publish(table[:300], vocabulary, out=root / EVIL_NAME, users=few, **options)
@@ -122,7 +123,7 @@ def test_a_page_without_the_token_is_refused(studio: Served, browser: Any) -> No
 
 def test_a_plan_is_found_saved_and_published_by(look: Any, tmp_path: Path) -> None:
     page = look()
-    verdict(page, "What was stated does not decide it")
+    verdict(page, "This cannot be judged without knowing more")
     assert "token" not in page.url
     page.get_by_label("epsilon", exact=True).fill("1.7")
     verdict(page, "This plan should work well")
@@ -150,7 +151,7 @@ def test_a_plan_is_found_saved_and_published_by(look: Any, tmp_path: Path) -> No
 
 def test_the_error_that_is_acceptable_sets_epsilon(look: Any) -> None:
     page = look()
-    verdict(page, "What was stated does not decide it")
+    verdict(page, "This cannot be judged without knowing more")
     page.get_by_label("acceptable error", exact=True).fill("20")
     verdict(page, "This plan should work well")
     epsilon = float(page.get_by_label("epsilon", exact=True).input_value())
@@ -166,7 +167,7 @@ def test_the_error_that_is_acceptable_sets_epsilon(look: Any) -> None:
 
 def test_what_cannot_be_planned_is_a_sentence(look: Any) -> None:
     page = look()
-    verdict(page, "What was stated does not decide it")
+    verdict(page, "This cannot be judged without knowing more")
     page.get_by_label("How many of them does a typical person have?").fill("20000")
     page.get_by_text("This cannot be planned as it is stated").wait_for()
     assert page.get_by_role("button", name="Save plan.json").count() == 0
@@ -175,7 +176,7 @@ def test_what_cannot_be_planned_is_a_sentence(look: Any) -> None:
 def test_two_tabs_have_drafts_of_their_own_which_outlive_a_page(look: Any) -> None:
     first, second = look(), look()
     for page, epsilon in ((first, "3"), (second, "0.2")):
-        verdict(page, "What was stated does not decide it")
+        verdict(page, "This cannot be judged without knowing more")
         page.get_by_label("epsilon", exact=True).fill(epsilon)
     verdict(first, "This plan should work well")
     verdict(second, "This plan would show little but noise")
@@ -246,6 +247,47 @@ def test_people_are_colored_by_groups_attributes_and_public_columns(look: Any, f
             assert page.get_by_text("a", exact=True).count() >= 1
 
 
+def test_two_releases_are_compared_and_groups_saved_as_they_are_numbered(
+    look: Any, folder: Path, tmp_path: Path
+) -> None:
+    page = look("/explore")
+    page.get_by_label("Open a release folder: its path").fill(str(folder / "some"))
+    page.get_by_role("button", name="Open").click()
+    page.locator("[data-drawn='300']").wait_for()
+    page.get_by_label("The other release").click()
+    page.locator(".q-menu .q-item", has_text="many").click()
+    page.get_by_text("300 people are in both").wait_for()
+    page.get_by_text("privacy losses add up").wait_for()
+    page.get_by_text("group 0: ").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save everybody's group").click()
+    header, *rows = saved(download.value, tmp_path).read_text(encoding="utf-8").splitlines()
+    assert header == "user,segment"
+    assert {int(row.split(",")[1]) for row in rows} <= set(range(-1, 12))
+    assert min(int(row.split(",")[1]) for row in rows) <= 0
+
+
+def test_a_survey_takes_the_place_of_what_was_typed(look: Any, tmp_path: Path) -> None:
+    people = np.random.default_rng(0).random((4_000, 60)) < 0.2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # no ledger counts it
+        (tmp_path / "asked.json").write_text(survey(people, Budget(1.0)).to_json(), encoding="utf-8")
+    (tmp_path / "list.txt").write_text("".join(f"{i}\n" for i in range(60)))
+    page = look()
+    page.get_by_text("More settings").click()
+    upload = page.locator(".q-uploader", has_text="Survey").locator("input")
+    upload.set_input_files(tmp_path / "list.txt")
+    page.get_by_text("survey must be a file made by dimly survey").wait_for()
+    page.reload()
+    page.get_by_text("More settings").click()
+    page.locator(".q-uploader", has_text="Survey").locator("input").set_input_files(tmp_path / "asked.json")
+    page.get_by_text("From the survey: ").wait_for()
+    assert page.locator("[data-testid=weight]").input_value() == ""
+    page.locator(".q-uploader", has_text="List of attributes").locator("input").set_input_files(tmp_path / "list.txt")
+    page.locator(".command", has_text="--vocabulary list.txt --survey asked.json").wait_for()
+    page.locator(".command", has_text="--out release --vocabulary list.txt").wait_for()
+
+
 def test_names_that_are_traps_stay_texts(look: Any) -> None:
     page = look("/release")
     page.get_by_label("Release").first.click()
@@ -289,7 +331,7 @@ def test_a_release_that_vanishes_or_is_not_whole_is_a_sentence(look: Any, folder
     page.get_by_label("Release").first.click()
     page.get_by_role("option", name="copy").click()
     page.get_by_text("copy is no longer there").wait_for()
-    for path, reason in ((copy, "it is not a folder"), (folder, "it has no manifest.json")):
+    for path, reason in ((copy, "there is no such folder"), (folder, "it has no manifest.json")):
         place.fill(str(path))
         page.get_by_role("button", name="Open").click()
         page.get_by_text("This folder cannot be opened as a release").wait_for()

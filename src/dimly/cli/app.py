@@ -43,6 +43,10 @@ def option_names(group: Any, arguments: Sequence[str]) -> dict[str, str]:
     for one in found.params:
         if one.name is not None and one.opts[0].startswith("-"):  # the first long form is the one that we write
             names[one.name] = next((form for form in one.opts if form.startswith("--")), one.opts[0])
+        elif one.name == "data":
+            names["source"] = "DATA"  # what publishing calls the table
+    if "out" in names:
+        names.setdefault("output", names["out"])  # what files are called where they are checked
     return names
 
 

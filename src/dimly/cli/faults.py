@@ -1,6 +1,7 @@
 """Whatever goes wrong becomes one line on stderr and an exit code. No line ever quotes data."""
 
 import contextlib
+import difflib
 import io
 import os
 import re
@@ -12,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 import typer
 
@@ -176,10 +177,26 @@ def in_options(line: str, options: Mapping[str, str]) -> str:
     >>> in_options("error: out must be a new folder.", {"out": "--out"})
     'error: --out must be a new folder.'
     """
-    found = re.match(r"error: ([a-z_]+)(?= (must|and|of|cannot)\b)", line)
-    if found is None or found[1] not in options:
-        return line
-    return f"error: {options[found[1]]}{line[found.end() :]}"
+    found = re.match(r"error: ([a-z_-]+)(?= (must|and|of|cannot)\b)", line)
+    option = options.get(found[1].replace("-", "_")) if found else None
+    if found is not None and option is not None:
+        line = f"error: {option}{line[found.end() :]}"
+    return options_alone(line)
+
+
+def options_alone(text: str) -> str:
+    """Return a text without the Python name of an option that it names beside it.
+
+    Examples
+    --------
+    >>> options_alone('Pass nulls="drop" (--nulls drop), or a roster (--roster).')
+    'Pass --nulls drop, or a --roster.'
+    """
+    return re.sub(
+        r"\b([a-z_]+)(?:=[^\s()]+)? \((--([a-z-]+)[^():,]*)\)",
+        lambda one: one[2] if one[1] == one[3].replace("-", "_") else one[0],
+        text,
+    )
 
 
 def _tell_of_thread(thrown: threading.ExceptHookArgs) -> None:
@@ -202,10 +219,50 @@ def _say(line: str, code: int) -> int:
 
 def _usage_text(error: typer.TyperException) -> str:
     """Return what is wrong with the call, and where to look it up."""
-    context = getattr(error, "ctx", None)
-    where = "" if context is None else f" See {context.command_path} --help."
+    context, asked = getattr(error, "ctx", None), getattr(error, "param", None)
     text = error.format_message().replace("Value error, ", "")
+    for theirs, ours in _NUMBERS.items():
+        text = text.replace(theirs, ours)
+    if text.startswith("Missing option") and getattr(asked, "help", None):
+        text = (
+            f"{text} Add {asked.opts[0]} {asked.metavar or ''}".rstrip() + f": {asked.help[0].lower()}{asked.help[1:]}"
+        )
+    elif text.startswith("No such option"):
+        text = str(getattr(error, "message", text)) + _meant(getattr(error, "option_name", ""), context)
+    elif (unknown := re.match(r"No such command '(.*?)'", text)) and unknown[1] in _ALSO_CALLED:
+        text = f"{unknown[0]}. Did you mean 'dimly {_ALSO_CALLED[unknown[1]]}'?"
+    elif text.startswith(("Missing argument", "Got unexpected extra")) and context is not None:
+        text = f"{text.removesuffix('.')}. {' '.join(context.get_usage().translate(_NO_BRACES).split())}"
+    where = "" if context is None else f" See {context.command_path} --help."
     return text + ("" if text.endswith((".", "?")) else ".") + where
+
+
+_NO_BRACES = str.maketrans("", "", "{}")
+_NUMBERS = {
+    "Input should be a valid number, unable to parse string as a number": "must be a number such as 0.5, with a point",
+    "Input should be a valid integer, unable to parse string as an integer": "must be a whole number such as 10",
+}
+_ALSO_CALLED = {
+    "help": "--help",
+    "version": "--version",
+    "cluster": "segments",
+    "clusters": "segments",
+    "nearest": "neighbors",
+    "similar": "neighbors",
+    "show": "inspect",
+    "check": "verify",
+}
+"""What people type, and the command that they mean."""
+
+
+def _meant(name: str, context: Any) -> str:
+    """Return the option that is spelled most like one that does not exist, as a question; nothing if none is near."""
+    known = [form for one in getattr(getattr(context, "command", None), "params", ()) for form in one.opts]
+    bare = {form.lstrip("-"): form for form in known if form.startswith("--")}
+    asked = name.lstrip("-")
+    begins = [one for one in bare if one.startswith(asked)]
+    near = begins[:1] or difflib.get_close_matches(asked, bare, n=1, cutoff=0.7)
+    return f". Did you mean {bare[near[0]]}?" if near else "."
 
 
 def _text_of(name: object) -> str:

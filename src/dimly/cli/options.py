@@ -511,7 +511,10 @@ class Opened(NamedTuple):
             raise ParameterError(f"{name} must be an integer, as all users of this release are.")
         user = text if self.textual else int(text)
         if user not in self.release:
-            raise ParameterError(f"{name} must be a user of this release, but it is not.")
+            raise ParameterError(
+                f"{name} must be a user of this release, but it is not. List all ids with dimly inspect RELEASE --ids"
+                + (", and write them as they are there, zeros in front included." if self.textual else ".")
+            )
         return user
 
 

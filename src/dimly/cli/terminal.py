@@ -29,6 +29,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from dimly.cli.faults import options_alone
 from dimly.errors import printable
 
 
@@ -162,7 +163,7 @@ def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
 
 def warn(text: str) -> None:
     """Print a warning on stderr, in one line."""
-    typer.echo(printable(f"warning: {' '.join(text.split())}"), err=True)
+    typer.echo(printable(f"warning: {options_alone(' '.join(text.split()))}"), err=True)
 
 
 @contextlib.contextmanager

@@ -178,8 +178,8 @@ def _inspected(
 _PRIVATELY: Final = "diagnose=FILE (--diagnose FILE) says what is left out, in private."
 _NOBODY_LISTED: Final = (
     "roster must hold people who have attributes in the table, but it holds none, so that only noise would be "
-    "published. Check that user names the column of ids, and that ids are written alike in table and roster: upper and "
-    f"lower case, spaces, leading zeros. {_PRIVATELY}"
+    "published. Check that user (--user) names the column of ids, and that ids are written alike in table and "
+    f"roster: upper and lower case, spaces, leading zeros. {_PRIVATELY}"
 )
 
 

@@ -520,7 +520,7 @@ def warnings_of(plan: Plan, n_users: int | None, options: Options, base: Base | 
     if plan.directions_kind == "learned" and options.volunteers is None:
         found.append(
             "No volunteers: the directions were learned from people who must not be among those published. Give their "
-            "list as volunteers, to have that checked."
+            "list as volunteers (--volunteers), to have that checked."
         )
     if plan.directions_kind == "surveyed":
         found.append(
@@ -529,8 +529,8 @@ def warnings_of(plan: Plan, n_users: int | None, options: Options, base: Base | 
         )
     if options.roster_kind == "found":
         found.append(
-            "No roster: the people are those found in the table, so that being in the release says that a person "
-            "has a row there. Give the public list of people as roster."
+            "No roster: the people are those found in the table, and being in the release tells that a person has "
+            "a row there. Give the public list of people as roster (--roster)."
         )
     if options.where is not None and options.diagnose is None:
         found.append(

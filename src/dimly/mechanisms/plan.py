@@ -229,7 +229,7 @@ class Plan(BaseModel, ABC):
         try:
             return cls.model_validate_json(json.dumps(read_json(text)))
         except AmbiguousJSONError as error:
-            raise ParameterError(f"plan {error}. It was changed or copied badly: make it again.") from None
+            raise ParameterError(f"plan {error}. Make it again with dimly plan.") from None
         except ValidationError as error:
             raise _as_parameter_error(error) from None
 
@@ -652,4 +652,6 @@ def _as_parameter_error(error: ValidationError) -> ParameterError:
     first = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        message = "it is missing. Make the plan with dimly plan."
     return ParameterError(f"plan: {message}" if not field else f"plan field {field!r}: {message}")

@@ -189,9 +189,8 @@ class Advice:
         what = _WHAT[self.question.purpose, by_noise(self.question, self.chosen)]
         share = self.share_found
         if self.question.purpose == "neighbors" and share is not None:
-            what += (
-                f"; if ten of {self.question.n_users:,} people are near, about {share:.0%} of the ten found are right"
-            )
+            many = f"about {share:.0%}" if share >= 0.005 else "hardly any"
+            what += f"; if ten of {self.question.n_users:,} people are near, {many} of the ten found are right"
         verdict = f"{self.verdict.capitalize()}: {what}."
         if self.verdict == "unknown":
             verdict = (

@@ -581,9 +581,10 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     if not folder.is_dir():
-        raise ReleaseError(f"{folder} must be a release folder, but it is not a folder.")
+        missing = "it is not a folder" if folder.exists() else "there is no such folder"
+        raise ReleaseError(f"{folder} must be a release folder, but {missing}.{_instead(folder)}")
     if path.is_symlink() or not path.is_file():
-        raise ReleaseError(f"{folder} must be a release folder, but it has no {MANIFEST}.")
+        raise ReleaseError(f"{folder} must be a release folder, but it has no {MANIFEST}.{_instead(folder)}")
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -598,6 +599,14 @@ def read_manifest(folder: Path) -> Manifest:
 def _one_line(text: str) -> str:
     """Return text that cannot become another part of the page, nor a link, a picture or a tag in it."""
     return " ".join(text.split()).translate(_MARKUP)
+
+
+def _instead(path: Path) -> str:
+    """Return which folder to open instead of a path that is none of a release: the one around it, or one inside."""
+    if (path.parent / MANIFEST).is_file():
+        return f" Open {path.parent} instead."
+    inside = sorted(path.glob(f"*/{MANIFEST}"))[:1] if path.is_dir() else []
+    return f" Open a folder inside it, such as {inside[0].parent}." if inside else " Check the path."
 
 
 def release_id(fields: dict[str, Any]) -> str:

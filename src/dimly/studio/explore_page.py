@@ -426,7 +426,7 @@ class ExploreView:
             "Save everybody's group",
             icon="download",
             on_click=lambda: ui.download.content(
-                as_csv(found.users.tolist(), group=(found.labels + 1).tolist()), "segments.csv", "text/csv"
+                as_csv(found.users.tolist(), segment=found.labels.tolist()), "segments.csv", "text/csv"
             ),
         ).props("outline").style("align-self: flex-start")
 
@@ -438,7 +438,9 @@ class ExploreView:
             "Compare with another release", "Who is in both, whether they show the same, and what they cost together."
         ):
             if not names:
-                ui.label("Open a second release above, and come back to this one.").classes("hint")
+                ui.label(
+                    "Open a second release at the top of this page. Both can then be chosen there, and compared here."
+                ).classes("hint")
                 return
             ui.select(names, label="The other release", on_change=lambda e: self._beside(e.value)).props(
                 "outlined dense"
@@ -518,7 +520,9 @@ def _show_pair(a: OpenedRelease, b: OpenedRelease, pair: ReleasePair, same_group
         + " for one attribute: privacy losses add up."
     )
     if same_groups is not None:
-        ui.label(f"Their groups agree by {same_groups:.2f} (1: the same people together; 0: as chance would have it).")
+        ui.label(
+            f"Their groups agree by {same_groups:.2f} (1: the same people are together; 0: no more than by chance)."
+        )
     if len(pair.first):
         ui.echart(charts.pair_chart(pair.first, pair.second, a.name, b.name)).style(
             "height: 320px; width: 100%; max-width: 460px"
@@ -529,10 +533,10 @@ def _stability_words(found: Segments) -> tuple[str, str]:
     if len(found) < 2:
         return "plain", "No groups can be told apart"
     if found.stability >= 0.7:
-        return "good", f"{len(found)} groups that stay the same when half of the people are left out"
+        return "good", f"{len(found)} stable groups: they stay the same when half of the people are left out"
     if found.stability >= 0.3:
         return "coarse", f"{len(found)} groups with blurred borders"
-    return "bad", f"{len(found)} groups that are hardly more than cuts through a cloud"
+    return "bad", f"{len(found)} groups that are little more than chance"
 
 
 def as_csv(users: list[Any], **columns: list[Any]) -> str:

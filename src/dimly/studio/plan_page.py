@@ -3,6 +3,7 @@
 import asyncio
 import math
 import secrets
+import shlex
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -42,8 +43,15 @@ _HEADS: Final = {
     "good": "This plan should work well",
     "coarse": "This plan gives a coarse picture",
     "not feasible": "This plan would show little but noise",
-    "unknown": "What was stated does not decide it",
+    "unknown": "This cannot be judged without knowing more",
 }
+_ON_THIS_PAGE: Final = {
+    " (--sample)": ": try the plan out at the end of this page",
+    "n_users": "how many people there are",
+    "distance as LOW:HIGH, ": "in how many attributes two people differ, ",
+    "epsilon": "ε",
+}
+"""What the planner's words are called here."""
 _TOGETHER: Final = (1, 2, 5, 10)
 _WAIT: Final = 0.12  # seconds without a change before anything is computed
 _WAIT_LONG: Final = 0.7  # and before pictures and attacks are
@@ -75,8 +83,7 @@ def build(tab: PlanTab) -> None:
     theme.title(
         "Plan a release",
         "Say what the table of people is like and what it will be used for. You see at once what can be promised to "
-        "the "
-        "people in it, and how well it will still work. No data is needed, and none is read.",
+        "the people in it, and how well it will still work. No data is needed, and none is read.",
     )
     PlanView(tab).build()
 
@@ -86,6 +93,7 @@ class PlanView:
 
     def __init__(self, tab: PlanTab) -> None:
         self.tab = tab
+        self.numbers: dict[str, ui.number] = {}
         self.setting = False
         """Whether values are being set by us: then nothing follows from a change."""
 
@@ -139,7 +147,10 @@ class PlanView:
         ):
             self._number("How many people are in it?", draft.n_users, "n_users", whole=True, least=2)
             self._number(
-                "How many different attributes are there? (products …)", draft.n_attributes, "n_attributes", whole=True
+                "How many different attributes are there (such as products)?",
+                draft.n_attributes,
+                "n_attributes",
+                whole=True,
             )
             self._number("How many of them does a typical person have?", draft.weight, "weight")
             ui.label("Rough figures will do. Take them from public knowledge, not from the private table.").classes(
@@ -196,8 +207,7 @@ class PlanView:
             self._number("Attributes of a person protected together", draft.protect, "protect", whole=True, least=1)
             ui.label(
                 "ε holds for one attribute of a person. With 5 here, it holds for any five of them together, and the "
-                "noise "
-                "grows accordingly."
+                "noise grows accordingly."
             ).classes("hint")
 
     def _more(self) -> None:
@@ -243,6 +253,7 @@ class PlanView:
 
         shown = "%d" if whole else "%.6g"
         found = ui.number(label, value=value, min=least if least is not None else 1, format=shown, on_change=change)
+        self.numbers[name] = found
         return found.props(f"debounce=350 outlined dense stack-label data-testid={name}").classes("w-full")
 
     async def _vocabulary(self, e: events.UploadEventArguments) -> None:
@@ -262,9 +273,13 @@ class PlanView:
             ui.notify(sentence_of(error), type="negative", multi_line=True, timeout=0, close_button=True)
             return
         # What it measured takes the place of what was typed.
-        self._set(
-            survey=found, survey_file=e.file.name, n_users=None, n_attributes=None, weight=None, near=None, far=None
-        )
+        measured = ("n_users", "n_attributes", "weight", "near", "far")
+        self.setting = True
+        for name in measured:
+            self.numbers[name].set_value(None)
+            self.numbers[name].props('placeholder="from the survey"')
+        self.setting = False
+        self._set(survey=found, survey_file=e.file.name, **dict.fromkeys(measured))
         ui.notify("The survey's figures are used in place of those above.", type="positive")
 
     # What follows
@@ -437,8 +452,7 @@ class PlanView:
             self.far.props(f'placeholder="{guess[1]:g}"')
             self.guess_words.set_text(
                 f"Left empty, we take {guess[0]:g} and {guess[1]:g}: what chance would give, and half of it. Better: "
-                "try it "
-                "out on public people, below."
+                "try it out on public people, below."
             )
         else:
             self.guess_words.set_text("As you stated.")
@@ -457,8 +471,7 @@ class PlanView:
             self.blur_words.set_text(
                 f"200 of {blur.n_published:,} made-up people in three groups, as far apart as stated. About "
                 f"{theme.share(blur.kept)} of how they differ on the left still shows on the right; more in a "
-                "release of "
-                "more people."
+                "release of more people."
             )
             for chart, options in zip((self.before, self.after), charts.blur_charts(blur), strict=True):
                 renew(chart, options)
@@ -489,7 +502,7 @@ class PlanView:
                         "Promise",
                         f"ε = {plan.cost.epsilon:g}, δ = {plan.cost.delta:g} for any one {plan.unit} of a person",
                     ],
-                    ["Size", f"{theme.number(plan.bytes_per_user)} bytes per person"],
+                    ["Size", f"{plan.bytes_per_user:,.0f} bytes per person"],
                     ["Digest", plan.digest],
                 ],
             )
@@ -508,10 +521,15 @@ class PlanView:
             ui.label("The same plan from a terminal:").classes("hint")
             _command(command)
             ui.label("Then publish the table by it:").classes("hint")
+            listed = found.draft.vocabulary_file
             _command(
-                "dimly publish TABLE --plan plan.json --user PERSON --attribute PRODUCT --out release "
-                "--ledger ledger.db --dataset NAME"
+                "dimly publish TABLE --plan plan.json --user PERSON --attribute PRODUCT --roster PEOPLE --out release"
+                + (f" --vocabulary {shlex.quote(listed)}" if listed else "")
             )
+            ui.label(
+                "Words in capitals are yours: the table, its columns, and the public list of people. To keep count of "
+                "what several releases cost together, add --ledger and --dataset."
+            ).classes("hint")
 
 
 def _candidates(found: Planned) -> None:
@@ -574,6 +592,8 @@ def renew(chart: ui.echart, options: charts.Options) -> None:
 def _without_verdict(words: str) -> str:
     """Return the planner's sentences without the word that the heading has said already."""
     text = words.partition(": ")[2]
+    for option, here in _ON_THIS_PAGE.items():
+        text = text.replace(option, here)
     return text[:1].upper() + text[1:]
 
 

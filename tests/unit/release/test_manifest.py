@@ -222,7 +222,7 @@ def test_many_parts_are_listed_in_order(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_folder_without_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ReleaseError, match="none must be a release folder, but it is not a folder"):
+    with pytest.raises(ReleaseError, match="none must be a release folder, but there is no such folder"):
         read_manifest(tmp_path / "none")
     with pytest.raises(ReleaseError, match=r"must be a release folder, but it has no manifest.json"):
         read_manifest(tmp_path)

@@ -184,5 +184,5 @@ def test_users_out_of_order_are_refused(small_parts: int, tmp_path: Path) -> Non
 def test_what_is_no_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match=r"must be a release folder, but it has no manifest.json"):
         open_folder(tmp_path)
-    with pytest.raises(ReleaseError, match="must be a release folder, but it is not a folder"):
+    with pytest.raises(ReleaseError, match="must be a release folder, but there is no such folder"):
         open_folder(tmp_path / "none")

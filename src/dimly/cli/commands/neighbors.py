@@ -36,7 +36,7 @@ def neighbors(
             show_default=False,
         ),
     ] = None,
-    n: Annotated[int, typer.Option("-n", metavar="N", help="How many.")] = 10,
+    n: Annotated[int, typer.Option("-n", "--count", metavar="N", help="How many.")] = 10,
     metric: Annotated[
         Literal["euclidean", "cosine", "jaccard"],
         typer.Option(help="Nearest by squared distance, or most alike by cosine or by Jaccard similarity."),
@@ -68,7 +68,9 @@ def neighbors(
     check_one_output(as_json=as_json, as_csv=as_csv)
     if (user is None) == (attribute is None):
         got = "neither" if user is None else "both"
-        raise ParameterError(f"whose neighbors must be told by --user or by --attribute, got {got}.")
+        raise ParameterError(
+            f"one of --user and --attribute must be given, got {got}. Add --user ID for a person's neighbors."
+        )
     if attribute is not None and "" in attribute:
         raise ParameterError("--attribute must not be empty. Was a variable of the shell not set?")
     if approximate and (user is None or metric != "euclidean"):

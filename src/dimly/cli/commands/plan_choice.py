@@ -135,7 +135,7 @@ def plan_by_advice(brief: "Brief", output: Output) -> None:
     found = advise(brief)
     if output.path is not None:
         if found.verdict == "not feasible" and not output.force:
-            raise ParameterError(f"output must not be given for a plan that is not feasible. {_more(found)}")
+            raise ParameterError(f"no plan was written, because its verdict is not feasible. {_more(found)}")
         write_text(output.path, found.plan.to_json(), overwrite=output.overwrite)
     for text in found.doubts:
         warn(text)
@@ -162,15 +162,22 @@ def _print_candidates(found: "Advice") -> None:
     print_table(header, rows, numbers=[*header[1:6], "blur"])
 
 
+def _in_options(words: str) -> str:
+    """Return the words of a verdict with options for what Python calls parameters."""
+    for name, option in (("distance as LOW:HIGH", "--distance LOW:HIGH"), ("n_users", "--n-users")):
+        words = words.replace(name, option)
+    return words.replace("State distance or weight", "State --distance or --weight")
+
+
 def _advice_fields(found: "Advice") -> dict[str, str]:
     from dimly.planner.advice import reasons_of
 
     asked, chosen = found.question, found.chosen
     fields = {
         "choice": chosen.mechanism + (f", k = {chosen.k:,}" if chosen.k else ""),
+        "verdict": _in_options(found.words),
         "because": found.reason,
-        "verdict": found.words,
-        "by": "" if found.verdict == "unknown" and found.unstated else _clearness(found),
+        "judged by": "" if found.verdict == "unknown" and found.unstated else _clearness(found),
     }
     if found.measured:
         fields["measured"] = "; ".join(found.measured)
@@ -343,10 +350,10 @@ def _row(one: "Candidate", found: "Advice") -> list[str]:
 def _more(found: "Advice") -> str:
     least = found.needed
     if found.unstated:
-        return "Use a larger epsilon, or --force."
+        return "Use a larger --epsilon, or add --force to write it anyway."
     if least.coarse is None:
-        return "No epsilon up to 32 would do. Add --force to write it all the same."
-    return f"Use an epsilon of at least {least.coarse:g}, or --force."
+        return "No epsilon up to 32 would do. Add --force to write it anyway."
+    return f"Use --epsilon {least.coarse:g} or more, or add --force to write it anyway."
 
 
 def _clearness(found: "Advice") -> str:

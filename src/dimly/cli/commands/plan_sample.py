@@ -84,9 +84,9 @@ def _written(found: "Trial", output: Output, beside: dict[str, Path]) -> dict[st
         return files
     if found.verdict == "not feasible" and not output.force:
         least = found.needed.coarse
-        more = "No epsilon that was tried would do" if least is None else f"Use an epsilon of at least {least:g}"
+        more = "No epsilon that was tried would do" if least is None else f"Use --epsilon {least:g} or more"
         raise ParameterError(
-            f"output must not be given for a plan that is not feasible. {more}; --force writes it all the same."
+            f"no plan was written, because its verdict is not feasible. {more}, or add --force to write it anyway."
         )
     if found.directions is not None:
         write_directions(beside["directions"], found.directions, overwrite=output.overwrite)

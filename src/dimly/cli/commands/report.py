@@ -8,6 +8,7 @@ import typer
 from dimly.cli.commands.segments import count_or_auto
 from dimly.cli.options import AsJson, Debug, ReleaseFolder
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, size_text, warn
+from dimly.errors import ParameterError
 from dimly.files import check_output, write_text
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def report(
 
     $ dimly report release -o report.html
     """
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise ParameterError(f"--out must end in .html, got {output.name!r}. Rename it; a browser can print it as PDF.")
     check_output(output, overwrite=overwrite, inputs=[release])
     from dimly.lab.report.officer import checks
     from dimly.lab.report.page import page_of

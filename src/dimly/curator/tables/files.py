@@ -160,7 +160,7 @@ def _expand(source: FilePath) -> list[str]:
     if os.path.exists(text):
         return [text]
     if not glob.has_magic(text):
-        raise ParameterError(f"source must be an existing file, folder or pattern, got {text}.")
+        raise ParameterError(f"source must be an existing file, folder or pattern, got {text}. Check the path.")
     fixed = _fixed_part(text)
     found = sorted(one for one in glob.glob(text, recursive=True) if not _is_beside(os.path.relpath(one, fixed)))
     if not found:

@@ -204,7 +204,10 @@ class TableRequest:
         if number.is_bit:
             return checks
         if self.values == "refuse":
-            text = f'{where} outside [0, 1]. Scale them, or pass values="clamp" (--values clamp).'
+            text = (
+                f"{where} outside [0, 1]. Divide them by the largest possible value, leave value (--value) out to "
+                'count each row as 1, or pass values="clamp" (--values clamp) to cut them off.'
+            )
             checks.append(RowCheck(f"({number.sql}) < 0 OR ({number.sql}) > 1", text))
         if self.bits:
             text = f"{where} neither 0 nor 1, and the plan's resolution is 1. Plan with a larger one, or round them."
@@ -400,7 +403,8 @@ def rows_view(database: PrivateDatabase, source: Source, plan: Grain, options: O
     given = [name for name, shape in shapes.items() if shape is not None]
     if len(given) != 1:
         raise ParameterError(
-            "one of attribute (a row for each), attributes (a list column) and columns (a wide table) must be given, "
+            "one of attribute (--attribute: a row for each), attributes (--attribute-list: a list column) and columns "
+            "(--columns, --all-columns: a wide table) must be given, "
             f"got {' and '.join(given) or 'none'}. {source.listing}"
         )
     if options.value is not None and attribute is None:

@@ -54,8 +54,8 @@ class Source:
             return "The names that JSON objects hold may be private, and are not listed."
         if self.has_private_names:
             return (
-                "The first line of a CSV file must name its columns, but does not hold the names given. It may be a "
-                "person's row, and is not shown: look at it, and add a line of names if there is none."
+                "The first line of the file has none of the names given. It is not shown here, because it may be a "
+                "person's row. Look at it: use the names that stand there, or add a line of names if there is none."
             )
         return listing(self.columns)
 
