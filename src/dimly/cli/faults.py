@@ -219,7 +219,8 @@ def _say(line: str, code: int) -> int:
 
 def _usage_text(error: typer.TyperException) -> str:
     """Return what is wrong with the call, and where to look it up."""
-    context, asked = getattr(error, "ctx", None), getattr(error, "param", None)
+    context: Any = getattr(error, "ctx", None)
+    asked: Any = getattr(error, "param", None)
     text = error.format_message().replace("Value error, ", "")
     for theirs, ours in _NUMBERS.items():
         text = text.replace(theirs, ours)

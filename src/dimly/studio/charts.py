@@ -152,7 +152,7 @@ def attack_chart(curve: Sequence[tuple[float, float]], epsilon: float, measured:
     )
 
 
-def histogram(values: Floats, *, noise: float) -> Options:
+def histogram(values: Floats, *, noise: float, what: str) -> Options:
     """Return how far apart random pairs seem to be, and how wide noise alone would make it."""
     low, high = (float(np.quantile(values, q)) for q in (0.002, 0.998))
     counts, edges = np.histogram(values, bins=60, range=(low, max(high, low + 1e-9)))
@@ -171,7 +171,7 @@ def histogram(values: Floats, *, noise: float) -> Options:
         grid={"left": 16, "right": 18, "top": 30, "bottom": 46},
         legend={"top": 0, "textStyle": {"color": _GRAY}, "itemHeight": 10},
         xAxis=axis(
-            "estimated distance (in how many attributes two people differ)",
+            f"{what}, estimated",
             type="value",
             min=low,
             max=high,
@@ -198,12 +198,12 @@ def histogram(values: Floats, *, noise: float) -> Options:
     )
 
 
-def ladder_chart(rungs: Sequence[float], reach: float) -> Options:
+def ladder_chart(rungs: Sequence[float], reach: float, *, what: str) -> Options:
     """Return the distances that can be told apart, as steps on a line."""
     return plain(
         grid={"left": 22, "right": 22, "top": 26, "bottom": 46},
         xAxis=axis(
-            "distance (in how many attributes two people differ)",
+            what,
             type="value",
             min=0,
             max=round(reach, 1),
@@ -213,7 +213,7 @@ def ladder_chart(rungs: Sequence[float], reach: float) -> Options:
         series=[
             {
                 "type": "line",
-                "data": [[round(one, 2), 0] for one in rungs],
+                "data": [[float(f"{one:.3g}"), 0] for one in rungs],
                 "symbol": "circle",
                 "symbolSize": 13,
                 "lineStyle": {"color": "#0072b2", "width": 3},

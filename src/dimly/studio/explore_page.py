@@ -342,7 +342,8 @@ class ExploreView:
                 )
             )
         ]
-        theme.table(["", "person", "differs in", "95 % interval"], rows, numbers=("differs in",))
+        what = "differs in" if self.opened.manifest.plan.directions is None else "distance along directions"
+        theme.table(["", "person", what, "95 % interval"], rows, numbers=(what,))
 
     # A group
 
@@ -408,13 +409,13 @@ class ExploreView:
         for i, size in enumerate(found.sizes.tolist()):
             rows.append(
                 [
-                    f"group {i}",
+                    str(i),
                     f"{size:,}",
                     f"{size / total:.0%}",
                     *([] if profiles is None else [profiles[i].words]),
                 ]
             )
-        header = ["", "people", "share", *([] if profiles is None else ["what tells it apart"])]
+        header = ["group", "people", "share", *([] if profiles is None else ["what tells it apart"])]
         theme.table(header, rows, numbers=("people", "share"))
         if profiles is None:
             ui.label(

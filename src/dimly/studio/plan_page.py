@@ -68,6 +68,7 @@ class PlanTab:
         self.curve: tuple[TradedError, ...] = ()
         self.curve_for: Draft | None = None
         self.version = 0
+        self.turn = asyncio.Lock()
         self.trial = sample_panel.SampleState(workspace.sample)
         self.folder = tempfile.TemporaryDirectory(prefix="dimly-studio-")
 
@@ -348,7 +349,9 @@ class PlanView:
         if version != self.tab.version or self.verdict.is_deleted:
             return
         try:
-            found = await run.io_bound(planned, draft)
+            async with self.tab.turn:  # while one is computed, of many that wait only the last counts
+                current = version == self.tab.version
+                found = await run.io_bound(planned, draft) if current else None
             if version != self.tab.version or found is None or self.verdict.is_deleted:
                 return
             self.tab.planned = found

@@ -61,7 +61,9 @@ export default {
   watch: {
     pointsUrl() { this.load(); },
     colorsUrl() { this.loadColors(); },
-    palette() { this.paint(); },
+    palette(now, before) { // each update brings a copy; and colors that are on their way are painted when they come
+      if (this.colorsUrl === this.shownUrl && String(now) !== String(before)) this.paint();
+    },
     marks: { handler() { this.drawTop(); }, deep: true },
     mode() { this.path = null; this.drawTop(); },
   },
@@ -122,6 +124,7 @@ export default {
       const bytes = url ? new Uint8Array(await this.fetched(url)) : null;
       if (url !== this.colorsUrl) return;
       this.colors = bytes;
+      this.shownUrl = url;
       this.paint();
     },
     paint() {

@@ -9,6 +9,7 @@ from dimly.lab.report.distances import Acuity, Distances, acuity_of, distances_o
 from dimly.lab.report.officer import checks, guesses, limits, promise, published
 from dimly.lab.report.people import sample_of
 from dimly.lab.report.report import SHOWN_STEPS
+from dimly.mechanisms.plan import Plan
 from dimly.release.verify import Verification, verify
 from dimly.studio import charts, theme
 from dimly.studio.jobs import Job, sentence_of, watch
@@ -106,7 +107,7 @@ def _show(opened: OpenedRelease) -> None:
                 "Privacy loss of one " + plan.unit,
                 f"ε = {plan.cost.epsilon:g}" + (f", δ = {plan.cost.delta:g}" if plan.cost.delta else ""),
             )
-            _fact("Size", f"{theme.number(manifest.bytes / 1e6)} MB")
+            _fact("Size", _size(manifest.bytes))
         with ui.element("div").classes("pair"):
             with theme.sheet("What is promised"):
                 for line in promise(manifest):
@@ -125,7 +126,7 @@ def _show(opened: OpenedRelease) -> None:
             with theme.sheet("What is not promised"):
                 _lines(limits(manifest))
         with theme.sheet("What can be seen through the noise"):
-            watch(opened.job("seen", lambda job: _seen(opened, job)), _show_seen)
+            watch(opened.job("seen", lambda job: _seen(opened, job)), lambda job: _show_seen(job, plan))
         with ui.element("div").classes("pair"):
             with ui.element("div").classes("stack"):
                 with theme.sheet(
@@ -145,6 +146,10 @@ def _show(opened: OpenedRelease) -> None:
                     )
             with theme.sheet("Before it is given away"):
                 _lines(line.replace("`", "") for line in checks(manifest))
+
+
+def _size(n_bytes: int) -> str:
+    return f"{theme.number(n_bytes / 1e6)} MB" if n_bytes >= 10**6 else f"{theme.number(n_bytes / 1e3)} kB"
 
 
 def _fact(name: str, value: str) -> None:
@@ -202,7 +207,9 @@ def _seen(opened: OpenedRelease, job: Job[Seen]) -> Seen:
     return Seen(acuity, distances, reach_of(acuity, distances), sample.looked_at)
 
 
-def _show_seen(job: Job[Seen]) -> None:
+def _show_seen(job: Job[Seen], plan: Plan) -> None:
+    along = plan.directions is not None  # then distances do not count attributes
+    what = plan.measured if along else "attributes in which two people differ"
     if job.error is not None:
         theme.sentence("bad", "This could not be found out", job.error)
         return
@@ -219,21 +226,25 @@ def _show_seen(job: Job[Seen]) -> None:
                     if found.visible
                     else "People's own differences in distance cannot be told from noise."
                 )
+                mean = f"{theme.number(found.mean)} (± {theme.number(found.mean_error)})"
                 ui.label(
-                    f"Two people differ in {theme.number(found.mean)} attributes on average (± "
-                    f"{theme.number(found.mean_error)}). {kept}"
+                    (
+                        f"The {what} of two people is {mean} on average. "
+                        if along
+                        else f"Two people differ in {mean} attributes on average. "
+                    )
+                    + kept
                 ).classes("hint")
-                ui.echart(charts.histogram(found.values, noise=max(found.noise, 1e-9))).style(
+                ui.echart(charts.histogram(found.values, noise=max(found.noise, 1e-9), what=what)).style(
                     "height: 250px; width: 100%"
                 )
         with ui.element("div").classes("stack").style("gap: 6px"):
             ui.label("What can be told apart").style("font-weight: 600")
             ui.label(
                 "From one dot to the next, of two pairs of people the nearer one looks nearer in 39 of 40 cases. Few "
-                "dots: "
-                "single pairs are mostly noise, and only groups of many people can be compared."
+                "dots: single pairs are mostly noise, and only groups of many people can be compared."
             ).classes("hint")
-            ui.echart(charts.ladder_chart(rungs, seen.reach)).style("height: 120px; width: 100%")
+            ui.echart(charts.ladder_chart(rungs, seen.reach, what=what)).style("height: 120px; width: 100%")
             rows = [
                 [
                     theme.number(one.distance),
@@ -242,8 +253,15 @@ def _show_seen(job: Job[Seen]) -> None:
                 ]
                 for one in seen.acuity.seen(_listed(seen))
             ]
-            theme.table(["if two people differ in", "standard error", "95 % interval"], rows)
-    ui.label(f"By {seen.looked_at:,} people of the release.").classes("hint")
+            theme.table(
+                [
+                    "if they are this far apart" if along else "if two people differ in",
+                    "standard error",
+                    "95 % interval",
+                ],
+                rows,
+            )
+    ui.label(f"From {seen.looked_at:,} people of the release.").classes("hint")
 
 
 def _listed(seen: Seen) -> list[float]:

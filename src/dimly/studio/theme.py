@@ -245,6 +245,8 @@ def number(value: float) -> str:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))
     shown = round(value, digits)
+    if shown == int(shown):
+        return f"{shown:,.0f}"
     return f"{shown:,.{max(0, digits)}f}" if abs(value) < 100 else f"{shown:,.0f}"
 
 

@@ -56,7 +56,7 @@ def plane_of(release: "Release", *, progress: Progress | None = None) -> Plane:
     """
     sketches, denoiser = release._sketches, release.denoiser
     if denoiser.coordinates.dimension < 2:
-        raise ParameterError("a map needs people with two numbers at least, but this release has one of each.")
+        raise ParameterError("a map needs at least two numbers for each person, but this release has one.")
     axes, believed = denoiser.basis[:, :2], [float(gain) for gain in denoiser.gains[:2]]
     kept = axes.shape[1]
     if kept < 2:
