@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from tests.cli.lines import answer, run
-from tests.studio.browser import ARGUMENTS, Served, chromium, opened, saved, served
+from tests.studio.browser import ARGUMENTS, PATIENCE, Served, chromium, opened, saved, served
 
 from dimly.api import publish, survey
 from dimly.curator.ledger.ledger import Ledger
@@ -264,7 +264,7 @@ def test_two_releases_are_compared_and_groups_saved_as_they_are_numbered(
     page.locator("[data-drawn='300']").wait_for()
     page.get_by_label("The other release").click()
     page.locator(".q-menu .q-item", has_text="some").click()
-    page.get_by_text("300 people are in both").wait_for()
+    page.get_by_text("300 people are in both").wait_for(timeout=4 * PATIENCE)  # groups of both are looked for
     page.get_by_text("privacy losses add up").wait_for()
     page.get_by_text("group 0: ").wait_for()
     with page.expect_download() as download:
