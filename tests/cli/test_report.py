@@ -44,7 +44,7 @@ def test_targets(release: Path, tmp_path: Path) -> None:
     assert out.read_text(encoding="utf-8") == "mine"
     assert run("report", release, "-o", out, "--overwrite").exit_code == 0
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert "folder that exists" in refusal("report", release, "-o", tmp_path / "a" / "b")
+    assert "folder that exists" in refusal("report", release, "-o", tmp_path / "a" / "b.html")
     assert list(tmp_path.iterdir()) == [out]
 
 
