@@ -182,7 +182,12 @@ CASES: Final[dict[str, Case]] = {
     "CSV without a header": Case(
         written("t.csv", f"{ADA},{TEA}\n{BOB},{JAM}\n"),
         LONG,
-        ("user must be a column", "'person'", "first line of a CSV file must name its columns", "is not shown"),
+        (
+            "user must be a column",
+            "'person'",
+            "first line of the file has none of the names given",
+            "is not shown here",
+        ),
     ),
     "CSV without a header and two cells alike": Case(
         written("t.csv", f"{ADA},{ADA}\n{BOB},{JAM}\n"), LONG, ("differ in more than", "two that do not")
@@ -190,7 +195,7 @@ CASES: Final[dict[str, Case]] = {
     "CSV in another encoding than stated": Case(
         written("t.csv", f"person,page\n{ADA},{TEA}\n"),
         LONG | {"encoding": "cp037"},
-        ("user must be a column", "first line of a CSV file must name its columns"),
+        ("user must be a column", "first line of the file has none of the names given"),
     ),
     "users that are floats": Case(
         parquet(person=[VALUE, 2.0]), LONG, ("user must be a column of integers or text", "'person'", "DOUBLE", COLUMNS)
@@ -347,10 +352,10 @@ CASES: Final[dict[str, Case]] = {
     "SQLite query that is none": Case(_sqlite, LONG | {"query": "DROP TABLE visits"}, ("query must be one SELECT",)),
     "table of a file without tables": Case(GOOD, LONG | {"table": "visits"}, ("table must be left out",)),
     # Sources that are not there
-    "no file": Case(lambda folder: folder / "none.parquet", LONG, ("source must be an existing file", "none.parquet")),
+    "no file": Case(lambda folder: folder / "none.parquet", LONG, ("DATA must be an existing file", "none.parquet")),
     "no match": Case(lambda folder: folder / "*.parquet", LONG, ("which matches none",)),
-    "empty folder": Case(_folder, LONG, ("source must be a folder with files in it",)),
-    "two formats": Case(_mixed, LONG, ("source must be files of one format",)),
+    "empty folder": Case(_folder, LONG, ("DATA must be a folder with files in it",)),
+    "two formats": Case(_mixed, LONG, ("DATA must be files of one format",)),
     "unknown suffix": Case(written("t.xlsx", LINES), LONG, ("t.xlsx must end in", ".xlsx")),
     # Public lists and keys
     "no roster": Case(GOOD, LONG | {"roster": Path("none.txt")}, ("roster must be an existing file", "none.txt")),
