@@ -187,7 +187,9 @@ def _verify(opened: OpenedRelease) -> None:
             return
         found = job.found
         theme.sentence(
-            "good", "Everything that can be checked is in order", f"{found.files:,} files, {found.n_users:,} people."
+            "good",
+            "Everything that can be checked is in order",
+            f"{found.files:,} {'file' if found.files == 1 else 'files'}, {found.n_users:,} people.",
         )
         with ui.expansion("What was checked").classes("w-full"):
             _lines(found.checks)
