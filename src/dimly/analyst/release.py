@@ -28,7 +28,7 @@ from dimly.analyst.export.exports import Alias, Exports
 from dimly.analyst.export.points import Exported, promise
 from dimly.analyst.intervals import distance_skewness, inverted, quadratic
 from dimly.analyst.likelihood.search import Method, check_method, most_likely
-from dimly.analyst.neighbors.expected import Crowd
+from dimly.analyst.neighbors.expected import StandIns
 from dimly.analyst.neighbors.graph import Engine, graph_of
 from dimly.analyst.neighbors.index import Index, index_of
 from dimly.analyst.neighbors.query import Neighbors, Progress, nearest_to
@@ -295,8 +295,8 @@ class Release:
         return structure_kept(self._sketches, structure_of)
 
     @cached_property
-    def _crowd(self) -> Crowd:
-        return Crowd.of(self)
+    def _stand_ins(self) -> StandIns:
+        return StandIns.of(self)
 
     def denoised(self) -> Denoised:
         """Return everybody's point with its noise shrunk: to rank and to cluster by, not to measure distances."""

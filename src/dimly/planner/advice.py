@@ -51,7 +51,13 @@ _WHAT: dict[tuple[Purpose, Verdict], str] = {
     ("segments", "unknown"): "too little was stated for a verdict",
     ("segments", "not feasible"): "groups this far apart will not be found",
 }
-_SAMPLE: Final = "A sample of public people decides it (--sample)."
+_SAMPLE: Final = (
+    "To find out, try it on people whose data may be public, such as volunteers (--sample FILE, sample= in Python)."
+)
+_SURVEY: Final = (
+    "If nobody knows, `dimly survey` measures distances for a small part of the budget (then --survey FILE). Or try it "
+    "on people whose data may be public, such as volunteers (--sample FILE)."
+)
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,8 @@ class Advice:
         """The verdict and the smallest ε that would do, in a sentence or two."""
         if self.verdict == "unknown" and self.unstated:
             what = _WHAT[self.question.purpose, "unknown"]
-            return f"Unknown: {what}. State {' and '.join(self.unstated)}."
+            how = f" {_SURVEY}" if any(one.startswith("distance") for one in self.unstated) else ""
+            return f"Unknown: {what}. State {' and '.join(self.unstated)}.{how}"
         if self.verdict == "unknown" and self.question.purpose == "segments":
             part = "" if self.range.best == "good" else " in part"
             return (

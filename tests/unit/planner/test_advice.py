@@ -90,7 +90,9 @@ def test_reasons_and_words() -> None:
 def test_where_nothing_was_stated_the_verdict_is_unknown() -> None:
     nothing = advise(Budget(2.0))
     assert (nothing.verdict, nothing.needed) == ("unknown", (None, None))
-    assert nothing.words == ("Unknown: too little was stated for a verdict. State distance or weight.")
+    assert nothing.words.startswith("Unknown: too little was stated for a verdict. State distance or weight. If nobody")
+    assert "--survey" in nothing.words
+    assert "--sample" in nothing.words
     assert "far pairs differ in 400 attributes" in nothing.assumed[0]
     light = advise(Budget(2.0), weight=11)
     assert (light.question.high, light.verdict) == (22.0, "coarse")

@@ -57,10 +57,8 @@ def graph_of(
 
     def expected() -> float:
         asked = np.unique(np.linspace(0, len(sketches) - 1, _ASKED).astype(np.int64))
-        told = [
-            expected_true(release, Chosen(sketches, asked[i : i + 1]), found[one], n, metric=metric, space=space)
-            for i, one in enumerate(asked.tolist())
-        ]
+        people = (Chosen(sketches, asked[i : i + 1]) for i in range(len(asked)))
+        told = [expected_true(release, one, n, metric=metric, space=space) for one in people]
         known = [one for one in told if not math.isnan(one)]
         return sum(known) / len(known) if known else math.nan
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dimly.analyst.estimate import Vector
-from dimly.analyst.neighbors.expected import CANDIDATES
 from dimly.analyst.neighbors.query import (
     Neighbors,
     Positions,
@@ -43,6 +42,7 @@ _TAUGHT = 32  # people a cell, by whom cells are found
 _ROUNDS = 10
 _ASKED = 128  # people whose neighbors are searched among everybody, to measure recall
 _LISTED = 10  # of each
+_LEAST = 200  # people looked at: a small release is searched whole
 
 
 class Cells(NamedTuple):
@@ -122,7 +122,7 @@ class Index:
             raise ParameterError(f"neighbors are those of one user, got {len(side)}. Use neighbor_graph for all.")
         check(release, n, "euclidean", others=len(release) - 1)
         mine = side.rows
-        most = min(max(n, CANDIDATES), len(release) - 1)
+        most = min(max(n, _LEAST), len(release) - 1)
         if lost_rows(mine)[0] or most >= len(cells.order):
             denoise = isinstance(space, DenoisedSpace)
             return nearest_to(release, who, n, metric="euclidean", denoise=denoise, progress=None)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dimly.analyst.estimate import Arrays, Estimate, Vector
-from dimly.analyst.neighbors.expected import CANDIDATES, expected_true
+from dimly.analyst.neighbors.expected import expected_true, likely_range
 from dimly.analyst.neighbors.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
 from dimly.analyst.pairs import (
     BitReader,
@@ -82,6 +82,11 @@ class Neighbors:
         return self._expect()
 
     @property
+    def expected_range(self) -> tuple[int, int]:
+        """Between which numbers the true neighbors of one such list lie in nine cases of ten."""
+        return likely_range(self.expected, self.users.shape[-1])
+
+    @property
     def words(self) -> str:
         """How many of the people listed can be expected to be true neighbors, and whether all were looked at."""
         if self.recall is None:
@@ -94,10 +99,10 @@ class Neighbors:
         everybody = self.users.ndim > 1
         if math.isnan(self.expected):
             return "How many of these are true neighbors is not known: nothing is known of the person asked about."
-        least = "fewer than 1" if self.expected < 0.5 else f"about {self.expected:.0f}"
-        told = f"{least} of {'each' if everybody else 'these'} {n} can be expected to be among the {n} truly nearest"
-        told = told[0].upper() + told[1:] + "."
-        return told if self.expected >= n / 2 else f"Mostly noise: {told[0].lower()}{told[1:]}"
+        low, high = self.expected_range
+        listed = f"{'each' if everybody else 'these'} {n}"
+        told = f"between {low} and {high} of {listed} can be expected to be among the {n} truly nearest."
+        return f"Mostly noise: {told}" if self.expected < n / 2 else told[0].upper() + told[1:]
 
     def __len__(self) -> int:
         return len(self.users)
@@ -167,9 +172,8 @@ def nearest_to(
         raise ParameterError(f"neighbors are those of one user or vector, got {len(side)}. Use neighbor_graph for all.")
     check(release, n, metric, others=len(sketches) - side.noisy)
     space = space_of(release, metric, denoise=denoise)
-    most = min(max(n, CANDIDATES), len(sketches) - side.noisy)
-    candidates = _by_distances(sketches, side, most) if space is None else _by_reading(space, side, most, progress)
-    return neighbors_at(release, side, candidates, n, metric=metric, space=space)
+    positions = _by_distances(sketches, side, n) if space is None else _by_reading(space, side, n, progress)
+    return neighbors_at(release, side, positions, n, metric=metric, space=space)
 
 
 def neighbors_at(
@@ -188,7 +192,7 @@ def neighbors_at(
     estimates = estimate(release, metric)(whom, Chosen(sketches, positions))
 
     def expected() -> float:
-        return expected_true(release, whom, candidates, n, metric=metric, space=space)
+        return expected_true(release, whom, n, metric=metric, space=space)
 
     denoised = isinstance(space, DenoisedSpace)
     return Neighbors(sketches.named(positions), estimates, metric, denoised, recall, _expect=expected)

@@ -389,33 +389,7 @@ def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> tu
         lengths = np.einsum("nk,nk->n", deviations, deviations)
         return np.column_stack([lengths, deviations @ basis])
 
-    found = _rest_by(sample(sketches, _SAMPLE, parts).astype(np.float64), denoiser)
-    return (found.believed / 2 if found.believed >= _LEAST_BELIEVED else 0.0), found.missed
-
-
-class Rest(NamedTuple):
-    """What people's squared lengths beyond their denoised points tell."""
-
-    lengths: Floats
-    """Of each person, noise included."""
-    believed: float
-    """Share of their variance over people that is not noise's, at least."""
-    missed: float
-    """Variance that is not noise in the directions that are not kept, as a multiple of the noise's."""
-    true_mean: float
-    """Of these lengths without noise, on average."""
-
-
-def rest_of(rows: NDArray[Any], denoiser: Denoiser) -> Rest:
-    """Return what the published rows of some people tell of lengths beyond denoised points."""
-    deviations = denoiser.coordinates.points(rows) - denoiser.mean
-    lengths = np.einsum("nk,nk->n", deviations, deviations)
-    return _rest_by(np.column_stack([lengths, deviations @ denoiser.basis]).astype(np.float64), denoiser)
-
-
-def _rest_by(people: Floats, denoiser: Denoiser) -> Rest:
-    """Return the same from squared lengths and, beside them, deviations in the directions that are kept."""
-    coordinates = denoiser.coordinates
+    people = sample(sketches, _SAMPLE, parts).astype(np.float64)
     squares, kept, gains = people[:, 0], people[:, 1:], denoiser.gains.astype(np.float64)
     rest = squares - (kept**2) @ gains**2
     v, k = noise_variance(coordinates), coordinates.free
@@ -432,7 +406,7 @@ def _rest_by(people: Floats, denoiser: Denoiser) -> Rest:
     noise *= 1 + 2 * (max(fourth - 1, 0.0) / len(rest)) ** 0.5
     believed = float(np.clip(1 - noise / max(spread, 1e-30), 0.0, 1.0))
     missed = float(outside / (v * (k - len(gains)))) if k > len(gains) else 0.0
-    return Rest(rest, believed, missed, outside)
+    return (believed / 2 if believed >= _LEAST_BELIEVED else 0.0), missed
 
 
 class _Principal(NamedTuple):

@@ -93,10 +93,10 @@ def neighbors(
     if as_json:
         facts = [{"user": one, **estimate_facts(estimate)} for one, estimate in people]
         expected = None if math.isnan(found.expected) else found.expected
-        recall = {} if found.recall is None else {"recall": found.recall}
-        print_json(
-            {"expected_true": expected, **recall, "neighbors": facts, **measure_facts(asked.release.plan, metric)}
-        )
+        told = {"expected_true": expected, "expected_range": list(found.expected_range)}
+        if found.recall is not None:
+            told["recall"] = found.recall
+        print_json({**told, "neighbors": facts, **measure_facts(asked.release.plan, metric)})
         return
     what = measure_text(asked.release.plan, metric)
     shown = [(rank, one, e) for one, e, rank in found.shown()]
