@@ -120,6 +120,20 @@ REASONS = (
         "Ids and attributes as text are coded as integers before they are sorted; the peer gets integers.",
     ),
     Reason(
+        "start-up",
+        "dimly plan",
+        "python",
+        "The command line (Typer, Rich, pydantic) takes a third of a second of processor, plans with their proofs a "
+        "fifth; scipy.special, for the norms of gaussian and ternary rows, another fifth where theory chooses.",
+    ),
+    Reason(
+        "start-up",
+        "dimly (publish|distance)",
+        "python",
+        "As a plan, and numba, a quarter of a second, for kernels that a short command hardly runs. Where pandas is "
+        "installed, Arrow loads it with its first array: another third of a second.",
+    ),
+    Reason(
         "neighbor-graph",
         "",
         "scikit-learn",
