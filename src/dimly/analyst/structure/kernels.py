@@ -1,4 +1,4 @@
-"""Numba kernels of structure: attributes that people share, and people shuffled.
+"""Numba kernels of structure: attributes that people share, people shuffled, and people in groups.
 
 Kernels check nothing. They run on one core without holding the interpreter's lock.
 """
@@ -15,6 +15,7 @@ from dimly.analyst.neighbors.kernels import population
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.float32]
+Labels = NDArray[np.int32]
 Words = NDArray[np.uint64]
 HalfWords = NDArray[np.uint32]
 
@@ -62,3 +63,120 @@ def shuffle_strata(rows: Keys, words: HalfWords, stratum: int) -> None:
                 chosen = chosen if good else last
                 row[last], row[chosen] = row[chosen], row[last]
                 last -= int(good)
+
+
+@njit(nogil=True, cache=True)
+def first_centers(points: Keys, weights: Keys, count: int, draws: Floats, trials: int) -> Keys:
+    """Return where k-means++ begins, as scikit-learn does from the same random numbers in [0, 1).
+
+    One number draws the first center, ``trials`` each of the next: of so many people, the one that leaves least.
+    """
+    n, k = points.shape
+    centers = np.empty((count, k), np.float32)
+    chosen, total = 0, 0.0
+    for i in range(n):
+        total += weights[i]
+    part = 0.0
+    for i in range(n):
+        part += weights[i]
+        chosen = i
+        if part > draws[0] * total:
+            break
+    centers[0] = points[chosen]
+    closest, candidate, best = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    total = _offer_center(points, weights, points[chosen], np.full(n, np.inf, np.float32), closest)
+    sums = np.empty(n, np.float32)
+    for c in range(1, count):
+        running = np.float32(0.0)
+        for i in range(n):
+            running += weights[i] * closest[i]
+            sums[i] = running
+        least = np.inf
+        for trial in range(trials):
+            place = min(np.searchsorted(sums, draws[1 + (c - 1) * trials + trial] * total), n - 1)
+            left = _offer_center(points, weights, points[place], closest, candidate)
+            if left < least:
+                least = left
+                chosen = place
+                best[:] = candidate
+        total = least
+        closest[:] = best
+        centers[c] = points[chosen]
+    return centers
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _offer_center(points: Keys, weights: Keys, center: Keys, closest: Keys, out: Keys) -> float:
+    """Write the squared distances from the closest center, a new one included; return their weighted sum."""
+    total = 0.0
+    for i in range(points.shape[0]):
+        square = 0.0
+        for j in range(points.shape[1]):
+            difference = np.float64(points[i, j]) - np.float64(center[j])
+            square += difference * difference
+        out[i] = min(np.float32(square), closest[i])
+        total += np.float64(weights[i]) * out[i]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def assign(points: Keys, centers: Keys, labels: Labels) -> bool:
+    """Write the nearest center of each point; return whether any is another than before."""
+    products = np.dot(points, np.ascontiguousarray(centers.T))
+    halves = np.empty(centers.shape[0], np.float32)
+    for c in range(centers.shape[0]):
+        halves[c] = np.dot(centers[c], centers[c]) / np.float32(2.0)
+    changed = False
+    for i in range(points.shape[0]):
+        nearest, least = 0, halves[0] - products[i, 0]
+        for c in range(1, centers.shape[0]):
+            key = halves[c] - products[i, c]
+            if key < least:
+                nearest, least = c, key
+        changed |= labels[i] != nearest
+        labels[i] = nearest
+    return changed
+
+
+@njit(nogil=True, cache=True)
+def settle(points: Keys, weights: Keys, centers: Keys, labels: Labels, most: int, tolerance: float) -> float:
+    """Move centers to the averages of the people nearest to them, until nobody moves or they hardly do (Lloyd).
+
+    Return the weighted sum of squared distances that is left; −1 where a center lost all of its people.
+    """
+    count, k = centers.shape
+    labels[:] = -1
+    for _ in range(most):
+        changed = assign(points, centers, labels)
+        sums, inside = np.zeros((count, k)), np.zeros(count)
+        for i in range(points.shape[0]):
+            inside[labels[i]] += weights[i]
+            row = sums[labels[i]]
+            for j in range(k):
+                row[j] += np.float64(weights[i]) * points[i, j]
+        moved = 0.0
+        for c in range(count):
+            if inside[c] == 0:
+                return -1.0
+            for j in range(k):
+                new = np.float32(sums[c, j] / inside[c])
+                moved += (np.float64(new) - centers[c, j]) ** 2
+                centers[c, j] = new
+        if not changed:
+            break
+        if moved <= tolerance:
+            assign(points, centers, labels)
+            break
+    left: float = _left(points, weights, centers, labels)
+    return left
+
+
+@njit(nogil=True, cache=True)
+def _left(points: Keys, weights: Keys, centers: Keys, labels: Labels) -> float:
+    left = 0.0
+    for i in range(points.shape[0]):
+        square = 0.0
+        for j in range(points.shape[1]):
+            square += (np.float64(points[i, j]) - centers[labels[i], j]) ** 2
+        left += weights[i] * square
+    return left

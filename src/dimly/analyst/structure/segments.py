@@ -411,14 +411,14 @@ def _grouped(everyone: _Passes, count: int, view: View) -> tuple[Labels, Points]
             (everybody.points[here], everybody.weights[here]), sure[here] = view(block.points), block.known
         _check_known(int(sure.sum()), count)
         fitted = everybody.some(sure).grouped(count, _RUNS)
-        labels[sure] = fitted.labels_
-        return labels, fitted.cluster_centers_
+        labels[sure] = fitted.labels
+        return labels, fitted.centers
     uncentered = coordinates_of(sketches.plan)
     some = sample(sketches, most, lambda rows: view.project(placed(uncentered(rows), sketches.plan)))
     _check_known(len(some), count)
     first = view.look(some).grouped(count, _RUNS)
     # Everybody moves the centers once; none is given up for lack of people.
-    model = MiniBatchKMeans(count, init=first.cluster_centers_, n_init=1, random_state=0, reassignment_ratio=0.0)
+    model = MiniBatchKMeans(count, init=first.centers, n_init=1, random_state=0, reassignment_ratio=0.0)
     for block in everyone:
         if block.known.any():
             seen = view(block.points[block.known])

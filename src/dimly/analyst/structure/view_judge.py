@@ -1,23 +1,33 @@
 """Which view of people gives the most telling groups, and how stable groups are.
 
-Groups are judged by numbers that they were not made from (:mod:`~dimly.analyst.structure.held_out`). Of the plain
-views, in which activity may set people apart, the one is taken whose groups tell most. Rays are taken only with proof:
-their groups tell clearly more of tastes than those of any plain view, and clearly more than cuts through a cloud of
-tastes without groups would. Where either is missing, the plain view stays.
+Groups are judged by numbers that they were not made from. Each coordinate of a sketch has noise of its own and mostly
+attributes of its own. So whatever groups that were made from three quarters of the coordinates explain of the last
+quarter, they have not read off its noise, nor off single people's own tastes: it is what attributes have in common. The
+averages that predict are taken over half of the people and judged by the other half. All views are judged by the same
+numbers, so that they compare whatever their scales.
+
+Of the plain views, in which activity may set people apart, the one is taken whose groups tell most. Rays are taken only
+with proof: their groups tell clearly more of tastes than those of any plain view, and clearly more than cuts through a
+cloud of tastes without groups would. Where either is missing, the plain view stays.
 
 References
 ----------
+A. Owen and P. Perry, "Bi-cross-validation of the SVD and the nonnegative matrix factorization", Annals of Applied
+Statistics 3 (2009).
+W. Fu and P. Perry, "Estimating the number of clusters using cross-validation", Journal of Computational and Graphical
+Statistics 29 (2020).
 Y. Liu et al., "Statistical significance of clustering for high-dimension, low-sample size data", JASA 103 (2008).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dimly.analyst.structure.held_out import Fold, Told, folds_of, told_by, without_groups
-from dimly.analyst.structure.points import Coordinates, Points, coordinates_of, sample
+from dimly.analyst.structure.denoise import Denoiser, noise_variance
+from dimly.analyst.structure.points import Coordinates, JoinedCoordinates, Points, coordinates_of, sample
 from dimly.analyst.structure.views import DIRECTIONS, View, WeightedPoints
 from dimly.mechanisms.error.models import Floats
 from dimly.release.reader import StoredSketches
@@ -31,6 +41,149 @@ _CLOUDS = 4
 _HALVES = 8  # pairs of them
 _RUNS_ON_HALVES = 3
 _FEWEST_EACH = 10  # people a group, for its stability to be told
+_FOLDS = 4  # ways to hold coordinates out
+_RUNS = 2
+
+
+class Told(NamedTuple):
+    """What groups explain of each person's held-out coordinates: squared lengths, whatever noise does in them.
+
+    Attributes
+    ----------
+    tastes : ndarray of float64 (n,)
+        By rays through the groups, along which people stand as they are active, beyond the one ray of everybody.
+    everything : ndarray of float64 (n,)
+        By the groups' averages, beyond the average of everybody. Cuts by activity alone tell much of this.
+    """
+
+    tastes: Floats
+    everything: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """Some people's coordinates in two parts.
+
+    Attributes
+    ----------
+    shown : ndarray of float32 (n, k − h)
+        What groups are made from.
+    hidden : ndarray of float32 (n, h)
+        What they are judged by.
+    denoiser : Denoiser
+        Of what is shown.
+    """
+
+    shown: Points
+    hidden: Points
+    denoiser: Denoiser
+    _seen: dict[int, Points] = field(default_factory=dict)
+
+    def told(self, count: int, view: View) -> Told:
+        """Return what ``count`` groups tell that are found in a view like the given one, of what is shown."""
+        here = View.of(self.denoiser, denoise=view.width > 0, count=count)
+        here = View(self.denoiser, here.width, view.activity, min(view.plain, here.width))
+        labels = here.look(self._projected(here)).grouped(count, _RUNS).labels
+        everyone = View(self.denoiser, self.denoiser.rank)
+        active = everyone.active(self._projected(everyone))
+        tastes, everything = np.empty(len(labels)), np.empty(len(labels))
+        halves = _halves(len(labels))
+        for fit, rest in (halves, halves[::-1]):
+            shown, asked = self.hidden[fit], self.hidden[rest]
+            for told, by in ((tastes, active), (everything, np.ones_like(active))):
+                rays = _rays(shown, by[fit], labels[fit], count)
+                groups = _explained(asked, by[rest], rays[labels[rest]])
+                told[rest] = groups - _explained(asked, by[rest], _ray(shown, by[fit])[None, :])
+        return Told(tastes, everything)
+
+    def _projected(self, view: View) -> Points:
+        if view.width not in self._seen:
+            self._seen[view.width] = view.project(self.shown)
+        return self._seen[view.width]
+
+
+def folds_of(people: Points, coordinates: Coordinates, width: int) -> list[Fold]:
+    """Return people in several ways to hold coordinates out; none where there are too few coordinates.
+
+    Parameters
+    ----------
+    people : ndarray of float32 (n, k)
+        Not centered: each part is centered by itself, so that neither tells of the other.
+    coordinates : Coordinates
+    width : int
+        Directions that are looked for.
+    """
+    k = people.shape[1]
+    n_folds = min(_FOLDS, k // 2)
+    if n_folds < 2:
+        return []
+    # Joined releases have several averages each; theirs are taken off over all of a release's coordinates.
+    joined = isinstance(coordinates, JoinedCoordinates)
+    people = coordinates.centered(people) if joined else people
+    centered = (lambda part: part) if joined else coordinates.centered
+    folds, places = [], np.random.default_rng(0).permutation(k) % n_folds
+    for fold in range(n_folds):
+        shown = centered(people[:, places != fold])
+        denoiser = Denoiser.of_points(shown, coordinates, most=width)
+        folds.append(Fold(shown, centered(people[:, places == fold]), denoiser))
+    return folds
+
+
+def told_by(folds: Sequence[Fold], count: int, view: View) -> Told:
+    """Return what groups tell of all coordinates, each held out once."""
+    found = [fold.told(count, view) for fold in folds]
+    return Told(sum(one.tastes for one in found), sum(one.everything for one in found))  # type: ignore[arg-type]
+
+
+def without_groups(people: Points, coordinates: Coordinates, width: int, seed: int) -> Points:
+    """Return people who are as active as the given ones, and whose tastes have their covariances and form no groups.
+
+    Tastes are Gaussian. Noise, and what chance makes of directions, is taken off the variances first: in units of the
+    noise's, a variance λ is that of a direction ℓ with λ = (1 + ℓ)(1 + β/ℓ), for β coordinates a person.
+    """
+    generator = np.random.default_rng([1, seed])
+    denoiser, noise = Denoiser.of_points(people, coordinates, most=width), noise_variance(coordinates)
+    view = View(denoiser, denoiser.rank)
+    active = view.active(view.project(people))
+    ray = _ray(people, active)
+    n, k = people.shape
+    own = people - np.outer(active, ray)
+    tastes = Denoiser.of_points(own, coordinates, most=width)
+    lengths = tastes.variances.astype(np.float64) / noise - k / n - 1
+    spikes = noise / 2 * (lengths + np.sqrt(np.maximum(lengths**2 - 4 * k / n, 0.0)))
+    spread = np.sqrt(spikes / float((active**2).mean())).astype(np.float32)
+    drawn = generator.standard_normal((n, k), np.float32) * np.float32(noise**0.5)
+    drawn += active[:, None] * (
+        ray + (generator.standard_normal((n, tastes.rank), np.float32) * spread) @ tastes.basis.T
+    )
+    return drawn
+
+
+def _halves(n: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    first = np.random.default_rng(0).permutation(n) < n // 2
+    return first, ~first
+
+
+def _ray(people: Points, active: Points) -> Points:
+    """Return the direction that explains most of people who stand on it as they are active."""
+    ray: Points = (active @ people) / np.float32(max(float(active @ active), 1e-30))
+    return ray
+
+
+def _rays(people: Points, active: Points, labels: NDArray[Any], count: int) -> Points:
+    """Return the same of each group; of one without people, everybody's."""
+    inside = (labels == np.arange(count)[:, None]).astype(np.float32)
+    lengths = inside @ active**2
+    rays: Points = ((inside * active) @ people) / np.maximum(lengths, np.float32(1e-30))[:, None]
+    rays[~inside.any(axis=1)] = _ray(people, active)
+    return rays
+
+
+def _explained(people: Points, active: Points, rays: Points) -> Any:
+    """Return ‖x‖² − ‖x − a·r‖² of each person and their ray."""
+    along = np.einsum("nk,nk->n", people, np.broadcast_to(rays, people.shape))
+    squares = np.einsum("nk,nk->n", rays, rays)
+    return 2 * active * along - active**2 * squares
 
 
 class Stability(NamedTuple):
@@ -122,8 +275,7 @@ class Judge:
         if found.mean() <= above:  # the score is no higher, whatever chance does
             return Stability(float(found.mean()), 0.0)
         if view.width not in self._clouds:
-            clouds = (_gaussian(projected, np.random.default_rng(seed)) for seed in range(_HALVES))
-            self._clouds[view.width] = tuple(clouds)
+            self._clouds[view.width] = _gaussian(projected, range(_HALVES))
         chance = [_agreement(view.look(cloud), count, seed) for seed, cloud in enumerate(self._clouds[view.width])]
         return Stability.of(found, np.array(chance))
 
@@ -149,19 +301,18 @@ def _clearly_more(one: Told, other: Told) -> bool:
     return bool(more.mean() > _CLEARLY * more.std() / len(more) ** 0.5)
 
 
-def _gaussian(people: Points, generator: np.random.Generator) -> Points:
-    """Return as many people, drawn from the Gaussian law with their covariances."""
+def _gaussian(people: Points, seeds: Sequence[int]) -> tuple[Points, ...]:
+    """Return as many people for each seed, drawn from the Gaussian law with their covariances."""
     n, width = people.shape
-    centered = people - people.mean(axis=0)
+    root = people - people.mean(axis=0)
     if width < n:
-        variances, basis = np.linalg.eigh((centered.T @ centered).astype(np.float64) / n)
-        root = (basis * np.sqrt(np.maximum(variances, 0.0))).astype(np.float32)
-        drawn: Points = generator.standard_normal((n, width), np.float32) @ root.T
-        return drawn
-    # Sums of the people themselves with Gaussian weights have their covariances, in any number of coordinates.
-    drawn = generator.standard_normal((n, n), np.float32) @ centered
-    drawn /= np.float32(n**0.5)
-    return drawn
+        variances, basis = np.linalg.eigh((root.T @ root).astype(np.float64) / n)
+        root = (basis * np.sqrt(np.maximum(variances, 0.0))).astype(np.float32).T
+    else:
+        # Sums of the people themselves with Gaussian weights have their covariances, in any number of coordinates.
+        root /= np.float32(n**0.5)
+    drawn = (np.random.default_rng(seed).standard_normal((n, len(root)), np.float32) for seed in seeds)
+    return tuple(weights @ root for weights in drawn)
 
 
 def _agreement(seen: WeightedPoints, count: int, seed: int) -> float:

@@ -6,19 +6,19 @@ stands as far out as they are active. To find rays, everybody is divided by thei
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dimly.analyst.structure import kernels
 from dimly.analyst.structure.denoise import Denoiser, noise_variance
 from dimly.analyst.structure.points import Points
-
-if TYPE_CHECKING:
-    from sklearn.cluster import KMeans
 
 DIRECTIONS = 32
 """Enough for k-means: c groups differ in c − 1 of them, and the weaker ones hold mostly noise."""
 _LEAST_ACTIVE = 0.05  # of the average
+_SMALL = 1 << 22  # numbers of people who are grouped by our own kernels
+_MOST_ROUNDS = 300
 
 
 class WeightedPoints(NamedTuple):
@@ -31,11 +31,47 @@ class WeightedPoints(NamedTuple):
         """Return some of the people."""
         return WeightedPoints(self.points[which], self.weights[which])
 
-    def grouped(self, count: int, runs: int) -> "KMeans":
-        """Return the best of several runs of k-means."""
+    def grouped(self, count: int, runs: int) -> "Grouping":
+        """Return the best of several runs of k-means: scikit-learn's, with its random numbers.
+
+        Hundreds of small groupings are made, each of which takes longer to check than to make: those are made by
+        kernels of our own. Where a group loses all of its people, which is rare, scikit-learn knows what to do.
+        """
+        if not 0 < self.points.size <= _SMALL or not self.weights.min() > 0:
+            return self._by_scikit_learn(count, runs)
+        mean = self.points.mean(axis=0)
+        points = np.ascontiguousarray(self.points - mean)
+        trials, tolerance = 2 + int(np.log(count)), 1e-4 * float(np.var(points, axis=0).mean())
+        generator, best = np.random.RandomState(0), np.inf
+        for _ in range(runs):
+            draws = generator.random_sample(1 + (count - 1) * trials)
+            centers = kernels.first_centers(points, self.weights, count, draws, trials)
+            labels = np.empty(len(points), np.int32)
+            left = kernels.settle(points, self.weights, centers, labels, _MOST_ROUNDS, tolerance)
+            if left < 0:
+                return self._by_scikit_learn(count, runs)
+            if left < best * (1 - 1e-7):  # the same groups under other names differ in last digits
+                best, found = left, Grouping(labels, centers + mean)
+        return found
+
+    def _by_scikit_learn(self, count: int, runs: int) -> "Grouping":
         from sklearn.cluster import KMeans  # noqa: PLC0415 (slow to import)
 
-        return KMeans(count, n_init=runs, random_state=0).fit(self.points, sample_weight=self.weights)
+        fitted = KMeans(count, n_init=runs, random_state=0).fit(self.points, sample_weight=self.weights)
+        return Grouping(fitted.labels_, fitted.cluster_centers_)
+
+
+class Grouping(NamedTuple):
+    """Everybody's group, and where the groups are."""
+
+    labels: Any
+    centers: Points
+
+    def predict(self, points: Points) -> Any:
+        """Return the nearest group of each point."""
+        labels = np.empty(len(points), np.int32)
+        kernels.assign(np.ascontiguousarray(points), self.centers, labels)
+        return labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
