@@ -167,6 +167,7 @@ def verdicts(trials: Sequence[Trial]) -> str:
                 if trial.purpose == purpose
                 and (trial.world.structure not in STRUCTURES) == real
                 and planning_verdicts.is_fresh(trial.world) == fresh
+                and trial.world not in planning_verdicts.LARGE
             ]
             decided = [(said.worst, measured) for said, measured in found if said.worst == said.best]
             open_ = [(said, measured) for said, measured in found if said.worst != said.best]

@@ -65,6 +65,8 @@ FRESH = [
     World("frequencies", 900, 1_000, 200, 1.0, 0.8, seed=38),
 ]
 """The second check."""
+LARGE = [World("tastes", 100_000, 4_000, 80, e, 1.5, seed=24, n_groups=5) for e in (0.65, 1.55)]
+"""Many people, where the verdict changes: segments from not feasible on, neighbors to good. Measured after all else."""
 BOUNDS: dict[Purpose, tuple[float, float]] = {
     "distances": (0.9, 0.55),
     "neighbors": (0.6, 0.25),
@@ -229,6 +231,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", type=Path, help="long tables in Parquet instead of made-up people")
     parser.add_argument("--fresh", action="store_true", help="the second check, and not the first")
+    parser.add_argument("--large", action="store_true", help="100,000 people alone, where verdicts change")
     parser.add_argument("--only", nargs="+", choices=STRUCTURES, help="people of these structures alone")
     parser.add_argument("--people", type=int, default=1_500, help="largest number of people of a real table")
     parser.add_argument("--most", type=int, default=1 << 30, help="leave out worlds of more people")
@@ -244,7 +247,7 @@ def main() -> None:
                 print(asked, file=sys.stderr, flush=True)
         return
     known: dict[World, Truth] = {}
-    for world in FRESH if options.fresh else WORLDS:
+    for world in LARGE if options.large else FRESH if options.fresh else WORLDS:
         if (options.only and world.structure not in options.only) or world.n_users > options.most:
             continue
         same, start = replace(world, epsilon=1.0), time.monotonic()

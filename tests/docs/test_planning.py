@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks import planning_report
 from benchmarks.planning import STRUCTURES
-from benchmarks.planning_verdicts import BOUNDS, FRESH, FRESH_EPSILONS, TABLE_EPSILONS, WORLDS, is_fresh, load
+from benchmarks.planning_verdicts import BOUNDS, FRESH, FRESH_EPSILONS, LARGE, TABLE_EPSILONS, WORLDS, is_fresh, load
 from tests.cli.lines import run
 
 from dimly.planner.judge import COARSE, GOOD
@@ -54,7 +54,7 @@ def test_thresholds_and_factors() -> None:
 def test_every_world_of_the_check_was_measured_and_no_other() -> None:
     worlds = {trial.world for trial in load()}
     made = {world for world in worlds if world.structure in STRUCTURES}
-    assert made == {*WORLDS, *FRESH}
+    assert made == {*WORLDS, *FRESH, *LARGE}
     first, second = ({world for world in worlds - made if is_fresh(world) == fresh} for fresh in (False, True))
     assert {world.epsilon for world in first} == set(TABLE_EPSILONS)
     assert {world.structure for world in first} == {"garments", "mushrooms"}
