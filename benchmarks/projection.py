@@ -11,7 +11,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from benchmarks.harness import Parameter, Result, Run, benchmark, compare
 from dimly.mechanisms.projection.families import FAMILIES, Projection
-from dimly.mechanisms.projection.texts import EncodedTexts
+from dimly.mechanisms.projection.streams import EncodedTexts
 
 K = 256
 ONES = 100  # of each person

@@ -16,7 +16,7 @@ from tests.surveys import LIST, ROSTER, cells, table
 
 from dimly.curator import kernels
 from dimly.curator.options import Options
-from dimly.curator.pairs import count_columns, count_pairs, person_key
+from dimly.curator.pair_counts import count_columns, count_pairs, person_key
 from dimly.curator.profiles import profile_table
 from dimly.curator.survey import survey_table
 from dimly.curator.survey_run import open_survey, order_key

@@ -516,7 +516,7 @@ class Release:
             Told how far the work is.
         """
         # The page is made in a room below this one, which it is drawn from; so it is fetched by name, when asked for.
-        write = importlib.import_module("dimly.lab.report.writing").write_report
+        write = importlib.import_module("dimly.lab.report.page").write_report
         written: Path = write(self, Path(path), count=count, overwrite=overwrite, progress=progress)
         return written
 

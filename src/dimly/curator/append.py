@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dimly.curator.options import Options, RosterKind
+from dimly.curator.options import RosterKind
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import PARTS_FOLDER, UserType, layout_of
@@ -209,11 +209,6 @@ class Base:
         for index, (users, values) in enumerate(people):
             writer.write_part(index, users, values)
         self._new.remove()
-
-
-def base_of(options: Options, plan: Plan) -> Base | None:
-    """Return the release that another one grows from, read and verified now; None if there is none."""
-    return None if options.grows is None else Base(options.grows, plan, replace=options.append is None)
 
 
 def _without_values(users: NDArray[Any]) -> Rows:

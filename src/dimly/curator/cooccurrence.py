@@ -6,7 +6,7 @@ and these counts themselves. The first two are cheap, and the run stops after ei
 then only what was drawn is charged. What is said about directions is computed from the noisy counts alone.
 
 "Column" is an attribute of a list or, where there is none or a very long one, a hash bucket of attributes; see
-:mod:`dimly.curator.pairs`, which counts.
+:mod:`dimly.curator.pair_counts`, which counts.
 """
 
 import math
@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
 from dimly.curator.options import Options
-from dimly.curator.pairs import count_columns, count_pairs
+from dimly.curator.pair_counts import count_columns, count_pairs
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey_run import CountedTable, Settle, Surveyed, count_table, made_by, open_survey

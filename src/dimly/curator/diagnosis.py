@@ -1,21 +1,25 @@
-"""What roster and closed list leave out: a stop where that is everything, and figures for the curator alone.
+"""What roster and list leave out, and which lines do not fit: a stop where nothing is left, else for the curator alone.
 
 How much is left out is an exact function of the private table. So publishing says nothing of it, but for the one case
 in which only noise would be published. Whoever asks for figures gets them in a new file that nobody else can read.
 """
 
 import contextlib
+import csv
 import json
 import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from dimly.curator.options import Options
-from dimly.curator.tables.csv_lines import header_words, lines_that_do_not_fit
+from dimly.curator.tables.csv import CsvOptions, Dialect, read_header
+from dimly.curator.tables.files import Stamp, find_files, open_bytes
+from dimly.curator.tables.sources import are_paths
 from dimly.errors import DataError, DimlyError, Note, ParameterError, check_path
 from dimly.files import check_outside_releases, drafted
 from dimly.mechanisms.plan_kinds import DirectionsPlan
@@ -115,7 +119,7 @@ def _taken(file: Path) -> ParameterError:
     return ParameterError(f"diagnose must be a new file, got {str(file)!r}, which exists. Name another.")
 
 
-def inspected(
+def open_diagnosed(
     opening: AbstractContextManager[TableT],
     plan: object,
     options: Options,
@@ -124,7 +128,9 @@ def inspected(
     nobody: str | None = None,
     source: object = None,
 ) -> AbstractContextManager[TableT]:
-    """Return ``opening`` with a look at what is left out: before any noise is drawn, whatever the engine.
+    """Open a table with a look at what is left out: before any noise is drawn, whatever the engine.
+
+    Where the diagnosis goes is checked at once, and the table opened when the returned context is entered.
 
     The diagnosis is written even if publishing then stops: that is when it is wanted most. A few people who are added
     to a release, or changed in one, may have nothing in the lists by right, and that both fit was seen when the release
@@ -133,46 +139,45 @@ def inspected(
     names lines.
     """
     file = None if options.diagnose is None else check_new_file(options.diagnose)
-    wrong = "" if vocabulary is None else _nothing_listed(plan, vocabulary)
-    found = _inspected(opening, options, wrong, _NOBODY_LISTED if nobody is None else nobody, file)
-    return _with_lines(found, options, source, file)
+    wrong_list = "" if vocabulary is None else _nothing_listed(plan, vocabulary)
+    wrong_roster = _NOBODY_LISTED if nobody is None else nobody
+
+    @contextlib.contextmanager
+    def opened() -> Iterator[TableT]:
+        with contextlib.ExitStack() as stack:
+            try:
+                table = stack.enter_context(opening)
+                _check_lists(table, options, wrong_list, wrong_roster, file)
+            except DataError as error:
+                _tell_lines(error, source, options, file)
+                raise
+            yield table
+
+    return opened()
 
 
-@contextlib.contextmanager
-def _with_lines(
-    opening: AbstractContextManager[TableT], options: Options, source: object, file: Path | None
-) -> Iterator[TableT]:
+def _check_lists(table: ListedTable, options: Options, wrong_list: str, wrong_roster: str, file: Path | None) -> None:
+    """Write the figures if they were asked for; refuse a table of which list or roster leave nothing."""
+    if file is not None:
+        _write(file, {"warning": WARNING, **table.left_out(MOST_FREQUENT).figures()})
+    # Two questions about the whole table, and never whether people of the roster have attributes of the list: with
+    # a roster of one and a list of one that would tell the attribute. So would a condition on one attribute with a
+    # roster of one, and one on a person with a list of one.
+    asks = options.grows is None and options.where is None
+    if asks and wrong_list and not table.fits_list():
+        raise DataError(wrong_list)
+    if asks and options.roster is not None and not table.fits_roster():
+        raise DataError(wrong_roster)
+
+
+def _tell_lines(error: DataError, source: object, options: Options, file: Path | None) -> None:
     """Say of CSV files that do not fit how their first line was read, and in private which lines do not."""
-    with contextlib.ExitStack() as stack:
-        try:
-            table = stack.enter_context(opening)
-        except DataError as error:
-            words = header_words(source, options)
-            if words:
-                error.add_note(Note(words))
-            lines = [] if file is None or os.path.lexists(file) else lines_that_do_not_fit(source, options)
-            if lines and file is not None:
-                _write(file, {"warning": WARNING, "lines_that_do_not_fit": lines})
-            raise
-        yield table
-
-
-@contextlib.contextmanager
-def _inspected(
-    opening: AbstractContextManager[TableT], options: Options, wrong_list: str, wrong_roster: str, file: Path | None
-) -> Iterator[TableT]:
-    with opening as table:
-        if file is not None:
-            _write(file, {"warning": WARNING, **table.left_out(MOST_FREQUENT).figures()})
-        # Two questions about the whole table, and never whether people of the roster have attributes of the list: with
-        # a roster of one and a list of one that would tell the attribute. So would a condition on one attribute with a
-        # roster of one, and one on a person with a list of one.
-        asks = options.grows is None and options.where is None
-        if asks and wrong_list and not table.fits_list():
-            raise DataError(wrong_list)
-        if asks and options.roster is not None and not table.fits_roster():
-            raise DataError(wrong_roster)
-        yield table
+    words = header_words(source, options)
+    if words:
+        error.add_note(Note(words))
+    lines = [] if file is None or os.path.lexists(file) else lines_that_do_not_fit(source, options)
+    if lines and file is not None:
+        _write(file, {"warning": WARNING, "lines_that_do_not_fit": lines})
 
 
 _PRIVATELY: Final = "diagnose=FILE (--diagnose FILE) says what is left out, in private."
@@ -219,3 +224,96 @@ def _write(file: Path, figures: dict[str, Any]) -> None:
     except OSError as error:
         reason = error.strerror or "the disk fails"
     raise DimlyError(f"{file} cannot be written: {reason}. Name another file for diagnose; nothing was published.")
+
+
+MOST_LINES: Final = 20
+"""Lines that a diagnosis names."""
+
+
+def header_words(source: object, options: Options) -> str:
+    """Return how the first line of CSV files was read, in a sentence; nothing of other sources."""
+    try:
+        for _, dialect, names in _headers(source, options):
+            between = {"\t": "tabs", " ": "blanks"}.get(dialect.delimiter, repr(dialect.delimiter))
+            # A line without the names that were given may be a person's, who has so many attributes.
+            known = {name.casefold() for name in names}
+            is_header = all(name.casefold() in known for _, name in _needed(options))
+            read = f"{len(names)} names" if is_header and len(names) > 1 else "names"
+            return f"The first line was read as {read} with {between} between them, in {dialect.encoding}."
+    except (DimlyError, OSError):
+        pass
+    return ""
+
+
+def lines_that_do_not_fit(source: object, options: Options, most: int = MOST_LINES) -> list[dict[str, Any]]:
+    """Return the first lines of CSV files that do not fit, and why; nothing of other sources. Private."""
+    found: list[dict[str, Any]] = []
+    try:
+        for stamp, dialect, names in _headers(source, options):
+            for line, reason in _misfits(stamp, dialect, names, options):
+                found.append({"file": stamp.name, "line": line, "why": reason})
+                if len(found) == most:
+                    return found
+    except (DimlyError, OSError):
+        pass  # the refusal itself says what is wrong
+    return found
+
+
+def _headers(source: object, options: Options) -> Iterator[tuple[Stamp, Dialect, tuple[str, ...]]]:
+    if not are_paths(source):
+        return
+    form, files = find_files(source)
+    if form != "CSV":
+        return
+    for stamp in files:
+        yield stamp, *read_header(stamp, CsvOptions.of(options))
+
+
+def _misfits(stamp: Stamp, dialect: Dialect, names: tuple[str, ...], options: Options) -> Iterator[tuple[int, str]]:
+    doubled = dialect.escape == dialect.quote
+    needed = [(what, names.index(name)) for what, name in _needed(options) if name in names]
+    with TextIOWrapper(open_bytes(stamp), encoding=dialect.encoding, newline="", errors="replace") as file:
+        rows = csv.reader(
+            file,
+            delimiter=dialect.delimiter,
+            quotechar=dialect.quote or None,
+            quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+            doublequote=doubled,
+            escapechar=None if doubled or not dialect.escape else dialect.escape,
+            strict=True,
+        )
+        last = 0
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except csv.Error:
+                yield last + 1, "quotes are not in pairs"
+                return
+            first, last = last + 1, rows.line_num
+            if first == 1 or not row:
+                continue
+            if len(row) != len(names):
+                yield first, f"it has {len(row)} fields, and the first line has {len(names)}"
+            elif "\ufffd" in "".join(row):
+                yield first, f"it is not text in {dialect.encoding}"
+            else:
+                yield from ((first, f"it has no {what}") for what, place in needed if not row[place].strip())
+                yield from _bad_value(row, names, options, first)
+
+
+def _needed(options: Options) -> list[tuple[str, str]]:
+    named = (("user", options.user), ("attribute", options.attribute), ("value", options.value))
+    return [(what, name) for what, name in named if name is not None]
+
+
+def _bad_value(row: list[str], names: tuple[str, ...], options: Options, line: int) -> Iterator[tuple[int, str]]:
+    if options.value is None or options.value not in names or not row[names.index(options.value)].strip():
+        return
+    try:
+        fits = 0 <= float(row[names.index(options.value)]) <= 1
+    except ValueError:
+        fits = False
+    if not fits:
+        yield line, "its value is not a number from 0 to 1"

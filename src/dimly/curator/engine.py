@@ -67,20 +67,6 @@ class Batch(NamedTuple):
     pieces: list[CodedRows]
 
 
-def resources_for(plan: Plan, resources: Resources) -> Resources:
-    """Return the limits of a run by ``plan``: how many bytes a part takes, one person at least, follows from it.
-
-    Raises
-    ------
-    ParameterError
-        If memory does not hold one part.
-    """
-    if not plan.places_people:
-        return resources  # noisy distances are held whole, whatever their number
-    layout, row = layout_of(plan), plan.bytes_per_user
-    return resources.for_parts(part=layout.users_per_part * row, group=layout.users_per_group * row)
-
-
 @dataclass(frozen=True, slots=True)
 class LocalEngine:
     """Publishes a table on this machine, within its limits."""

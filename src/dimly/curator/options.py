@@ -12,7 +12,9 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypedDict, TypeVar
 from numpy.typing import ArrayLike
 
 from dimly.errors import ParameterError, check_path
+from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
+from dimly.release.format import layout_of
 from dimly.release.manifest import About, described
 
 
@@ -66,7 +68,7 @@ class Resources:
     temp : Path or None
         Folder for what does not fit in memory; the system's own by default.
     of_a_thread : int
-        Bytes of a batch with its copies, a part, and its encoded bytes: see :meth:`for_parts`.
+        Bytes of a batch with its copies, a part, and its encoded bytes: see :meth:`for_plan`.
     """
 
     memory: int
@@ -102,16 +104,19 @@ class Resources:
             raise ParameterError(f"temp must be a folder, got {str(temp)!r}. Make it first.")
         return cls(memory, threads, folder)
 
-    def for_parts(self, *, part: float, group: float) -> Self:
-        """Return the same limits for a release whose parts, and row groups in them, take so many bytes.
+    def for_plan(self, plan: Plan) -> Self:
+        """Return the same limits for a release by ``plan``, from which follows how many bytes a part takes.
 
         Raises
         ------
         ParameterError
-            If not even one part fits.
+            If memory does not hold one part, of one person at least.
         """
+        if not plan.places_people:
+            return self  # noisy distances are held whole, whatever their number
+        layout, row = layout_of(plan), plan.bytes_per_user
         # A part, its encoded bytes, and what Parquet takes while it encodes a row group (measured).
-        each = math.ceil(2 * part + 2.5 * group)
+        each = math.ceil(2 * layout.users_per_part * row + 2.5 * layout.users_per_group * row)
         least = _OF_THE_PROCESS + _LEAST_OF_A_DATABASE + each
         if each > _OF_A_THREAD and self.memory < least:
             mebibytes = math.ceil(least / (1 << 20))

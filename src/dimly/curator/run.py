@@ -17,19 +17,24 @@ import pyarrow as pa
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dimly.curator import volunteers
-from dimly.curator.append import Base, base_of
-from dimly.curator.diagnosis import inspected
-from dimly.curator.engine import LocalEngine, NamedTable, Parts, resources_for
+from dimly.curator.append import Base
+from dimly.curator.diagnosis import open_diagnosed
+from dimly.curator.engine import LocalEngine, NamedTable
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.options import Charging, Options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream, WordSource
-from dimly.curator.tables.condition import check_people
 from dimly.curator.tables.matrix import MatrixTable, matrix_people, ordered_by_user, publish_people
 from dimly.curator.tables.numbered import open_table
-from dimly.curator.tables.public_lists import check_lists_apart, nobody_there, plan_along, vocabulary_for
+from dimly.curator.tables.public_lists import (
+    check_before_reading,
+    check_no_volunteers,
+    check_volunteers_given,
+    nobody_there,
+    plan_along,
+    vocabulary_for,
+)
 from dimly.errors import DataError, DimlyError, Note, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
@@ -204,15 +209,20 @@ class CheckedTable(Protocol):
         """Return private figures about the table, for the curator's own eyes."""
 
 
+class LocalTable(CheckedTable, Protocol):
+    """A checked table whose published ids are at hand."""
+
+    def users(self, start: int, stop: int) -> pa.Array:
+        """Return the published ids of people ``start`` … ``stop`` − 1."""
+
+
 class OpenTable(NamedTable, CheckedTable, Protocol):
     """A private table that has been read, checked and numbered."""
 
 
+LocalTableT = TypeVar("LocalTableT", bound=LocalTable)
 TableT = TypeVar("TableT", bound=CheckedTable)
 Table_contra = TypeVar("Table_contra", bound=CheckedTable, contravariant=True)
-Opening = AbstractContextManager[OpenTable]
-Filling = Callable[[Parts, Callable[[], None]], None]
-"""Writes everybody's published row into parts, and calls the second argument before it starts."""
 
 
 class ReleaseParts(Protocol):
@@ -258,13 +268,12 @@ class Published:
 
 
 def publish_folder(
-    opening: Opening,
+    opening: AbstractContextManager[OpenTable],
     plan: Plan,
     options: Options,
     *,
     vocabulary: Vocabulary | None = None,
     words: Callable[[], WordSource] = Keystream,
-    filling: Filling | None = None,
 ) -> Published:
     """Publish a table into a folder.
 
@@ -281,8 +290,6 @@ def publish_folder(
         The closed list of attributes.
     words : callable
         Makes a source of random words for each batch; anything but fresh keystreams leaves a stamp.
-    filling : callable, optional
-        Writes what was perturbed beforehand, in the place of perturbing the table's rows.
 
     Raises
     ------
@@ -290,14 +297,12 @@ def publish_folder(
         If anything does not fit or fails; a note on the error says what became of the charge. It is given back if no
         noise had been drawn. Nothing is visible then, unless the text says that the release is published.
     """
-    engine: Engine[OpenTable] = LocalEngine(plan, resources_for(plan, options.resources), options.watcher, words)
-    if filling is not None:
-        engine = _Filled(engine.private, filling)
+    engine = LocalEngine(plan, options.resources.for_plan(plan), options.watcher, words)
     return publish_by(lambda _: engine, with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
 
 
 @contextlib.contextmanager
-def with_short_ids(opening: Opening, plan: Plan) -> Iterator[OpenTable]:
+def with_short_ids(opening: AbstractContextManager[LocalTableT], plan: Plan) -> Iterator[LocalTableT]:
     """Open a table with a look at the ids: those that no reader would take are refused before noise is drawn."""
     with opening as table:
         if table.user_type == "text":
@@ -306,18 +311,6 @@ def with_short_ids(opening: Opening, plan: Plan) -> Iterator[OpenTable]:
                 users = table.users(start, min(start + step, table.n_users))
                 check_ids(as_user_column(users, "text"), plan)
         yield table
-
-
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    """Hands over what was perturbed beforehand."""
-
-    private: bool
-    filling: Filling
-
-    def publish(self, _: CheckedTable, parts: Parts, *, before_noise: Callable[[], None]) -> None:
-        """Hand it over."""
-        self.filling(parts, before_noise)
 
 
 def publish_by(
@@ -340,12 +333,18 @@ def publish_by(
     writing : callable, optional
         Makes another writer, for a release that ends elsewhere than in a folder of this machine.
     """
-    target, base, charging = options.target, base_of(options, plan), options.charging
+    target, charging, roster, about, watcher = (
+        options.target,
+        options.charging,
+        options.roster_kind,
+        options.about,
+        options.watcher,
+    )
+    base = _base_of(options, plan)
     if target is None:
         raise ParameterError("out must be a folder to make, got none.")
     check_public(plan, vocabulary)
-    volunteers.check_options(options)
-    about = options.about
+    check_volunteers_given(options)
     if about is None and base is not None and (said := base.sketches.manifest.about) is not None:
         about = described(title=said.title, publisher=said.publisher, note=said.note)  # on another day
     replaced = None if base is None else base.replaced_at(target)
@@ -359,12 +358,12 @@ def publish_by(
             engine.publish(table, parts, before_noise=lambda: _begin_sampling(writer, charge))
             diagnostics = table.diagnostics()
         if base is not None:
-            options.watcher.phase("merging")
+            watcher.phase("merging")
             base.merge_into(writer)
-        options.watcher.phase("sealing")
+        watcher.phase("sealing")
         writer.write_public(vocabulary)
         manifest = writer.seal(
-            roster=options.roster_kind if base is None else base.roster(options.roster_kind),
+            roster=roster if base is None else base.roster(roster),
             pseudonyms=options.pseudonyms is not None,
             volunteers=options.except_volunteers or (base is not None and base.sketches.manifest.users.volunteers),
             ledger=None if charging is None else charging.dataset,
@@ -394,6 +393,12 @@ def publish_by(
     )
 
 
+def _base_of(options: Options, plan: Plan) -> Base | None:
+    """Return the release that another one grows from, read and verified now; None if there is none."""
+    grows = options.grows
+    return None if grows is None else Base(grows, plan, replace=options.append is None)
+
+
 def _begin_sampling(writer: ReleaseWriter, charge: Charge | None) -> None:
     """Tell the ledger that noise is about to be drawn, which spends the charge, if the release can still go out."""
     writer.check_free()
@@ -409,7 +414,8 @@ def _check_people(table: CheckedTable, plan: Plan, options: Options, base: Base 
         raise DataError(f"the table must have at most {plan.n_users} people, as the plan says.")
     if base is not None:
         base.check(table.user_type, pseudonyms=options.pseudonyms is not None)
-    volunteers.check_apart(table.own_ids(), options)
+    if options.volunteers is not None and not options.except_volunteers:
+        check_no_volunteers(table.own_ids(), options)
 
 
 def _claim(table: CheckedTable, charge: Charge | None, plan: Plan, options: Options, base: Base | None) -> None:
@@ -427,7 +433,7 @@ def _check_ids_together(table: CheckedTable, base: Base | None) -> None:
 
 
 def publish_in_memory(
-    opening: Opening,
+    opening: AbstractContextManager[OpenTable],
     plan: Plan,
     options: Options,
     *,
@@ -435,9 +441,10 @@ def publish_in_memory(
 ) -> Sketches:
     """Return what may be published of a table, in memory."""
     parts = _MemoryParts()
-    engine = LocalEngine(plan, resources_for(plan, options.resources), options.watcher, words)
+    engine = LocalEngine(plan, options.resources.for_plan(plan), options.watcher, words)
     with opening as table:
-        volunteers.check_apart(table.own_ids(), options)
+        if options.volunteers is not None and not options.except_volunteers:
+            check_no_volunteers(table.own_ids(), options)
         engine.publish(table, parts)
     users, values = parts.joined()
     return Sketches(plan, users, values, private=engine.private)
@@ -452,8 +459,8 @@ def rehearse(
 ) -> Published:
     """Check everything that publishing would check, and draw no noise, write nothing and charge nothing."""
     check_public(plan, vocabulary)
-    volunteers.check_options(options)
-    base, charging = base_of(options, plan), options.charging
+    check_volunteers_given(options)
+    base, charging = _base_of(options, plan), options.charging
     if options.target is not None:
         check_target(options.target, overwrite=options.replaces)
     ledger = None
@@ -552,7 +559,7 @@ def publish_table(
     ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
     """
     plan = plan_along(plan, options)
-    opening, vocabulary = _opened(source, plan, options)
+    opening, vocabulary = _table_of(source, plan, options)
     if options.dry_run:
         return rehearse(with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
     return publish_folder(opening, plan, options, vocabulary=vocabulary, words=words)
@@ -568,10 +575,10 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
         if getattr(options, name) is not None:
             raise ParameterError(f"out must be a folder to make where {name} is given, got none.")
     plan = plan_along(plan, options)
-    volunteers.check_options(options)
-    opening, vocabulary = _opened(source, plan, options)
+    check_volunteers_given(options)
+    opening, vocabulary = _table_of(source, plan, options)
     if isinstance(opening, MatrixTable):
-        volunteers.check_apart(opening.own_ids(), options)
+        check_no_volunteers(opening.own_ids(), options)
         sketches = publish_people(opening.people, Perturber(plan, opening.attributes), users=opening.ids)
     else:
         sketches = publish_in_memory(opening, plan, options)
@@ -584,21 +591,19 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
     return told, vocabulary
 
 
-def _opened(source: Any, plan: Plan, options: Options) -> tuple[Opening, Vocabulary | None]:
-    """Return a source that is to be read, and its closed list of attributes. What is public is read and checked now."""
-    resources = resources_for(plan, options.resources)  # refused whatever the source
+def _table_of(source: Any, plan: Plan, options: Options) -> tuple[AbstractContextManager[OpenTable], Vocabulary | None]:
+    """Return the table of a source, not opened yet, and its list of attributes. What is public is read and checked."""
+    resources = options.resources.for_plan(plan)  # refused whatever the source
     if is_matrix(source):
-        return _opened_matrix(source, plan, options)
-    _ = options.user_column  # refused before anything is read
-    check_people(options)
-    check_lists_apart(source, options)
+        return _matrix_table(source, plan, options)
+    check_before_reading(source, options)
     vocabulary = vocabulary_for(plan, options)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, resources=resources)
-    return inspected(opening, plan, options, vocabulary, source=source), vocabulary
+    return open_diagnosed(opening, plan, options, vocabulary, source=source), vocabulary
 
 
-def _opened_matrix(source: Any, plan: Plan, options: Options) -> tuple[MatrixTable, Vocabulary | None]:
+def _matrix_table(source: Any, plan: Plan, options: Options) -> tuple[MatrixTable, Vocabulary | None]:
     for name in (
         "attribute",
         "columns",

@@ -192,7 +192,7 @@ class Sketcher:
                 f"sketches must be a mapping from ids to integers, or pairs of both, got {type(sketches).__name__}."
             )
         from dimly.curator.options import Options  # noqa: PLC0415 - devices need none of this
-        from dimly.curator.streamed import merge  # noqa: PLC0415
+        from dimly.curator.sent_sketches import merge  # noqa: PLC0415
 
         pairs = sketches.items() if isinstance(sketches, Mapping) else sketches
         options = Options(

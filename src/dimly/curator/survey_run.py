@@ -19,18 +19,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dimly.curator import kernels
-from dimly.curator.diagnosis import inspected
+from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.engine import NamedTable, cut, people_of_sorted
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.options import Options, Progress
 from dimly.curator.people import People, Pseudonyms, people_of, user_ids
 from dimly.curator.perturb import Texts
 from dimly.curator.run import account_of, charged, interrupts_held, is_matrix
-from dimly.curator.tables.condition import check_people
 from dimly.curator.tables.files import Stamp
 from dimly.curator.tables.matrix import MatrixTable
 from dimly.curator.tables.numbered import open_table
-from dimly.curator.tables.public_lists import check_lists_apart, nobody_there, read_vocabulary
+from dimly.curator.tables.public_lists import check_before_reading, nobody_there, read_vocabulary
 from dimly.errors import DimlyError, ParameterError
 from dimly.files import check_output, write_bytes
 from dimly.mechanisms.error.quantiles import LEVEL, boundaries, cumulative
@@ -281,16 +280,14 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
     check_target(options, source)
     if is_matrix(source):
         return _open_matrix(source, plan, options)
-    _ = options.user_column  # refused before anything is read
-    check_people(options)
-    check_lists_apart(source, options)
+    check_before_reading(source, options)
     vocabulary = None
     if options.vocabulary is not None:
         vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, order_key=order_key(plan))
-    looked_at = inspected(opening, plan, options, vocabulary, nobody=nobody, source=source)
-    return Asked(looked_at, vocabulary, options.roster_kind)
+    diagnosed = open_diagnosed(opening, plan, options, vocabulary, nobody=nobody, source=source)
+    return Asked(diagnosed, vocabulary, options.roster_kind)
 
 
 def check_target(options: Options, source: Any) -> None:

@@ -305,8 +305,9 @@ class SurveyPlan(BaseModel):
         """Return the proven table by which counts of pairs of attributes are perturbed.
 
         Of each person the first W attributes, or different buckets, in a public order count. One attribute more or
-        less, or one in the place of another, exchanges at most one of these for one other (dimly.curator.pairs). Each
-        of the two is in W − 1 pairs with those that stay: 2(W − 1) counts move by 1, and their ℓ₂ norm is √(2(W − 1)).
+        less, or one in the place of another, exchanges at most one of these for one other
+        (dimly.curator.pair_counts). Each of the two is in W − 1 pairs with those that stay: 2(W − 1) counts move by
+        1, and their ℓ₂ norm is √(2(W − 1)).
 
         Parameters
         ----------

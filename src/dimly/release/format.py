@@ -16,6 +16,7 @@ from dimly.files import MANIFEST_NAME, PARTS_NAME
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
 from dimly.mechanisms.plan_parts import STRICT
+from dimly.release.pages import SLACK, Claim
 
 UserType = Literal["int64", "text"]
 
@@ -370,6 +371,29 @@ _COLUMNS: Final[Mapping[type[Plan], type[Column]]] = {
 def column_of(plan: Plan) -> Column:
     """Return how what a plan publishes is stored."""
     return _COLUMNS[type(plan)](plan)
+
+
+def files_of(plan: Plan, layout: Layout, n_users: int) -> tuple[dict[str, int], set[str]]:
+    """Return the rows of each file that a release of ``n_users`` must hold, and the paths of those that it may."""
+    column = column_of(plan)
+    parts = {part_path(index): layout.users_in(index, n_users) for index in range(layout.n_parts(n_users))}
+    return parts | column.needed_files, set(column.public_files)
+
+
+def most_bytes(plan: Plan, layout: Layout, path: str, *, rows: int, n_users: int, user_type: UserType) -> int:
+    """Return what a file of a release may take beside its key-value metadata: see docs/release-format.md."""
+    column, groups = column_of(plan), 1
+    public = column.public_files
+    if path in public:
+        schema, k = public[path]
+        entries = rows * k
+        if path == DIRECTIONS:
+            groups = -(-rows // DIRECTIONS_PER_GROUP)
+    else:
+        schema, groups = part_schema(plan, user_type), len(layout.groups_in(rows))
+        entries = column.entries(part_index(path) * layout.users_per_part, rows, n_users)
+    claims = [Claim.of(kind, rows, entries if pa.types.is_list(kind) else rows) for kind in schema.types]
+    return sum(claim.most_bytes for claim in claims) + (groups * len(claims) + 1) * SLACK
 
 
 def row_start(n_users: int, position: Any) -> Any:

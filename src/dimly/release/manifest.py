@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
@@ -22,19 +21,18 @@ from dimly.privacy import Budget, Unit
 from dimly.release.directions import LONGEST_FACTS
 from dimly.release.format import (
     DIRECTIONS,
-    DIRECTIONS_PER_GROUP,
     MANIFEST,
     Layout,
     UserType,
     column_of,
     described_schema,
+    files_of,
     format_of,
     layout_of,
+    most_bytes,
     part_index,
-    part_path,
     part_schema,
 )
-from dimly.release.pages import SLACK, Claim
 from dimly.release.parts import FileRecord, check_footer
 
 Roster = Literal["given", "found"]
@@ -539,36 +537,19 @@ class Manifest(BaseModel):
         n_parts = self.layout.n_parts(self.n_users)
         if n_parts > len(self.files):
             raise ParameterError(f"files must hold the {n_parts} parts of {self.n_users} users, but it does not")
-        rows = {part_path(index): self.layout.users_in(index, self.n_users) for index in range(n_parts)}
-        column = column_of(self.plan)
-        rows |= column.needed_files
-        listed = set(column.public_files)
+        rows, listed = files_of(self.plan, self.layout, self.n_users)
         paths = [record.path for record in self.files]
         if paths != sorted(set(paths)) or not set(rows) <= set(paths) <= set(rows) | listed:
             raise ParameterError("files must be the parts of the release, and what goes with its vocabulary, in order")
         for record in self.files:
             if record.rows != rows.get(record.path, self.plan.n_attributes):
                 raise ParameterError(f"files must hold as many rows as the layout says, but {record.path} does not")
-            if record.bytes > self._most_bytes(record):
+            users = self.users.type
+            most = most_bytes(
+                self.plan, self.layout, record.path, rows=record.rows, n_users=self.n_users, user_type=users
+            )
+            if record.bytes > most + (LONGEST_FACTS if record.path == DIRECTIONS else 0):
                 raise ParameterError(f"files must take no more bytes than their rows need, but {record.path} does")
-
-    def _most_bytes(self, record: FileRecord) -> int:
-        """Return what a file of ours may take: see docs/release-format.md."""
-        column, groups, facts = column_of(self.plan), 1, 0
-        public = column.public_files
-        if record.path in public:
-            schema, k = public[record.path]
-            entries = record.rows * k
-            if record.path == DIRECTIONS:
-                groups, facts = -(-record.rows // DIRECTIONS_PER_GROUP), LONGEST_FACTS
-        else:
-            schema, groups = part_schema(self.plan, self.users.type), len(self.layout.groups_in(record.rows))
-            first = part_index(record.path) * self.layout.users_per_part
-            entries = column.entries(first, record.rows, self.n_users)
-        claims = [
-            Claim.of(kind, record.rows, entries if pa.types.is_list(kind) else record.rows) for kind in schema.types
-        ]
-        return sum(claim.most_bytes for claim in claims) + (groups * len(claims) + 1) * SLACK + facts
 
 
 def read_manifest(folder: Path) -> Manifest:

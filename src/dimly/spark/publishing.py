@@ -19,14 +19,13 @@ import pyarrow as pa
 
 from dimly.analyst.release import Release
 from dimly.api import open_release
-from dimly.curator.diagnosis import inspected
+from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.options import Options, Progress, PublishOptions, check_keywords, takes_options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.randomness import RunSecret, WordSource, is_secret
 from dimly.curator.run import Published, ReleaseParts, publish_by, rehearse
-from dimly.curator.tables.condition import check_people
 from dimly.curator.tables.public_lists import (
-    check_lists_apart,
+    check_before_reading,
     not_public,
     only_or_named,
     plan_along,
@@ -150,14 +149,12 @@ def _publish(
     writing: Callable[[], ReleaseWriter] | None = None,
 ) -> Published:
     """Publish with folders that are paths of this machine."""
-    _ = options.user_column  # refused before anything is read
-    check_people(options)
     check_left_out(options)
-    check_lists_apart(source.frame, options, files=source.files)
+    check_before_reading(source.frame, options, files=source.files)
     check_frames_apart(source.frame, options.roster, options.user_column)
     vocabulary = vocabulary_for(plan, options)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
-    opening: AbstractContextManager[Any] = inspected(
+    opening: AbstractContextManager[Any] = open_diagnosed(
         open_frame(source, plan, options, vocabulary, pseudonyms), plan, options, vocabulary
     )
     if options.dry_run:

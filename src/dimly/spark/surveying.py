@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from dimly import api
 from dimly.curator import kernels
-from dimly.curator.diagnosis import inspected
+from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.options import Options
-from dimly.curator.pairs import KEY_DIGITS, bucket_codes
+from dimly.curator.pair_counts import KEY_DIGITS, bucket_codes
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
 from dimly.curator.survey_run import (
@@ -32,9 +32,8 @@ from dimly.curator.survey_run import (
     check_target,
     order_key,
 )
-from dimly.curator.tables.condition import check_people
 from dimly.curator.tables.files import Stamp
-from dimly.curator.tables.public_lists import check_lists_apart, read_vocabulary
+from dimly.curator.tables.public_lists import check_before_reading, read_vocabulary
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.projection.directions import Buckets, Directions
 from dimly.mechanisms.projection.rows import IntArray
@@ -106,20 +105,18 @@ class SurveyedFrame(CountingSource):
 
     def open_survey(self, plan: SurveyPlan, options: Options) -> Asked:
         """Return a table that is to be read. What is public is read and checked now."""
-        _ = options.user_column  # refused before anything is read
-        check_people(options)
         check_left_out(options)
         if options.out is not None and is_address(options.out):
             raise ParameterError("out must be a file of the driver's machine for a survey, got an address.")
         check_target(options, [one.path for one in self.files])
-        check_lists_apart(self.source.frame, options, files=self.source.files)
+        check_before_reading(self.source.frame, options, files=self.source.files)
         check_frames_apart(self.source.frame, options.roster, options.user_column)
         vocabulary = None
         if options.vocabulary is not None:
             vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
         pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
         opening = open_rows(self.source, plan, options, vocabulary, pseudonyms, coded=True)
-        looked = inspected(opening, plan, options, vocabulary)
+        looked = open_diagnosed(opening, plan, options, vocabulary)
         return Asked(_kept(looked), vocabulary, options.roster_kind)
 
 

@@ -25,7 +25,7 @@ from dimly.curator.engine import pair_parts
 from dimly.curator.people import People
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import WordSource
-from dimly.curator.texts import encoded_texts
+from dimly.curator.tables.columns import encoded_texts
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import PARTS_FOLDER, UserType, column_of, layout_of

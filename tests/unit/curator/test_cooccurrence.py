@@ -27,7 +27,7 @@ from dimly.curator.cooccurrence import (
 )
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
-from dimly.curator.pairs import count_columns, count_pairs, person_key
+from dimly.curator.pair_counts import count_columns, count_pairs, person_key
 from dimly.curator.survey_run import order_key
 from dimly.curator.tables.numbered import open_table
 from dimly.errors import DimlyError, ParameterError, PrivacyWarning

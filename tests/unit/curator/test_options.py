@@ -15,7 +15,6 @@ import pytest
 
 from dimly.api import publish
 from dimly.curator import options as module
-from dimly.curator.engine import resources_for
 from dimly.curator.options import LEAST_MEMORY, Options, PublishOptions, Resources, check_keywords
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
@@ -128,9 +127,9 @@ def test_long_rows_have_their_share(memory: int, attributes: int) -> None:
     given = Resources.of(memory=memory, threads=64)
     if (memory, attributes) in [(LEAST_MEMORY, 1 << 29), (LEAST_MEMORY, 1 << 31), (GIB, 1 << 31)]:
         with pytest.raises(ParameterError, match=r"memory must be at least \d+ MiB for a plan with rows"):
-            resources_for(plan, given)
+            given.for_plan(plan)
         return
-    found = resources_for(plan, given)
+    found = given.for_plan(plan)
     assert found.of_a_thread >= 4.2 * plan.bytes_per_user * (attributes > 1 << 27)  # measured of 2³¹ attributes
     assert module._OF_THE_PROCESS + found.database_memory + found.workers * found.of_a_thread <= memory
     assert found.workers <= given.workers

@@ -166,7 +166,7 @@ def with_condition(database: PrivateDatabase, source: Source, options: Options) 
     return condition.kept(database, source)
 
 
-def check_people(options: Options) -> None:
+def check_condition(options: Options) -> None:
     """Refuse a condition that would choose, by what is protected, who is there at all.
 
     A release names them. A survey does not, but stops if nobody is left: that would tell an attribute of one person.

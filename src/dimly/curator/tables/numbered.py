@@ -14,17 +14,16 @@ from dimly.curator.diagnosis import LeftOutRows
 from dimly.curator.options import Options, Resources
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
-from dimly.curator.tables.columns import literal
+from dimly.curator.tables.columns import encoded_texts, literal
 from dimly.curator.tables.condition import wanted_columns, with_condition
 from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.database import Cursor, PrivateDatabase
 from dimly.curator.tables.public_lists import Roster, nobody_there, read_roster
 from dimly.curator.tables.shapes import Grain, RowsView, rows_view
 from dimly.curator.tables.sources import open_source
-from dimly.curator.texts import encoded_texts
 from dimly.errors import DataError
 from dimly.mechanisms.projection.rows import IntArray
-from dimly.mechanisms.projection.texts import EncodedTexts
+from dimly.mechanisms.projection.streams import EncodedTexts
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import UserType
 

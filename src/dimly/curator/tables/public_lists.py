@@ -1,4 +1,7 @@
-"""The public inputs of a release: the roster says who is in it, the vocabulary closes its attributes."""
+"""The public inputs of a release: the roster says who is in it, the vocabulary closes its attributes.
+
+Volunteers, whose public data the plan was made from, must not be in it.
+"""
 
 import csv as python_csv
 import glob
@@ -11,11 +14,13 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
 from dimly.curator.options import Options
 from dimly.curator.tables.columns import UserType, check_names, listing, read_user
+from dimly.curator.tables.condition import check_condition
 from dimly.curator.tables.csv import CsvOptions, read_header, transcoded
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.files import (
@@ -185,8 +190,15 @@ def plan_along(plan: Plan, options: Options) -> Plan:
     return plan
 
 
-def check_lists_apart(source: object, options: Options, *, files: Iterable[Stamp] | None = None) -> None:
-    """Refuse a roster or a vocabulary that is the private table itself, before either is read."""
+def check_before_reading(source: object, options: Options, *, files: Iterable[Stamp] | None = None) -> None:
+    """Refuse what can be told before any row is read, of a table with columns.
+
+    That is a table without a column of ids, a condition that chooses people by what is protected, and a roster or a
+    vocabulary that is the private table itself.
+    """
+    _ = options.user_column
+    if options.where is not None:
+        check_condition(options)
     if options.roster is not None:
         check_apart(source, options.roster, "roster", files=files)
     if options.vocabulary is not None:
@@ -223,6 +235,76 @@ def check_apart(source: object, given: object, role: str, *, files: Iterable[Sta
         same = same or not listed.isdisjoint(_identity(stamp.path) for stamp in files)
     if same:
         raise not_public(role, "the private table itself")
+
+
+_BATCH = 1 << 20
+
+
+def check_volunteers_given(options: Options) -> None:
+    """Refuse an exception of volunteers without a list of them."""
+    if options.except_volunteers and options.volunteers is None:
+        raise ParameterError("volunteers must be given where except_volunteers is, got none.")
+
+
+def check_no_volunteers(people: Iterable[pa.Array], options: Options) -> None:
+    """Refuse to publish people who are volunteers, unless that is excepted from the promise.
+
+    Directions show rare attributes of the people that they were learned from, and a list of attributes that was made of
+    a sample shows which attributes its people have: the promise does not hold for them. Ids are compared in memory, and
+    are neither quoted nor written anywhere: neither directions nor releases hold a list of volunteers. Text and
+    integers are compared as numbers, because one of the two lists may come from a file without types: "00031" is
+    then 31.
+
+    Parameters
+    ----------
+    people : iterable of arrays
+        Own ids of those to be published.
+    options : Options
+
+    Raises
+    ------
+    DataError
+        If somebody is both, or ids are of different kinds and cannot be compared. Nothing is said of who, or how many.
+    ParameterError
+        If the list of volunteers cannot be read.
+    """
+    if options.volunteers is None or options.except_volunteers:
+        return
+    volunteers = _volunteers(options)
+    kinds, is_compared = set(), False
+    for given in people:
+        ids = given.cast(pa.int64() if pa.types.is_integer(given.type) else pa.string())
+        kinds.add(ids.type)
+        own, theirs = (ids, volunteers) if ids.type == volunteers.type else (_as_numbers(ids), _as_numbers(volunteers))
+        is_compared |= bool(len(own) and len(theirs))
+        if pc.any(pc.is_in(own, value_set=theirs)).as_py():
+            raise DataError(
+                "volunteers must not be among the people to publish, but some are: directions, or a list of "
+                "attributes made of a sample, show their data. Take them out of the table or the roster; or add "
+                "except_volunteers=True (--except-volunteers), and the promise says that it does not hold for them."
+            )
+
+    if kinds and not is_compared:
+        raise DataError(
+            "volunteers must have ids of the kind that the people have, but one are integers and the other text that "
+            "is no number, so that nobody would be recognized. Give the ids as they are in the table."
+        )
+
+
+def _as_numbers(ids: pa.Array) -> pa.Array:
+    """Return those ids that are integers, as they are usually written."""
+    texts = pc.utf8_trim_whitespace(ids.cast(pa.string()))
+    texts = texts.filter(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$"))
+    return pc.replace_substring_regex(texts, r"^\+?(-?)0*([0-9])", r"\1\2")
+
+
+def _volunteers(options: Options) -> pa.Array:
+    resources = options.resources
+    with PrivateDatabase(memory=1 << 28, threads=1, temp=resources.temp) as database:
+        listed = read_roster(database, options.volunteers, user_column=options.user or "user", role="volunteers")
+        kind = pa.int64() if listed.user_type == "int64" else pa.string()
+        batches = database.stream(f"SELECT u FROM {listed.name}", batch_rows=_BATCH)
+        return pa.concat_arrays([batch.column(0).cast(kind) for batch in batches])
 
 
 def nobody_there(where: Literal["table", "roster"]) -> DataError:

@@ -2,19 +2,26 @@
 
 import math
 import re
+import tempfile
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import dimly
+from dimly.analyst.release import Release
 from dimly.analyst.structure.profiles import DIRECTIONS_SAY
+from dimly.analyst.structure.segments import Count
+from dimly.curator.options import Progress
+from dimly.files import check_output, write_text
 from dimly.lab.report.charts import MARGIN, attack_curve, error_curve, histogram, ladder, number, segment_map, symbol
 from dimly.lab.report.distances import FEWEST_PAIRS
 from dimly.lab.report.officer import checks, exact, guess_in_words, guesses, limits, promise, published
-from dimly.lab.report.report import Report
+from dimly.lab.report.report import Report, report_of
 from dimly.release.manifest import is_guarantee
+from dimly.release.reader import StoredSketches, open_folder
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -127,3 +134,20 @@ def _environment() -> Environment:
         "infinity": math.inf,
     }
     return environment
+
+
+def write_report(
+    release: Release, path: Path, *, count: Count = "auto", overwrite: bool = False, progress: Progress | None = None
+) -> Path:
+    """Write the page; see :meth:`Release.report`."""
+    check_output(path, overwrite=overwrite)
+    sketches = release._sketches
+    if isinstance(sketches, StoredSketches):
+        page = page_of(report_of(sketches, count=count, progress=progress))
+    else:
+        # A page is about files and their digests: a release in memory has them once it is saved.
+        with tempfile.TemporaryDirectory(prefix="dimly-report-") as folder:
+            saved = release.save(Path(folder) / "release")
+            page = page_of(report_of(open_folder(saved), count=count, progress=progress))
+    write_text(path, page, overwrite=overwrite)
+    return path

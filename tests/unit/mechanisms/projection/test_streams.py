@@ -12,7 +12,7 @@ from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
 from dimly.mechanisms.projection import siphash
 from dimly.mechanisms.projection.families import FAMILY_NAMES, Projection
-from dimly.mechanisms.projection.texts import EncodedTexts
+from dimly.mechanisms.projection.streams import EncodedTexts
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from dimly.curator.texts import encoded_texts
+from dimly.curator.tables.columns import encoded_texts
 
 TEXTS = ["tea", "", "café", "naïve ☕", "x" * 300]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from dimly.curator.diagnosis import header_words, lines_that_do_not_fit
 from dimly.curator.options import Options
-from dimly.curator.tables.csv_lines import header_words, lines_that_do_not_fit
 
 OPTIONS = Options(user="person", attribute="place")
 LINES = "person,place,rating\nada,mill,5\nbob,mill\ncy,,3\n"

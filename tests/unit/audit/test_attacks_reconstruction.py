@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dimly.audit.reconstruction import Reconstruction
+from dimly.audit.attacks import Reconstruction
 
 
 def test_exact_sketches_are_read_and_very_noisy_ones_are_not() -> None:

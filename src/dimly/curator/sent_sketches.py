@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dimly.curator.engine import Parts
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms, user_ids
-from dimly.curator.run import Published, publish_folder
+from dimly.curator.run import Published, ReleaseParts, publish_by, with_short_ids
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -20,7 +19,9 @@ from dimly.release.sketches import published_layout
 
 
 class PublishedPeople:
-    """People and their published rows, ordered by published id. Make one with :meth:`of`."""
+    """People and their published rows, ordered by published id: table and engine in one. Make one with :meth:`of`."""
+
+    private = True  # by the word of those who made the sketches; what is added here is from fresh keystreams
 
     def __init__(
         self,
@@ -94,9 +95,9 @@ class PublishedPeople:
             published = np.array(pseudonyms.of(map(str, own.tolist())), np.dtypes.StringDType())
         return cls(own, published, rows, plan, nothing=nothing)
 
-    def fill(self, parts: Parts, before: Callable[[], None]) -> None:
+    def publish(self, _: object, parts: ReleaseParts, *, before_noise: Callable[[], None]) -> None:
         """Write everybody's row; noise for those who sent nothing is drawn only now, when the ledger knows."""
-        before()
+        before_noise()
         rows = self._rows + [self._nothing() for _ in range(self.n_users - len(self._rows))]
         dtype, shape = published_layout(self._plan, len(rows))
         values = np.array(rows, dtype).reshape(shape)[self._order]
@@ -117,12 +118,6 @@ class PublishedPeople:
         """Return everybody's own id, pseudonyms or not."""
         yield _as_arrow(self._own)
 
-    def rows(self) -> NoReturn:
-        """Refuse: attributes stayed where they were."""
-        raise NotImplementedError
-
-    texts = rows
-
     def diagnostics(self) -> dict[str, int]:
         """Return private figures about the table: there are none."""
         return {}
@@ -142,7 +137,8 @@ def merge(
     table = PublishedPeople.of(
         pairs, plan, roster=options.roster, nothing=nothing, pseudonyms=keyed, must_hold_any=makes_new
     )
-    return publish_folder(nullcontext(table), plan, options, vocabulary=vocabulary, filling=table.fill)
+    opening = with_short_ids(nullcontext(table), plan)
+    return publish_by(lambda _: table, opening, plan, options, vocabulary=vocabulary)
 
 
 def _row(row: Any, plan: Plan) -> NDArray[Any]:
