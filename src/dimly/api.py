@@ -15,7 +15,7 @@ from dimly.errors import PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.privacy import Budget, Unit
-from dimly.progress import shown
+from dimly.progress import progress_bar
 from dimly.release.profiles import Profiles
 from dimly.release.reader import open_folder
 from dimly.release.survey import Survey
@@ -133,7 +133,7 @@ def publish(
     ((2, 4), 'int16')
     """
     check_keywords(options)
-    with shown(options.get("progress"), "publishing") as watching:
+    with progress_bar(options.get("progress"), "publishing") as watching:
         return _publish(source, plan, Options(dry_run=dry_run, **{**options, "progress": watching}))
 
 
@@ -300,7 +300,7 @@ def survey(
     (['0', '1', '2'], 2.0)
     """
     check_keywords(options, function="survey")
-    with shown(options.get("progress"), "asking") as watching:
+    with progress_bar(options.get("progress"), "asking") as watching:
         done = ask_table(
             source,
             budget,

@@ -82,7 +82,7 @@ def _new_bar() -> Any:
 
 
 @contextmanager
-def shown(progress: Any, name: str) -> Iterator[Any]:
+def progress_bar(progress: Any, name: str) -> Iterator[Any]:
     """Give the progress that was asked for, or a bar of its own where somebody looks.
 
     Parameters

@@ -74,7 +74,7 @@ def test_one_record_of_all_groups() -> None:
     made = options_of(shape, reading, LedgerOptions(ledger=Path("l.db"), dataset="d"), user="who", dry_run=True)
     assert (made.user, made.value, made.columns, made.delimiter) == ("who", "v", ("a", "b", "c"), ";")
     assert (made.nulls, made.values, made.dry_run) == ("drop", "refuse", True)
-    assert made.charging == (Path("l.db"), "d", None)
+    assert made.payer == (Path("l.db"), "d", None)
     with pytest.raises(ParameterError, match="--columns or by --all-columns, got both"):
         options_of(ShapeOptions(columns=["a"], all_columns=True))
 

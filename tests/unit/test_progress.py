@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dimly import progress
-from dimly.progress import LateBar, shown
+from dimly.progress import LateBar, progress_bar
 
 
 class _Terminal(io.StringIO):
@@ -17,13 +17,13 @@ class _Terminal(io.StringIO):
 
 def test_nobody_looks_at_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with shown(None, "working") as watching:
+    with progress_bar(None, "working") as watching:
         assert watching is None
     told: list[Any] = []
-    with shown(told.append, "working") as watching:
+    with progress_bar(told.append, "working") as watching:
         assert watching == told.append
     monkeypatch.setattr(sys, "stderr", _Terminal())
-    with shown(False, "working") as watching:
+    with progress_bar(False, "working") as watching:
         assert watching is None
 
 
@@ -31,7 +31,7 @@ def test_a_terminal_gets_a_bar_once_it_takes_long(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "stderr", _Terminal())
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    with shown(None, "working") as bar:
+    with progress_bar(None, "working") as bar:
         assert isinstance(bar, LateBar)
         bar(10, 100)
         assert bar._bar is None

@@ -65,8 +65,8 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.progress import shown
-from dimly.release.manifest import described
+from dimly.progress import progress_bar
+from dimly.release.manifest import About
 from dimly.release.sketches import Sketches, published_layout
 from dimly.release.writer import save_sketches
 
@@ -327,7 +327,7 @@ class Release:
             By default a bar in terminals and notebooks, after two seconds; False: none. Else told of
             (people read, people to read in all passes).
         """
-        with shown(progress, "finding segments") as watching:
+        with progress_bar(progress, "finding segments") as watching:
             return segments_of(self, count, denoise=denoise, activity=activity, progress=watching)
 
     def neighbors(
@@ -364,7 +364,7 @@ class Release:
         ReleaseError
             If a file was changed since the release was opened, or does not hold what it must.
         """
-        with shown(progress, "searching") as watching:
+        with progress_bar(progress, "searching") as watching:
             return nearest_to(self, who, n, metric=metric, denoise=denoise, progress=watching)
 
     def index(self, *, recall: float = 0.95, denoise: bool = True, progress: Progress | None = None) -> Index:
@@ -424,7 +424,7 @@ class Release:
         ParameterError
             If n, the metric or the engine cannot be.
         """
-        with shown(progress, "comparing everybody") as watching:
+        with progress_bar(progress, "comparing everybody") as watching:
             return graph_of(self, n, metric=metric, denoise=denoise, engine=engine, progress=watching)
 
     def save(
@@ -462,7 +462,7 @@ class Release:
         """
         if not isinstance(self._sketches, Sketches):
             raise ParameterError("save is for a release made in memory, and this one is in a folder. Copy the folder.")
-        about = described(title=title, publisher=publisher, note=note)
+        about = About.of(title=title, publisher=publisher, note=note)
         known = None if self.plan.vocabulary is None or self._attributes is None else self.vocabulary
         return save_sketches(Path(path), self._sketches, vocabulary=known, overwrite=overwrite, about=about)
 

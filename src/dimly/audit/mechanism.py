@@ -278,7 +278,7 @@ def _guessed(
     pilot = min(draws // 4, trials.draws_at_once, -(-_PILOT // trials.coins_in_a_draw))
     known, scale = trials.seen(pilot, careless=careless), draws / pilot
     steps = [min(trials.draws_at_once, draws - start) for start in range(0, draws, trials.draws_at_once)]
-    judge: Judge = (
+    judge: CoinJudge = (
         GaussianJudge(known, plan, false_alarm=false_alarm, scale=scale)
         if plan.cost.delta > 0
         else GuessJudge(known, false_alarm=false_alarm, scale=scale)
@@ -291,7 +291,7 @@ def _guessed(
     return judge.check(name)
 
 
-class Judge(Protocol):
+class CoinJudge(Protocol):
     """Counts how coins were called, piece by piece, and says what that proves."""
 
     def counted(self, seen: ScoredCoins) -> Any:

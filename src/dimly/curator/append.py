@@ -22,8 +22,8 @@ from dimly.release.parts import (
     WrittenPart,
     as_user_column,
     check_ids,
-    located,
-    opened,
+    open_parquet,
+    path_of,
     read_table,
     users_of,
     values_of,
@@ -241,7 +241,7 @@ class _NewParts:
         """Return the parts in their order."""
         for index in sorted(self._records):
             record = self._records[index]
-            with opened(located(self._folder, record), record.path) as file:
+            with open_parquet(path_of(self._folder, record), record.path) as file:
                 table = read_table(file, record.path)
             yield users_of(table), values_of(table, self._plan, record.path, rest=0)
 

@@ -24,7 +24,7 @@ from dimly.curator.options import Options
 from dimly.curator.pair_counts import count_columns, count_pairs
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey_run import CountedTable, Settle, Surveyed, count_table, made_by, open_survey
+from dimly.curator.survey_run import CountedTable, Settle, Surveyed, count_table, open_survey, run_survey
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
@@ -152,7 +152,7 @@ def learn_from_table(
         learned = directions_from(noisy, n_users=n, variance=noise.variance)
         return _named(learned, scope, columns, private=is_secret(words()))
 
-    return made_by(asked, plan, options, answered)
+    return run_survey(asked, plan, options, answered)
 
 
 def with_columns(plan: SurveyPlan, n_attributes: int | None) -> SurveyPlan:

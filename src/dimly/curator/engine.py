@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -137,7 +138,9 @@ def publish_rows(
             if not plan.places_people:
                 _publish_pairs(table, making.result(), parts, words=words, progress=progress, before_noise=before_noise)
             else:
-                _Run(table, parts, plan=plan, making=making, words=words).over(pool, threads, progress, before_noise)
+                _Run(table, parts, plan=plan, making=making, words=words).publish_all(
+                    pool, threads, progress, before_noise
+                )
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -179,7 +182,7 @@ class _Run:
         self._open: dict[int, _OpenPart] = {}
         self._lock = threading.Lock()
 
-    def over(
+    def publish_all(
         self, pool: ThreadPoolExecutor, threads: int, progress: Progress, before_noise: Callable[[], None]
     ) -> None:
         """Publish all batches; ``threads`` at a time, and few more waiting."""
@@ -197,7 +200,7 @@ class _Run:
         self._making.result()  # if it failed, nothing was drawn
         before_noise()
         progress.start(n_users)
-        for batch in _with(first, batches):
+        for batch in chain([first], batches):
             self._open_part(batch.first)
             waiting.add(pool.submit(self._publish, batch))
             reap(threads + 1)
@@ -313,7 +316,7 @@ def people_of_sorted(batch: Batch, *, resolution: int) -> People:
     DataError
         If the rows are not in order, or are not of these people.
     """
-    keys, values, in_steps = _joined(batch.pieces)
+    keys, values, in_steps = _in_one_piece(batch.pieces)
     indptr = np.empty(batch.stop - batch.first + 1, np.int64)
     indices = np.empty(len(keys), np.int32)
     steps = np.empty(0 if values is None else len(keys), np.int64)
@@ -329,15 +332,10 @@ def people_of_sorted(batch: Batch, *, resolution: int) -> People:
     return People(indptr, indices[:size], np.clip(values, 0, resolution) if in_steps else steps[:size])
 
 
-def _joined(pieces: list[CodedRows]) -> CodedRows:
+def _in_one_piece(pieces: list[CodedRows]) -> CodedRows:
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:
         return CodedRows(np.empty(0, np.int64), None)
     values = None if pieces[0].values is None else np.concatenate([piece.values for piece in pieces])
     return CodedRows(np.concatenate([piece.keys for piece in pieces]), values, pieces[0].in_steps)
-
-
-def _with(first: Batch, rest: Iterator[Batch]) -> Iterator[Batch]:
-    yield first
-    yield from rest

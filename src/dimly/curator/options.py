@@ -15,7 +15,7 @@ from dimly.errors import ParameterError, check_path
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.release.format import layout_of
-from dimly.release.manifest import About, described
+from dimly.release.manifest import About
 
 
 class Progress(Protocol):
@@ -170,7 +170,7 @@ RosterKind = Literal["given", "found"]
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-class Charging(NamedTuple):
+class Payer(NamedTuple):
     """Which ledger pays: the file, the dataset's name in it, and who receives the release."""
 
     ledger: Path
@@ -248,7 +248,7 @@ class Options:
     @property
     def about(self) -> About | None:
         """What the publisher says of the release."""
-        return described(title=self.title, publisher=self.publisher, note=self.note)
+        return About.of(title=self.title, publisher=self.publisher, note=self.note)
 
     @property
     def in_memory(self) -> bool:
@@ -273,11 +273,11 @@ class Options:
         return self.overwrite or self.append is not None
 
     @property
-    def charging(self) -> Charging | None:
+    def payer(self) -> Payer | None:
         """Who pays."""
         if self.ledger is None or self.dataset is None:
             return None
-        return Charging(Path(self.ledger), self.dataset, self.recipient)
+        return Payer(Path(self.ledger), self.dataset, self.recipient)
 
     @property
     def roster_kind(self) -> RosterKind:

@@ -21,16 +21,16 @@ from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey_run import (
-    Asked,
     CountedTable,
     CountingTable,
     Settle,
     Surveyed,
+    SurveyTable,
     check_countable,
     having,
-    made_by,
     noise_between,
     open_survey,
+    run_survey,
 )
 from dimly.curator.tables.public_lists import check_apart
 from dimly.errors import BudgetError, DataError, ParameterError
@@ -128,7 +128,7 @@ def profile_table(
             ledger=options.dataset,
         )
 
-    return made_by(asked, plan, options, answered)
+    return run_survey(asked, plan, options, answered)
 
 
 def _check_labels_apart(source: Any, labels_from: Any, options: Options) -> None:
@@ -138,7 +138,7 @@ def _check_labels_apart(source: Any, labels_from: Any, options: Options) -> None
         check_output(options.target, overwrite=options.overwrite, inputs=[labels_from])
 
 
-def _opened(source: Any, plan: SurveyPlan, options: Options, people: pa.Array) -> Asked:
+def _opened(source: Any, plan: SurveyPlan, options: Options, people: pa.Array) -> SurveyTable:
     if options.pseudonyms is None:
         return open_survey(source, plan, replace(options, roster=people), nobody=_NOBODY)
     # The labels do not hold the ids of the table. So all people are read, and others are passed over.
@@ -183,14 +183,14 @@ def _in_order(
 
 def _check_release(options: Options, labels: Labels) -> None:
     """Refuse labels of a release that the ledger does not know of this dataset: nobody can tell what they are of."""
-    charging = options.charging
-    if charging is None:
+    payer = options.payer
+    if payer is None:
         return
-    charges = Ledger(charging.ledger).status(charging.dataset).charges
+    charges = Ledger(payer.ledger).status(payer.dataset).charges
     made = [one for one in charges if one.counts and one.release_id == labels.release and _is_of(one, labels)]
     if not made:
         raise BudgetError(
-            f"by must be segments of a release that the ledger charged to dataset {charging.dataset!r}, got those of "
+            f"by must be segments of a release that the ledger charged to dataset {payer.dataset!r}, got those of "
             "another. Labels that come from the private table itself would tell about it without any noise."
         )
 

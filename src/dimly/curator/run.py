@@ -21,7 +21,7 @@ from dimly.curator.append import Base
 from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.engine import LocalEngine, NamedTable
 from dimly.curator.ledger.ledger import Charge, Ledger
-from dimly.curator.options import Charging, Options
+from dimly.curator.options import Options, Payer
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream, WordSource
@@ -40,154 +40,10 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
 from dimly.release.format import UserType, layout_of
-from dimly.release.manifest import described
+from dimly.release.manifest import About
 from dimly.release.parts import WrittenPart, as_user_column, check_ids
 from dimly.release.sketches import Sketches, published_layout
 from dimly.release.writer import ReleaseWriter, check_public, check_target
-
-_HELD = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
-
-
-@contextlib.contextmanager
-def interrupts_held(*, forget: bool = False) -> Iterator[None]:
-    """Let signals that end a program wait until the block is left; they are then handled as if they had just come.
-
-    Only the main thread of a program handles signals, so that elsewhere this does nothing.
-
-    Parameters
-    ----------
-    forget : bool, default=False
-        Whether to let them pass instead: for the last steps of a job, after which there is nothing left to end.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[tuple[int, FrameType | None]] = []
-    handlers = {number: signal.signal(number, lambda *signals: came.append(signals)) for number in _HELD}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        if came and not forget:
-            number, frame = came[0]
-            handler = handlers[number]
-            if callable(handler):
-                handler(number, frame)
-            elif handler == signal.SIG_DFL:
-                os.kill(os.getpid(), number)
-
-
-class Chargeable(Protocol):
-    """What a ledger is charged for: a plan, or the questions of a survey."""
-
-    @property
-    def cost(self) -> Cost:
-        """What it spends."""
-
-    @property
-    def digest(self) -> str:
-        """Which one it is."""
-
-
-class Target(Protocol):
-    """Where something charged becomes visible."""
-
-    @property
-    def place(self) -> str:
-        """Where it will be, for texts."""
-
-    @property
-    def is_published(self) -> bool | None:
-        """Whether it can be seen; None where nobody can tell."""
-
-
-def _reserve(charging: Charging, plan: Chargeable, base: Base | None) -> Charge:
-    ledger = Ledger(charging.ledger)
-    digest, recipient = plan.digest, charging.recipient
-    if base is None:
-        return ledger.reserve(charging.dataset, plan.cost, plan_digest=digest, recipient=recipient)
-    release = base.sketches.manifest.release
-    if base.replace:
-        return ledger.reserve(charging.dataset, plan.cost, plan_digest=digest, recipient=recipient, updates=release)
-    return ledger.reserve_append(charging.dataset, release_id=release, plan_digest=digest, recipient=recipient)
-
-
-def account_of(charging: Charging, charge_id: int | None) -> dict[str, Any]:
-    """Return what is left of a dataset's budget, and by which charge."""
-    return {
-        "dataset": charging.dataset,
-        "charge": charge_id,
-        "left": Ledger(charging.ledger).status(charging.dataset).left,
-    }
-
-
-@contextlib.contextmanager
-def charged(charging: Charging | None, plan: Chargeable, base: Base | None, writer: Target) -> Iterator[Charge | None]:
-    """Charge a release; if it fails, give the charge back if no noise was drawn, and say what became of it.
-
-    Noise that was drawn was staged where others of the same account can read it, and whether a run fails may depend on
-    it (how many bytes a part takes on a full disk). So it is spent, whatever ended the run: to try again until it is
-    to one's liking, or to average several tries, must cost as much as the tries.
-    """
-    charge = None
-    try:
-        if charging is not None:
-            with interrupts_held():  # so that none comes between the charge and the name for it
-                charge = _reserve(charging, plan, base)
-        yield charge
-    except BaseException as error:
-        if charge is None or charging is None:
-            raise
-        is_published = writer.is_published
-        if is_published is False:
-            said = _abandoned(charge, charging)
-            if said is not None:
-                error.add_note(said)
-            raise
-        if is_published is None:
-            error.add_note(_unknown(charge, charging, writer))
-            raise
-        try:
-            charge.make_visible()
-        except Exception as failed:  # noqa: BLE001 - whatever it is: that the release is out must be said
-            reason = str(failed) if isinstance(failed, DimlyError) else "The ledger could not be told."
-            raise DimlyError(_unconfirmed(charge, charging, writer, reason)) from None
-        error.add_note(Note(f"{writer.place} is published and charge {charge.id} recorded: nothing is left to do."))
-        raise
-
-
-def _abandoned(charge: Charge, charging: Charging) -> Note | None:
-    """End a charge whose release was not published; return why it stays, if it does."""
-    try:
-        if charge.abandon():
-            return None
-        is_append = charge.record.appends_to is not None
-    except DimlyError as failed:
-        return Note(
-            f"Charge {charge.id} stays although nothing was published, because the ledger could not be told: {failed} "
-            f"See `dimly ledger show {charging.ledger}`, and `dimly ledger forgive` if no noise was drawn."
-        )
-    again = "To add these people now takes --update, which is charged" if is_append else "To try again costs again"
-    return Note(
-        f"Charge {charge.id} stays in the ledger although nothing was published, because noise had been drawn and may "
-        f"have been read. {again}. If you are sure that nobody read it, see `dimly ledger forgive --help`."
-    )
-
-
-def _unknown(charge: Charge, charging: Charging, writer: Target) -> Note:
-    return Note(
-        f"It is not known whether {writer.place} was published, so that charge {charge.id} stays. If the release is "
-        f"there, run `dimly ledger confirm {charging.ledger} {charge.id}`."
-    )
-
-
-def _unconfirmed(charge: Charge, charging: Charging, writer: Target, reason: str) -> str:
-    return (
-        f"{writer.place} is published and charged, by charge {charge.id}; only the ledger's entry that it can be seen "
-        f"is missing. Do not publish again: run `dimly ledger confirm {charging.ledger} {charge.id}` when the ledger "
-        f"can be written to. {reason}"
-    )
 
 
 class CheckedTable(Protocol):
@@ -221,7 +77,9 @@ class OpenTable(NamedTable, CheckedTable, Protocol):
 
 
 LocalTableT = TypeVar("LocalTableT", bound=LocalTable)
+
 TableT = TypeVar("TableT", bound=CheckedTable)
+
 Table_contra = TypeVar("Table_contra", bound=CheckedTable, contravariant=True)
 
 
@@ -265,6 +123,69 @@ class Published:
     ledger: dict[str, Any] | None = None
     warnings: tuple[str, ...] = ()
     diagnostics: dict[str, int] = field(default_factory=dict, repr=False)
+
+
+def publish_table(
+    source: Any, plan: Plan, options: Options, *, words: Callable[[], WordSource] = Keystream
+) -> Published:
+    """Publish into a folder as :func:`dimly.publish` does, and return what was done.
+
+    ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
+    """
+    plan = plan_along(plan, options)
+    opening, vocabulary = _table_of(source, plan, options)
+    if options.dry_run:
+        return rehearse(with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
+    return publish_folder(opening, plan, options, vocabulary=vocabulary, words=words)
+
+
+def _table_of(source: Any, plan: Plan, options: Options) -> tuple[AbstractContextManager[OpenTable], Vocabulary | None]:
+    """Return the table of a source, not opened yet, and its list of attributes. What is public is read and checked."""
+    resources = options.resources.for_plan(plan)  # refused whatever the source
+    if is_matrix(source):
+        return _matrix_table(source, plan, options)
+    check_before_reading(source, options)
+    vocabulary = vocabulary_for(plan, options)
+    pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
+    opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, resources=resources)
+    return open_diagnosed(opening, plan, options, vocabulary, source=source), vocabulary
+
+
+def _matrix_table(source: Any, plan: Plan, options: Options) -> tuple[MatrixTable, Vocabulary | None]:
+    for name in (
+        "attribute",
+        "columns",
+        "diagnose",
+        "pseudonyms",
+        "query",
+        "roster",
+        "table",
+        "user",
+        "value",
+        "where",
+    ):
+        if getattr(options, name) is not None:
+            raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
+    if options.vocabulary is not None:
+        raise ParameterError("vocabulary of a matrix must be its columns. Name them by attributes.")
+    texts = None if options.attributes is None else attribute_texts(options.attributes)
+    people, known = matrix_people(source, plan, attributes=texts)
+    if not plan.counts_any(known):
+        raise ParameterError(
+            "attributes must have rows in the directions, but none of the columns has one, so that only noise would be "
+            "published. Name the columns by attributes, as the directions do."
+        )
+    people, ids = ordered_by_user(people, options.users)
+    table = MatrixTable(people, ids, known, resolution=plan.resolution)
+    return table, known if isinstance(known, Vocabulary) else None
+
+
+def is_matrix(source: Any) -> bool:
+    """Return whether a source has rows and columns, but no names for them."""
+    if scipy.sparse.issparse(source) or isinstance(source, np.ndarray):
+        return True
+    # A list of paths is a table in several files; a list of rows is a matrix.
+    return isinstance(source, list | tuple) and not any(isinstance(item, str | os.PathLike) for item in source)
 
 
 def publish_folder(
@@ -333,9 +254,9 @@ def publish_by(
     writing : callable, optional
         Makes another writer, for a release that ends elsewhere than in a folder of this machine.
     """
-    target, charging, roster, about, watcher = (
+    target, payer, roster, about, watcher = (
         options.target,
-        options.charging,
+        options.payer,
         options.roster_kind,
         options.about,
         options.watcher,
@@ -346,10 +267,10 @@ def publish_by(
     check_public(plan, vocabulary)
     check_volunteers_given(options)
     if about is None and base is not None and (said := base.sketches.manifest.about) is not None:
-        about = described(title=said.title, publisher=said.publisher, note=said.note)  # on another day
+        about = About.of(title=said.title, publisher=said.publisher, note=said.note)  # on another day
     replaced = None if base is None else base.replaced_at(target)
     made = ReleaseWriter(target, plan, overwrite=options.replaces, replaces=replaced) if writing is None else writing()
-    with made as writer, charged(charging, plan, base, writer) as charge:
+    with made as writer, charged(payer, plan, base, writer) as charge:
         with opening as table:
             _claim(table, charge, plan, options, base)
             writer.user_type = table.user_type
@@ -366,7 +287,7 @@ def publish_by(
             roster=roster if base is None else base.roster(roster),
             pseudonyms=options.pseudonyms is not None,
             volunteers=options.except_volunteers or (base is not None and base.sketches.manifest.users.volunteers),
-            ledger=None if charging is None else charging.dataset,
+            ledger=None if payer is None else payer.dataset,
             private=engine.private and (base is None or base.sketches.private),
             about=about,
         )
@@ -377,9 +298,9 @@ def publish_by(
                 charge.seal(release_id=manifest.release, appendable=plan.places_people)
             path = writer.publish()
             account = None
-            if charge is not None and charging is not None:
+            if charge is not None and payer is not None:
                 charge.make_visible()
-                account = account_of(charging, charge.id)
+                account = account_of(payer, charge.id)
     return Published(
         path=path,
         n_users=manifest.n_users,
@@ -399,11 +320,12 @@ def _base_of(options: Options, plan: Plan) -> Base | None:
     return None if grows is None else Base(grows, plan, replace=options.append is None)
 
 
-def _begin_sampling(writer: ReleaseWriter, charge: Charge | None) -> None:
-    """Tell the ledger that noise is about to be drawn, which spends the charge, if the release can still go out."""
-    writer.check_free()
+def _claim(table: CheckedTable, charge: Charge | None, plan: Plan, options: Options, base: Base | None) -> None:
+    """Tell the ledger who is going to be published."""
+    _check_people(table, plan, options, base)
     if charge is not None:
-        charge.start_sampling()
+        charge.claim_users(table.own_ids())
+    _check_ids_together(table, base)
 
 
 def _check_people(table: CheckedTable, plan: Plan, options: Options, base: Base | None) -> None:
@@ -418,93 +340,17 @@ def _check_people(table: CheckedTable, plan: Plan, options: Options, base: Base 
         check_no_volunteers(table.own_ids(), options)
 
 
-def _claim(table: CheckedTable, charge: Charge | None, plan: Plan, options: Options, base: Base | None) -> None:
-    """Tell the ledger who is going to be published."""
-    _check_people(table, plan, options, base)
-    if charge is not None:
-        charge.claim_users(table.own_ids())
-    _check_ids_together(table, base)
-
-
 def _check_ids_together(table: CheckedTable, base: Base | None) -> None:
     """Refuse new people whose ids, among those of an earlier release, no reader would take."""
     if base is not None and table.user_type == "text":
         base.check_ids(table.published_ids())
 
 
-def publish_in_memory(
-    opening: AbstractContextManager[OpenTable],
-    plan: Plan,
-    options: Options,
-    *,
-    words: Callable[[], WordSource] = Keystream,
-) -> Sketches:
-    """Return what may be published of a table, in memory."""
-    parts = _MemoryParts()
-    engine = LocalEngine(plan, options.resources.for_plan(plan), options.watcher, words)
-    with opening as table:
-        if options.volunteers is not None and not options.except_volunteers:
-            check_no_volunteers(table.own_ids(), options)
-        engine.publish(table, parts)
-    users, values = parts.joined()
-    return Sketches(plan, users, values, private=engine.private)
-
-
-def rehearse(
-    opening: AbstractContextManager[CheckedTable],
-    plan: Plan,
-    options: Options,
-    *,
-    vocabulary: Vocabulary | None = None,
-) -> Published:
-    """Check everything that publishing would check, and draw no noise, write nothing and charge nothing."""
-    check_public(plan, vocabulary)
-    check_volunteers_given(options)
-    base, charging = _base_of(options, plan), options.charging
-    if options.target is not None:
-        check_target(options.target, overwrite=options.replaces)
-    ledger = None
-    if charging is not None:
-        if base is None or base.replace:
-            Ledger(charging.ledger).check(charging.dataset, plan.cost)
-        ledger = account_of(charging, None)
-    with opening as table:
-        _check_people(table, plan, options, base)
-        _check_ids_together(table, base)
-        n_users = table.n_users if options.roster_kind == "given" else None
-        diagnostics = table.diagnostics()
-    return Published(
-        path=None,
-        n_users=n_users,
-        bytes=None if n_users is None else published_bytes(plan, n_users),
-        cost=_cost(plan, base),
-        plan_digest=plan.digest,
-        ledger=ledger,
-        warnings=warnings_of(plan, n_users, options, base),
-        diagnostics=diagnostics,
-    )
-
-
-class _MemoryParts:
-    """Parts of a release that stays in memory."""
-
-    def __init__(self) -> None:
-        self._parts: dict[int, tuple[pa.Array, NDArray[Any]]] = {}
-
-    def write_part(self, index: int, users: pa.Array, values: NDArray[Any]) -> None:
-        """Take a part."""
-        self._parts[index] = (users, values)
-
-    def joined(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return users and values of all parts."""
-        parts = [self._parts[index] for index in sorted(self._parts)]
-        users = pa.chunked_array([users for users, _ in parts])
-        ids = (
-            users.to_numpy()
-            if pa.types.is_integer(users.type)
-            else np.array(users.to_pylist(), np.dtypes.StringDType())
-        )
-        return ids, np.concatenate([values for _, values in parts])
+def _begin_sampling(writer: ReleaseWriter, charge: Charge | None) -> None:
+    """Tell the ledger that noise is about to be drawn, which spends the charge, if the release can still go out."""
+    writer.check_free()
+    if charge is not None:
+        charge.start_sampling()
 
 
 def published_bytes(plan: Plan, n_users: int) -> int:
@@ -551,18 +397,39 @@ def warnings_of(plan: Plan, n_users: int | None, options: Options, base: Base | 
     return tuple(found)
 
 
-def publish_table(
-    source: Any, plan: Plan, options: Options, *, words: Callable[[], WordSource] = Keystream
+def rehearse(
+    opening: AbstractContextManager[CheckedTable],
+    plan: Plan,
+    options: Options,
+    *,
+    vocabulary: Vocabulary | None = None,
 ) -> Published:
-    """Publish into a folder as :func:`dimly.publish` does, and return what was done.
-
-    ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
-    """
-    plan = plan_along(plan, options)
-    opening, vocabulary = _table_of(source, plan, options)
-    if options.dry_run:
-        return rehearse(with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
-    return publish_folder(opening, plan, options, vocabulary=vocabulary, words=words)
+    """Check everything that publishing would check, and draw no noise, write nothing and charge nothing."""
+    check_public(plan, vocabulary)
+    check_volunteers_given(options)
+    base, payer = _base_of(options, plan), options.payer
+    if options.target is not None:
+        check_target(options.target, overwrite=options.replaces)
+    ledger = None
+    if payer is not None:
+        if base is None or base.replace:
+            Ledger(payer.ledger).check(payer.dataset, plan.cost)
+        ledger = account_of(payer, None)
+    with opening as table:
+        _check_people(table, plan, options, base)
+        _check_ids_together(table, base)
+        n_users = table.n_users if options.roster_kind == "given" else None
+        diagnostics = table.diagnostics()
+    return Published(
+        path=None,
+        n_users=n_users,
+        bytes=None if n_users is None else published_bytes(plan, n_users),
+        cost=_cost(plan, base),
+        plan_digest=plan.digest,
+        ledger=ledger,
+        warnings=warnings_of(plan, n_users, options, base),
+        diagnostics=diagnostics,
+    )
 
 
 def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, Vocabulary | None]:
@@ -591,50 +458,186 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
     return told, vocabulary
 
 
-def _table_of(source: Any, plan: Plan, options: Options) -> tuple[AbstractContextManager[OpenTable], Vocabulary | None]:
-    """Return the table of a source, not opened yet, and its list of attributes. What is public is read and checked."""
-    resources = options.resources.for_plan(plan)  # refused whatever the source
-    if is_matrix(source):
-        return _matrix_table(source, plan, options)
-    check_before_reading(source, options)
-    vocabulary = vocabulary_for(plan, options)
-    pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
-    opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, resources=resources)
-    return open_diagnosed(opening, plan, options, vocabulary, source=source), vocabulary
+def publish_in_memory(
+    opening: AbstractContextManager[OpenTable],
+    plan: Plan,
+    options: Options,
+    *,
+    words: Callable[[], WordSource] = Keystream,
+) -> Sketches:
+    """Return what may be published of a table, in memory."""
+    parts = _MemoryParts()
+    engine = LocalEngine(plan, options.resources.for_plan(plan), options.watcher, words)
+    with opening as table:
+        if options.volunteers is not None and not options.except_volunteers:
+            check_no_volunteers(table.own_ids(), options)
+        engine.publish(table, parts)
+    users, values = parts.joined()
+    return Sketches(plan, users, values, private=engine.private)
 
 
-def _matrix_table(source: Any, plan: Plan, options: Options) -> tuple[MatrixTable, Vocabulary | None]:
-    for name in (
-        "attribute",
-        "columns",
-        "diagnose",
-        "pseudonyms",
-        "query",
-        "roster",
-        "table",
-        "user",
-        "value",
-        "where",
-    ):
-        if getattr(options, name) is not None:
-            raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
-    if options.vocabulary is not None:
-        raise ParameterError("vocabulary of a matrix must be its columns. Name them by attributes.")
-    texts = None if options.attributes is None else attribute_texts(options.attributes)
-    people, known = matrix_people(source, plan, attributes=texts)
-    if not plan.counts_any(known):
-        raise ParameterError(
-            "attributes must have rows in the directions, but none of the columns has one, so that only noise would be "
-            "published. Name the columns by attributes, as the directions do."
+class _MemoryParts:
+    """Parts of a release that stays in memory."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[pa.Array, NDArray[Any]]] = {}
+
+    def write_part(self, index: int, users: pa.Array, values: NDArray[Any]) -> None:
+        """Take a part."""
+        self._parts[index] = (users, values)
+
+    def joined(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return users and values of all parts."""
+        parts = [self._parts[index] for index in sorted(self._parts)]
+        users = pa.chunked_array([users for users, _ in parts])
+        ids = (
+            users.to_numpy()
+            if pa.types.is_integer(users.type)
+            else np.array(users.to_pylist(), np.dtypes.StringDType())
         )
-    people, ids = ordered_by_user(people, options.users)
-    table = MatrixTable(people, ids, known, resolution=plan.resolution)
-    return table, known if isinstance(known, Vocabulary) else None
+        return ids, np.concatenate([values for _, values in parts])
 
 
-def is_matrix(source: Any) -> bool:
-    """Return whether a source has rows and columns, but no names for them."""
-    if scipy.sparse.issparse(source) or isinstance(source, np.ndarray):
-        return True
-    # A list of paths is a table in several files; a list of rows is a matrix.
-    return isinstance(source, list | tuple) and not any(isinstance(item, str | os.PathLike) for item in source)
+class Chargeable(Protocol):
+    """What a ledger is charged for: a plan, or the questions of a survey."""
+
+    @property
+    def cost(self) -> Cost:
+        """What it spends."""
+
+    @property
+    def digest(self) -> str:
+        """Which one it is."""
+
+
+class Target(Protocol):
+    """Where something charged becomes visible."""
+
+    @property
+    def place(self) -> str:
+        """Where it will be, for texts."""
+
+    @property
+    def is_published(self) -> bool | None:
+        """Whether it can be seen; None where nobody can tell."""
+
+
+@contextlib.contextmanager
+def charged(payer: Payer | None, plan: Chargeable, base: Base | None, writer: Target) -> Iterator[Charge | None]:
+    """Charge a release; if it fails, give the charge back if no noise was drawn, and say what became of it.
+
+    Noise that was drawn was staged where others of the same account can read it, and whether a run fails may depend on
+    it (how many bytes a part takes on a full disk). So it is spent, whatever ended the run: to try again until it is
+    to one's liking, or to average several tries, must cost as much as the tries.
+    """
+    charge = None
+    try:
+        if payer is not None:
+            with interrupts_held():  # so that none comes between the charge and the name for it
+                charge = _reserve(payer, plan, base)
+        yield charge
+    except BaseException as error:
+        if charge is None or payer is None:
+            raise
+        is_published = writer.is_published
+        if is_published is False:
+            said = _end_without_release(charge, payer)
+            if said is not None:
+                error.add_note(said)
+            raise
+        if is_published is None:
+            error.add_note(_unknown_note(charge, payer, writer))
+            raise
+        try:
+            charge.make_visible()
+        except Exception as failed:  # noqa: BLE001 - whatever it is: that the release is out must be said
+            reason = str(failed) if isinstance(failed, DimlyError) else "The ledger could not be told."
+            raise DimlyError(_unconfirmed_text(charge, payer, writer, reason)) from None
+        error.add_note(Note(f"{writer.place} is published and charge {charge.id} recorded: nothing is left to do."))
+        raise
+
+
+def _reserve(payer: Payer, plan: Chargeable, base: Base | None) -> Charge:
+    ledger = Ledger(payer.ledger)
+    digest, recipient = plan.digest, payer.recipient
+    if base is None:
+        return ledger.reserve(payer.dataset, plan.cost, plan_digest=digest, recipient=recipient)
+    release = base.sketches.manifest.release
+    if base.replace:
+        return ledger.reserve(payer.dataset, plan.cost, plan_digest=digest, recipient=recipient, updates=release)
+    return ledger.reserve_append(payer.dataset, release_id=release, plan_digest=digest, recipient=recipient)
+
+
+def account_of(payer: Payer, charge_id: int | None) -> dict[str, Any]:
+    """Return what is left of a dataset's budget, and by which charge."""
+    return {
+        "dataset": payer.dataset,
+        "charge": charge_id,
+        "left": Ledger(payer.ledger).status(payer.dataset).left,
+    }
+
+
+def _end_without_release(charge: Charge, payer: Payer) -> Note | None:
+    """End a charge whose release was not published; return why it stays, if it does."""
+    try:
+        if charge.abandon():
+            return None
+        is_append = charge.record.appends_to is not None
+    except DimlyError as failed:
+        return Note(
+            f"Charge {charge.id} stays although nothing was published, because the ledger could not be told: {failed} "
+            f"See `dimly ledger show {payer.ledger}`, and `dimly ledger forgive` if no noise was drawn."
+        )
+    again = "To add these people now takes --update, which is charged" if is_append else "To try again costs again"
+    return Note(
+        f"Charge {charge.id} stays in the ledger although nothing was published, because noise had been drawn and may "
+        f"have been read. {again}. If you are sure that nobody read it, see `dimly ledger forgive --help`."
+    )
+
+
+def _unknown_note(charge: Charge, payer: Payer, writer: Target) -> Note:
+    return Note(
+        f"It is not known whether {writer.place} was published, so that charge {charge.id} stays. If the release is "
+        f"there, run `dimly ledger confirm {payer.ledger} {charge.id}`."
+    )
+
+
+def _unconfirmed_text(charge: Charge, payer: Payer, writer: Target, reason: str) -> str:
+    return (
+        f"{writer.place} is published and charged, by charge {charge.id}; only the ledger's entry that it can be seen "
+        f"is missing. Do not publish again: run `dimly ledger confirm {payer.ledger} {charge.id}` when the ledger "
+        f"can be written to. {reason}"
+    )
+
+
+_HELD = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
+
+
+@contextlib.contextmanager
+def interrupts_held(*, forget: bool = False) -> Iterator[None]:
+    """Let signals that end a program wait until the block is left; they are then handled as if they had just come.
+
+    Only the main thread of a program handles signals, so that elsewhere this does nothing.
+
+    Parameters
+    ----------
+    forget : bool, default=False
+        Whether to let them pass instead: for the last steps of a job, after which there is nothing left to end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    handlers = {number: signal.signal(number, lambda *signals: came.append(signals)) for number in _HELD}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if came and not forget:
+            number, frame = came[0]
+            handler = handlers[number]
+            if callable(handler):
+                handler(number, frame)
+            elif handler == signal.SIG_DFL:
+                os.kill(os.getpid(), number)

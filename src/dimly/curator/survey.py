@@ -18,16 +18,16 @@ from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey_run import (
     MOST_ATTRIBUTES,
-    Asked,
     CountedTable,
     ExactCounts,
     Integers,
     Settle,
     Surveyed,
+    SurveyTable,
     count_table,
-    made_by,
     noise_between,
     open_survey,
+    run_survey,
 )
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.quantiles import LEVEL, boundaries, noise_needed, quantiles
@@ -36,7 +36,7 @@ from dimly.mechanisms.protect import budget_for_each
 from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total
 from dimly.privacy import Budget, Unit
 from dimly.release.segments import read_segments
-from dimly.release.survey import SHARES, Counted, Counts, Curve, Interval, Noise, Survey
+from dimly.release.survey import SHARES, Counted, CountNoise, Counts, Curve, Interval, Survey
 
 
 def ask_table(
@@ -129,10 +129,10 @@ def survey_table(
             ledger=options.dataset,
         )
 
-    return made_by(asked, plan, options, answered)
+    return run_survey(asked, plan, options, answered)
 
 
-def _check_questions(plan: SurveyPlan, asked: Asked) -> None:
+def _check_questions(plan: SurveyPlan, asked: SurveyTable) -> None:
     """Refuse questions that cannot be asked of this table, by what is public about it."""
     for topic in plan.topics:
         if topic in NEEDS_ROSTER and asked.roster == "found":
@@ -189,7 +189,7 @@ class _Answers:
 
     def _facts(self, topic: str) -> dict[str, Any]:
         share, table = self._plan.share_of(topic), self._plan.noise(topic)
-        noise = Noise(
+        noise = CountNoise(
             law="random threshold" if topic == "vocabulary" else "discrete Laplace",
             sensitivity=self._plan.moved,
             standard_deviation=float(f"{math.sqrt(table.variance):.6g}"),

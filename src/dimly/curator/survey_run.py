@@ -99,7 +99,7 @@ class CountedTable(NamedTable, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SurveyTable:
     """A table that is to be asked, with what is public about it."""
 
     opening: AbstractContextManager[Any]
@@ -153,7 +153,7 @@ class CountingSource(ABC):
     """Where such a table comes from."""
 
     @abstractmethod
-    def open_survey(self, plan: SurveyPlan, options: Options) -> Asked:
+    def open_survey(self, plan: SurveyPlan, options: Options) -> SurveyTable:
         """Return a table that is to be read, as :func:`open_survey` does."""
 
     @property
@@ -162,8 +162,8 @@ class CountingSource(ABC):
         """What it was opened from, as far as this machine knows."""
 
 
-def made_by(
-    asked: Asked,
+def run_survey(
+    asked: SurveyTable,
     plan: SurveyPlan,
     options: Options,
     answered: Callable[[CountedTable, int | None, Callable[[], Settle]], DocumentT],
@@ -173,15 +173,15 @@ def made_by(
     ``answered`` counts, calls its last argument before it draws any noise, and returns what is to be written. If it
     stops after a part of the noise, it can lower the charge to what that part cost, by what the call returned.
     """
-    target, charging = options.target, options.charging
+    target, payer = options.target, options.payer
     if target is not None:
         check_output(target, overwrite=options.overwrite)
-    elif charging is not None and not options.dry_run:
+    elif payer is not None and not options.dry_run:
         raise ParameterError("out must be a file to make where a ledger is given, got none.")
     if options.dry_run:
         return _rehearsed(asked, plan, options)
     file = _SurveyFile(target, overwrite=options.overwrite)
-    with charged(charging, plan, None, file) as charge:
+    with charged(payer, plan, None, file) as charge:
 
         def begin() -> Settle:
             _begin_sampling(charge, target, overwrite=options.overwrite)
@@ -195,18 +195,18 @@ def made_by(
             if charge is not None:
                 charge.seal(release_id=survey.id, appendable=False)
             file.publish(survey.content())
-            if charge is not None and charging is not None:
+            if charge is not None and payer is not None:
                 charge.make_visible()
-                account = account_of(charging, charge.id)
+                account = account_of(payer, charge.id)
     return Surveyed(survey, target, plan, account, _warnings(plan, n_users, options))
 
 
-def _rehearsed(asked: Asked, plan: SurveyPlan, options: Options) -> Surveyed[Any]:
+def _rehearsed(asked: SurveyTable, plan: SurveyPlan, options: Options) -> Surveyed[Any]:
     """Check all that a survey would check, and draw, write and charge nothing."""
-    charging, account = options.charging, None
-    if charging is not None:
-        Ledger(charging.ledger).check(charging.dataset, plan.cost)
-        account = account_of(charging, None)
+    payer, account = options.payer, None
+    if payer is not None:
+        Ledger(payer.ledger).check(payer.dataset, plan.cost)
+        account = account_of(payer, None)
     with asked.opening as table:
         n_users = _checked_people(table, plan, asked)
     return Surveyed(None, None, plan, account, _warnings(plan, n_users, options))
@@ -256,7 +256,7 @@ class _SurveyFile:
             raise DimlyError(f"{self._path} cannot be written: {error.strerror or 'the disk fails'}.") from None
 
 
-def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str | None = None) -> Asked:
+def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str | None = None) -> SurveyTable:
     """Return a private table that is to be read. What is public is read and checked now.
 
     ``nobody`` is what to say if the table has nobody of the roster, where that was given under another name.
@@ -277,7 +277,7 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
             raise ParameterError(f"{name} must be left out of a survey, which publishes counts and no people.")
     if isinstance(source, CountingSource):
         return source.open_survey(plan, options)
-    check_target(options, source)
+    check_survey_file(options, source)
     if is_matrix(source):
         return _open_matrix(source, plan, options)
     check_before_reading(source, options)
@@ -287,17 +287,17 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, order_key=order_key(plan))
     diagnosed = open_diagnosed(opening, plan, options, vocabulary, nobody=nobody, source=source)
-    return Asked(diagnosed, vocabulary, options.roster_kind)
+    return SurveyTable(diagnosed, vocabulary, options.roster_kind)
 
 
-def check_target(options: Options, source: Any) -> None:
+def check_survey_file(options: Options, source: Any) -> None:
     """Refuse to write where that cannot be, or where something lies that the survey reads."""
     if options.target is not None:
         read = (source, options.roster, options.vocabulary, options.ledger, options.diagnose, options.pseudonyms)
         check_output(options.target, overwrite=options.overwrite, inputs=read)
 
 
-def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> Asked:
+def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> SurveyTable:
     """Return a matrix: its rows are the people, whatever is in them, and its columns the list of attributes."""
     for name in (
         "attribute",
@@ -321,7 +321,7 @@ def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> Asked:
     key = order_key(plan)
     order = sorted(range(len(ids)), key=lambda at: (hashlib.sha256(f"{key}{ids[at]}".encode()).hexdigest(), at))
     table = MatrixTable(people.take(np.array(order)), ids[order], names, resolution=plan.resolution)
-    return Asked(table, names if isinstance(names, Vocabulary) else Vocabulary.listed(names), "given")
+    return SurveyTable(table, names if isinstance(names, Vocabulary) else Vocabulary.listed(names), "given")
 
 
 def order_key(plan: SurveyPlan) -> str:
@@ -329,7 +329,7 @@ def order_key(plan: SurveyPlan) -> str:
     return f"dimly/survey {plan.seed} "
 
 
-def _checked_people(table: CountedTable, plan: SurveyPlan, asked: Asked) -> int | None:
+def _checked_people(table: CountedTable, plan: SurveyPlan, asked: SurveyTable) -> int | None:
     """Return how many people there are where that is public; refuse so few that only noise would be told."""
     if asked.roster == "found":
         return None

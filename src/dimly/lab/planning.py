@@ -11,8 +11,8 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.protect import budget_for_each
 from dimly.planner import advice
 from dimly.planner.advice import Advice
-from dimly.planner.measured import less_spent
 from dimly.planner.question import AnyKeywords, Brief, StatedKeywords
+from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from dimly.planner.judge import (
     unstated,
     verdict_on,
 )
-from dimly.planner.measured import by_survey
 from dimly.planner.paper import PaperRule, paper_rules
 from dimly.planner.question import DEFAULT_GROUPS, Brief, Purpose, Question, share_found
+from dimly.planner.survey_facts import by_survey
 from dimly.plots import bars
 from dimly.privacy import Budget
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from dimly.mechanisms.protect import budget_for_each
 from dimly.planner.candidates import candidates
 from dimly.planner.judge import EPSILONS, Verdict, figure, rounded_up, verdict_on
-from dimly.planner.measured import by_survey
 from dimly.planner.question import Brief, Question, as_number
+from dimly.planner.survey_facts import by_survey
 from dimly.privacy import Budget
 
 _STEPS: Final = 12

@@ -29,8 +29,8 @@ from dimly.mechanisms.projection.directions import (
 from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import DIRECTIONS_PER_GROUP, directions_schema
-from dimly.release.pages import Claim, check_claims, check_pages, reader_of
-from dimly.release.parts import encoded, read_table
+from dimly.release.pages import Claim, byte_reader, check_claims, check_pages
+from dimly.release.parts import parquet_bytes, read_table
 
 _KEY: Final = "dimly.directions"
 LONGEST_FACTS: Final = 8 * LONGEST_ORIGIN
@@ -89,7 +89,7 @@ def encode_directions(directions: Directions) -> pa.Buffer:
     encoding = {name: law for name, law in encoding.items() if name in columns}
     encoding["direction.list.element"] = "DELTA_BINARY_PACKED"
     table = pa.Table.from_arrays(list(columns.values()), schema=schema)
-    return encoded(
+    return parquet_bytes(
         schema,
         [table],
         encoding,
@@ -148,7 +148,7 @@ def decode_directions(source: Path | pa.Buffer, name: str) -> Directions:
             return Claim.of(wanted.field(column).type, rows, rows * (facts.count if column == "direction" else 1))
 
         check_claims(file, name, claim)
-        check_pages(file, name, reader_of(source))
+        check_pages(file, name, byte_reader(source))
         table = read_table(file, name)
     if (pc.list_value_length(table.column("direction")).to_numpy() != facts.count).any():
         raise ReleaseError(f"{name} must hold lists of exactly {facts.count} numbers. It was changed.")

@@ -122,13 +122,13 @@ def directions_schema(*, buckets: bool, categories: bool) -> pa.Schema:
     return _required(**named, direction=list_of(pa.int16()))
 
 
-def format_of(plan: Plan, *, volunteers: bool = False, described: bool = False) -> Literal[1, 2, 3]:
+def format_version(plan: Plan, *, volunteers: bool = False, about: bool = False) -> Literal[1, 2, 3]:
     """Return the version of the format that a release by ``plan`` has: the first one that knows all of it.
 
     2 came with directions, streams of version 2 and a promise that excepts volunteers, 3 with what the publisher says
     of the release.
     """
-    if described:
+    if about:
         return 3
     return 2 if volunteers else column_of(plan).format
 
@@ -139,7 +139,7 @@ def entry_type(plan: Plan) -> Literal["int8", "int16", "int32"]:
     return "int8" if largest < 2**7 else "int16" if largest < 2**15 else "int32"
 
 
-def described_schema(plan: Plan, user_type: UserType) -> dict[str, str]:
+def schema_in_words(plan: Plan, user_type: UserType) -> dict[str, str]:
     """Return the columns of a part in words, as the manifest says them."""
     return {"user": "INT64" if user_type == "int64" else "STRING", "sketch": column_of(plan).words}
 

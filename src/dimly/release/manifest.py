@@ -25,13 +25,13 @@ from dimly.release.format import (
     Layout,
     UserType,
     column_of,
-    described_schema,
     files_of,
-    format_of,
+    format_version,
     layout_of,
     most_bytes,
     part_index,
     part_schema,
+    schema_in_words,
 )
 from dimly.release.parts import FileRecord, check_footer
 
@@ -284,8 +284,15 @@ class About(BaseModel):
     """Of publication, in UTC."""
 
     @classmethod
-    def of(cls, *, title: str | None, publisher: str | None, note: str | None, date: str) -> "About | None":
-        """Return what was said, checked; None if nothing was.
+    def of(
+        cls,
+        *,
+        title: str | None = None,
+        publisher: str | None = None,
+        note: str | None = None,
+        date: str | None = None,
+    ) -> "About | None":
+        """Return what was said, checked, of a release that is published today by default; None if nothing was said.
 
         Raises
         ------
@@ -301,13 +308,8 @@ class About(BaseModel):
                 raise ParameterError(f"{name} must be text of 1 to {most} characters. Shorten it, or leave it out.")
             if text is not None and not text.replace("\n", " ").isprintable():
                 raise ParameterError(f"{name} must hold printable characters only. Remove control characters.")
-        return cls(title=title, publisher=publisher, note=note, date=date)
-
-
-def described(*, title: str | None = None, publisher: str | None = None, note: str | None = None) -> About | None:
-    """Return what a publisher says of a release that is published today; None if nothing was said."""
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return About.of(title=title, publisher=publisher, note=note, date=today)
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        return cls(title=title, publisher=publisher, note=note, date=today if date is None else date)
 
 
 class Manifest(BaseModel):
@@ -358,7 +360,7 @@ class Manifest(BaseModel):
             volunteers=users.volunteers,
         )
         fields: dict[str, Any] = {
-            "format": format_of(plan, volunteers=users.volunteers, described=about is not None),
+            "format": format_version(plan, volunteers=users.volunteers, about=about is not None),
             "plan": json.loads(plan.to_json()),
             "plan_digest": plan.digest,
             "epsilon": plan.cost.epsilon,
@@ -368,7 +370,7 @@ class Manifest(BaseModel):
             "n_users": n_users,
             "users": users.model_dump(mode="json"),
             "layout": layout_of(plan).model_dump(mode="json"),
-            "schema": described_schema(plan, users.type),
+            "schema": schema_in_words(plan, users.type),
             "files": [record.model_dump(mode="json") for record in sorted(files, key=lambda record: record.path)],
             "ledger": None if ledger is None else {"dataset": ledger},
         }
@@ -517,14 +519,14 @@ class Manifest(BaseModel):
         expected: dict[str, tuple[object, object]] = {
             "format": (
                 self.format,
-                format_of(plan, volunteers=self.users.volunteers, described=self.about is not None),
+                format_version(plan, volunteers=self.users.volunteers, about=self.about is not None),
             ),
             "plan_digest": (self.plan_digest, plan.digest),
             "epsilon": (self.epsilon, cost.epsilon),
             "delta": (self.delta, cost.delta),
             "unit": (self.unit, plan.unit),
             "layout": (self.layout, layout_of(plan)),
-            "schema": (self.columns, described_schema(plan, self.users.type)),
+            "schema": (self.columns, schema_in_words(plan, self.users.type)),
             "n_users": (plan.admits(self.n_users), True),
         }
         for name, (actual, wanted) in expected.items():

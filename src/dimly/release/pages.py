@@ -86,7 +86,7 @@ def check_pages(file: pq.ParquetFile, path: str, read: ByteReader) -> None:
     path : str
         Its name, for errors.
     read : callable
-        Reads the file; see :func:`reader_of`.
+        Reads the file; see :func:`byte_reader`.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def check_pages(file: pq.ParquetFile, path: str, read: ByteReader) -> None:
             raise ReleaseError(_CHANGED.format(path, "pages of the sizes that its footer says"))
 
 
-def reader_of(source: Path | pa.Buffer | pa.NativeFile) -> ByteReader:
+def byte_reader(source: Path | pa.Buffer | pa.NativeFile) -> ByteReader:
     """Return what reads a file, by its path or open, or a buffer that holds one."""
     if isinstance(source, pa.Buffer):
         view = memoryview(source)

@@ -155,7 +155,7 @@ def encode_part(index: int, users: pa.Array, values: NDArray[Any], plan: Plan) -
     table = pa.Table.from_arrays([users, sketches], schema=schema)
     encoding = {column.leaf: column.encoding, "user": "DELTA_BINARY_PACKED" if user_type == "int64" else "PLAIN"}
     compression = {column.leaf: "none", "user": "none" if user_type == "int64" else "zstd"}
-    buffer = encoded(
+    buffer = parquet_bytes(
         schema, [table], encoding, compression, rows_per_group=layout_of(plan).users_per_group, statistics=["user"]
     )
     return _record(part_path(index), buffer, len(users)), buffer
@@ -165,7 +165,7 @@ def write_attributes(folder: Path, attributes: Iterable[str]) -> FileRecord:
     """Write a public list of attributes, in its order, and have it on the disk."""
     schema = attributes_schema()
     table = pa.Table.from_arrays([pa.array(attributes, pa.string())], schema=schema)
-    buffer = encoded(
+    buffer = parquet_bytes(
         schema, [table], {"attribute": "PLAIN"}, {"attribute": "zstd"}, rows_per_group=ATTRIBUTES_PER_GROUP
     )
     return write_file(folder, ATTRIBUTES, buffer, table.num_rows)
@@ -184,7 +184,7 @@ def write_projection(folder: Path, chunks: Iterable[tuple[list[str], NDArray[Any
             yield pa.Table.from_arrays([pa.array(attributes, pa.string()), lists], schema=schema)
 
     encoding = {"attribute": "PLAIN", "row.list.element": "DELTA_BINARY_PACKED"}
-    buffer = encoded(schema, tables(), encoding, dict.fromkeys(encoding, "zstd"))
+    buffer = parquet_bytes(schema, tables(), encoding, dict.fromkeys(encoding, "zstd"))
     return write_file(folder, PROJECTION, buffer, pq.read_metadata(pa.BufferReader(buffer)).num_rows)
 
 
@@ -223,7 +223,7 @@ def check_footer(
     check_claims(file, record.path, claim)
 
 
-def opened(source: Any, path: str) -> pq.ParquetFile:
+def open_parquet(source: Any, path: str) -> pq.ParquetFile:
     """Open a Parquet file; what is none is a damaged release.
 
     Raises
@@ -237,7 +237,7 @@ def opened(source: Any, path: str) -> pq.ParquetFile:
         raise ReleaseError(UNREADABLE.format(path)) from None
 
 
-def located(folder: Path, record: FileRecord) -> Path:
+def path_of(folder: Path, record: FileRecord) -> Path:
     """Return where a file of a release is, if it is a file of the stated size and no link leads to it.
 
     Raises
@@ -348,7 +348,7 @@ def excess_of(texts: pa.Array) -> int:
     return int(pc.sum(pc.binary_length(texts)).as_py() or 0) - (BYTES_PER_TEXT - 4) * len(texts)
 
 
-def encoded(
+def parquet_bytes(
     schema: pa.Schema,
     tables: Iterable[pa.Table],
     encoding: dict[str, str],

@@ -24,7 +24,7 @@ from dimly.release import parts
 from dimly.release.directions import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, PARTS_FOLDER, column_of, row_start
 from dimly.release.manifest import Manifest, read_manifest
-from dimly.release.pages import check_pages, reader_of
+from dimly.release.pages import byte_reader, check_pages
 from dimly.release.sketches import ordered_pairs, published_layout, searched
 from dimly.release.verify import verify as verify_folder
 
@@ -83,13 +83,13 @@ class Files:
 
     def check_unchanged(self, record: parts.FileRecord) -> None:
         """Refuse a file that is no longer what it was when its numbers were read; raises as :meth:`footer`."""
-        if self._found_right.get(record.path) != _state(parts.located(self._folder, record)):
+        if self._found_right.get(record.path) != _state(parts.path_of(self._folder, record)):
             with self.whole(record):
                 pass
 
     @contextmanager
     def _lent(self, record: parts.FileRecord, *, whole: bool) -> Iterator[pq.ParquetFile]:
-        path = parts.located(self._folder, record)
+        path = parts.path_of(self._folder, record)
         state = _state(path)
         with self._lock:
             file = self._idle.pop(record.path, None)
@@ -103,10 +103,10 @@ class Files:
             if hashlib.file_digest(file.source, "sha256").hexdigest() != record.sha256:
                 raise ReleaseError(parts.WRONG_DIGEST.format(record.path))
         if file.parquet is None:
-            file = file._replace(parquet=parts.opened(file.source, record.path))
+            file = file._replace(parquet=parts.open_parquet(file.source, record.path))
             self._manifest.check_footer(file.parquet, record)
         if unknown:
-            check_pages(file.parquet, record.path, reader_of(file.source))
+            check_pages(file.parquet, record.path, byte_reader(file.source))
             self._found_right[record.path] = state
         yield file.parquet
         with self._lock:
@@ -560,7 +560,7 @@ class StoredSketches:
         if record is None:
             return None
         with self._files.whole(record):  # and by their own digest, which is in the plan
-            found = decode_directions(parts.located(self.path, record), record.path)
+            found = decode_directions(parts.path_of(self.path, record), record.path)
         try:
             self.plan.along(found)
         except ParameterError as error:

@@ -40,7 +40,7 @@ _GIVEN: Final = (
 )
 
 
-class Noise(BaseModel):
+class CountNoise(BaseModel):
     """The noise of each count of an answer."""
 
     model_config = STRICT
@@ -69,7 +69,7 @@ class Counts(BaseModel):
 
     epsilon: float
     delta: float = 0.0
-    noise: Noise
+    noise: CountNoise
     threshold: int | None = None
     attributes: tuple[Counted, ...]
 
@@ -91,7 +91,7 @@ class Curve(BaseModel):
 
     epsilon: float
     delta: float = 0.0
-    noise: Noise
+    noise: CountNoise
     of: int
     """How many numbers there are: people, or pairs of them. Public."""
     quantiles: dict[str, Interval]

@@ -21,7 +21,7 @@ from dimly.release import parts
 from dimly.release.directions import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, MANIFEST, PARTS_FOLDER, PROJECTION, README, part_index
 from dimly.release.manifest import Manifest, is_guarantee, read_manifest
-from dimly.release.pages import check_pages, reader_of
+from dimly.release.pages import byte_reader, check_pages
 from dimly.release.parts import FileRecord
 from dimly.release.writer import projection_chunks
 
@@ -159,12 +159,12 @@ def _check_names(folder: Path, manifest: Manifest) -> None:
 def _checked(folder: Path, manifest: Manifest, record: FileRecord) -> tuple[FileRecord, tuple[Any, Any] | None]:
     """Check one file; return the first and the last user where it is a part."""
     # Read once: what was hashed is what is checked.
-    content = pa.py_buffer(parts.located(folder, record).read_bytes())
+    content = pa.py_buffer(parts.path_of(folder, record).read_bytes())
     if hashlib.sha256(content).hexdigest() != record.sha256:
         raise ReleaseError(parts.WRONG_DIGEST.format(record.path))
-    with parts.opened(pa.BufferReader(content), record.path) as file:
+    with parts.open_parquet(pa.BufferReader(content), record.path) as file:
         manifest.check_footer(file, record)
-        check_pages(file, record.path, reader_of(content))
+        check_pages(file, record.path, byte_reader(content))
         if record.path not in (ATTRIBUTES, PROJECTION, DIRECTIONS):
             return record, _check_part(file, manifest, record)
         if record.path == DIRECTIONS:

@@ -41,11 +41,10 @@ from dimly.spark.cluster import asked, check_frame, column, mapped
 from dimly.spark.files import FrameSource
 from dimly.spark.hadoop import HadoopFolder, is_address
 from dimly.spark.pieces import PIECES, PackRows, PlainRows, as_tables
-from dimly.spark.plans import carried_plan
 from dimly.spark.reading import PlacePeople, PlaceRows, Places
 from dimly.spark.remote import RemoteWriter
 from dimly.spark.table import PlacedTable, SparkTable, coded_list, n_tasks, open_frame, small_list, spark_type
-from dimly.spark.writing import WRITTEN, SendParts, WriteParts
+from dimly.spark.writing import WRITTEN, SendParts, WriteParts, carried_plan
 
 _OF_FILES = ("table", "query", "delimiter", "quote", "escape", "encoding")
 _OF_ONE_MACHINE = ("memory", "threads", "temp")

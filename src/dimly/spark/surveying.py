@@ -22,14 +22,14 @@ from dimly.curator.pair_counts import KEY_DIGITS, bucket_codes
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
 from dimly.curator.survey_run import (
-    Asked,
     CountingSource,
     CountingTable,
     ExactCounts,
     Integers,
     Surveyed,
+    SurveyTable,
     boundaries_for,
-    check_target,
+    check_survey_file,
     order_key,
 )
 from dimly.curator.tables.files import Stamp
@@ -103,12 +103,12 @@ class SurveyedFrame(CountingSource):
         """What it was opened from, as far as the driver knows."""
         return self.source.files
 
-    def open_survey(self, plan: SurveyPlan, options: Options) -> Asked:
+    def open_survey(self, plan: SurveyPlan, options: Options) -> SurveyTable:
         """Return a table that is to be read. What is public is read and checked now."""
         check_left_out(options)
         if options.out is not None and is_address(options.out):
             raise ParameterError("out must be a file of the driver's machine for a survey, got an address.")
-        check_target(options, [one.path for one in self.files])
+        check_survey_file(options, [one.path for one in self.files])
         check_before_reading(self.source.frame, options, files=self.source.files)
         check_frames_apart(self.source.frame, options.roster, options.user_column)
         vocabulary = None
@@ -117,7 +117,7 @@ class SurveyedFrame(CountingSource):
         pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
         opening = open_rows(self.source, plan, options, vocabulary, pseudonyms, coded=True)
         looked = open_diagnosed(opening, plan, options, vocabulary)
-        return Asked(_kept(looked), vocabulary, options.roster_kind)
+        return SurveyTable(_kept(looked), vocabulary, options.roster_kind)
 
 
 @contextlib.contextmanager

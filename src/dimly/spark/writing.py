@@ -8,12 +8,14 @@ that reads others draws noise that has nothing to do with it: the key of a batch
 run and from all that the batch holds.
 """
 
+import contextlib
 import errno
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +35,6 @@ from dimly.release.parts import FileRecord, WrittenPart, as_user_column, encode_
 from dimly.spark.batches import ExactRows, batches_of_places, numbered
 from dimly.spark.cluster import Batches
 from dimly.spark.pieces import in_order
-from dimly.spark.plans import CarriedPlan
 from dimly.spark.reading import CHANGED, Segment, is_same
 
 _FILE = "part int, attempt string, bytes bigint, sha256 string, rows bigint"
@@ -44,6 +45,55 @@ MARK: Final = b"PAR1"
 """How every Parquet file ends."""
 
 _MOST_ROWS = 1 << 20
+
+
+@lru_cache(maxsize=4)
+def parsed(plan_json: str) -> Plan:
+    """Return a plan; once for each worker, because it is proven each time that it is read."""
+    return Plan.from_json(plan_json)
+
+
+@dataclass(frozen=True)
+class CarriedPlan:
+    """What a worker needs to perturb people by a plan. Equal if the plans are, which hold their directions' digest.
+
+    Attributes
+    ----------
+    json : str
+    directions : Broadcast or None
+        Of a plan that has some.
+    """
+
+    json: str
+    directions: Any = field(default=None, compare=False, repr=False)
+
+    def perturber(self) -> Perturber:
+        """Return the perturber of the plan; once for each worker, because its noise tables are proven."""
+        return _perturber(self)
+
+
+@lru_cache(maxsize=1)  # one job's at a time: directions may take half a gigabyte
+def _perturber(carried: CarriedPlan) -> Perturber:
+    plan = parsed(carried.json)
+    return Perturber(plan if carried.directions is None else plan.along(carried.directions.value))
+
+
+@contextlib.contextmanager
+def carried_plan(plan: Plan, context: Any) -> Iterator[CarriedPlan]:
+    """Give a plan for the workers of a Spark context; Spark forgets its directions at the end.
+
+    Spark sends a broadcast to each machine once, in pieces that machines pass on to each other. With the tasks they
+    would be sent once for each.
+    """
+    if plan.matrix is None:
+        yield CarriedPlan(plan.to_json())
+        return
+    directions = context.broadcast(plan.matrix)
+    try:
+        yield CarriedPlan(plan.to_json(), directions)
+    finally:
+        with contextlib.suppress(Exception):  # what went wrong first is what the caller must hear of
+            directions.destroy()
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from nicegui import ui
 
 from dimly.lab.report.distances import Acuity, Distances, acuity_of, distances_of, reach_of
 from dimly.lab.report.officer import checks, guesses, limits, promise, published
-from dimly.lab.report.people import sample_of
 from dimly.lab.report.report import SHOWN_STEPS
+from dimly.lab.report.shown_people import sample_of
 from dimly.mechanisms.plan import Plan
 from dimly.release.verify import Verification, verify
 from dimly.studio import charts, theme

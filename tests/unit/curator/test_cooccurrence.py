@@ -36,8 +36,8 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Buckets, Directions
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.planner.measured import less_spent
 from dimly.planner.question import Brief
+from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget, Cost
 from dimly.privacy.budget import stated
 from dimly.release.directions import encode_directions, read_directions

@@ -8,7 +8,7 @@ from tests.plans import plan_of
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import Layout, layout_of
-from dimly.release.format import described_schema, entry_type, part_index, part_path, part_schema, projection_schema
+from dimly.release.format import entry_type, part_index, part_path, part_schema, projection_schema, schema_in_words
 
 
 def sketching(k: int, **changes: object) -> Plan:
@@ -78,8 +78,8 @@ def test_every_published_layout_has_its_columns() -> None:
         assert schema.types == [pa.int64(), kind]
         assert not any(field.nullable for field in schema)
         assert part_schema(plan, "text").field("user").type == pa.string()
-        assert described_schema(plan, "text") == {"user": "STRING", "sketch": words}
-        assert described_schema(plan, "int64")["user"] == "INT64"
+        assert schema_in_words(plan, "text") == {"user": "STRING", "sketch": words}
+        assert schema_in_words(plan, "int64")["user"] == "INT64"
 
 
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "dasgupta+laplace", "ternary+gaussian", "gaussian+gaussian"])

@@ -16,7 +16,7 @@ from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import parts
 from dimly.release.format import column_of, part_schema
-from dimly.release.parts import as_user_column, check_footer, located, read_table, users_of, values_of, write_part
+from dimly.release.parts import as_user_column, check_footer, path_of, read_table, users_of, values_of, write_part
 from dimly.release.sketches import published_layout
 
 TEXT = np.dtypes.StringDType()
@@ -35,7 +35,7 @@ def numbers(plan: Plan, n: int, rest: int = 0) -> Any:
 
 
 def read(folder: Path, record: parts.FileRecord, plan: Plan, rest: int = 0) -> tuple[Any, Any]:
-    with parts.opened(folder / record.path, record.path) as file:
+    with parts.open_parquet(folder / record.path, record.path) as file:
         table = read_table(file, record.path)
     return users_of(table), values_of(table, plan, record.path, rest=rest)
 
@@ -197,7 +197,7 @@ def damaged(folder: Path, table: pa.Table, **options: Any) -> tuple[parts.FileRe
     record = parts.FileRecord(
         path="sketches/part-000000.parquet", bytes=path.stat().st_size, sha256="0" * 64, rows=table.num_rows
     )
-    return record, parts.opened(path, record.path)
+    return record, parts.open_parquet(path, record.path)
 
 
 def table_of(lists: list[Any], kind: Any = None, users: list[Any] | None = None) -> pa.Table:
@@ -258,7 +258,7 @@ def test_what_is_no_parquet_is_refused(folder: Path) -> None:
     path = folder / "file"
     path.write_bytes(b"PAR1 and no more PAR1")
     with pytest.raises(ReleaseError, match="file must be a Parquet file, but it cannot be read"):
-        parts.opened(path, "file")
+        parts.open_parquet(path, "file")
 
 
 def test_damaged_pages_are_refused(folder: Path) -> None:
@@ -269,7 +269,7 @@ def test_damaged_pages_are_refused(folder: Path) -> None:
     content = bytearray(path.read_bytes())
     content[60:500] = b"\xff" * 440  # the compressed users
     path.write_bytes(content)
-    with parts.opened(path, record.path) as file, pytest.raises(ReleaseError, match="but it is damaged"):
+    with parts.open_parquet(path, record.path) as file, pytest.raises(ReleaseError, match="but it is damaged"):
         read_table(file, record.path)
 
 
@@ -277,21 +277,21 @@ def test_a_file_is_located_if_it_is_one(folder: Path) -> None:
     plan = plan_of("counting+laplace")
     record = write_part(folder, 0, as_user_column(np.arange(3), "int64"), numbers(plan, 3), plan)
     path = folder / record.path
-    assert located(folder, record) == path
+    assert path_of(folder, record) == path
     with pytest.raises(ReleaseError, match=f"must hold {record.bytes + 1} bytes, got {record.bytes}"):
-        located(folder, record.model_copy(update={"bytes": record.bytes + 1}))
+        path_of(folder, record.model_copy(update={"bytes": record.bytes + 1}))
     path.rename(folder / "moved")
     with pytest.raises(ReleaseError, match="must be a file of the release, but it is missing"):
-        located(folder, record)
+        path_of(folder, record)
     path.symlink_to(folder / "moved")
     with pytest.raises(ReleaseError, match="must be a file of the release, but it is a link"):
-        located(folder, record)
+        path_of(folder, record)
     path.unlink()
     (folder / "sketches").rename(folder / "elsewhere")
     (folder / "moved").rename(folder / "elsewhere" / "part-000000.parquet")
     (folder / "sketches").symlink_to(folder / "elsewhere")
     with pytest.raises(ReleaseError, match="must be a file of the release, but it is a link"):
-        located(folder, record)
+        path_of(folder, record)
 
 
 def test_a_plan_of_one_coordinate_works(folder: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.privacy import Budget
-from dimly.release.survey import Counted, Counts, Noise, Survey, looks_like_survey, read_survey
+from dimly.release.survey import Counted, CountNoise, Counts, Survey, looks_like_survey, read_survey
 
 PLAN = SurveyPlan.of(Budget(0.5, 1e-6), ["vocabulary"], seed=bytes(32))
 NAMES = Counts(
     epsilon=0.5,
     delta=1e-6,
-    noise=Noise(law="random threshold", sensitivity=1, standard_deviation=2.0),
+    noise=CountNoise(law="random threshold", sensitivity=1, standard_deviation=2.0),
     threshold=30,
     attributes=(Counted(attribute="thé", count=99, low=90, high=105),),
 )

@@ -33,10 +33,9 @@ from dimly.spark import publishing
 from dimly.spark import table as placing
 from dimly.spark.cluster import mapped
 from dimly.spark.files import FrameSource, read_files
-from dimly.spark.plans import CarriedPlan
 from dimly.spark.publishing import publish, publish_frame
 from dimly.spark.table import _n_partitions, coded_list, open_frame
-from dimly.spark.writing import WRITTEN, WriteParts
+from dimly.spark.writing import WRITTEN, CarriedPlan, WriteParts
 
 __all__ = ["small_parts", "spark"]  # fixtures
 

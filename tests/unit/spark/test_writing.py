@@ -18,9 +18,8 @@ from dimly.curator.randomness import RunSecret
 from dimly.errors import DataError
 from dimly.mechanisms import Plan
 from dimly.spark import writing
-from dimly.spark.plans import CarriedPlan
 from dimly.spark.reading import ColumnDigest, Segment
-from dimly.spark.writing import WriteParts
+from dimly.spark.writing import CarriedPlan, WriteParts
 
 __all__ = ["small_parts"]  # a fixture
 

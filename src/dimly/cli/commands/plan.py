@@ -365,7 +365,7 @@ def _budget(epsilon: float | None, delta: float) -> "Budget":
 
 def _less_spent(brief: "Brief", directions: "Directions | None", *, quiet: bool) -> "Brief":
     """Return the brief with what is left of its budget, and say how much that is unless ``quiet``."""
-    from dimly.planner.measured import less_spent
+    from dimly.planner.survey_facts import less_spent
 
     left = less_spent(brief, directions)
     if quiet:

@@ -167,7 +167,7 @@ def publish(
             dry_run=dry_run,
             progress=progress,
         )
-        audited = None if certificate is None else _audited(read, options)
+        audited = None if certificate is None else _audit_first(read, options)
         if engine == "spark":
             published = publish_by_spark(data, read, master, options)
         else:
@@ -200,7 +200,7 @@ def _certificate_path(out: str | None, append: Path | None, *, overwrite: bool, 
     return path
 
 
-def _audited(plan: "Plan", options: "Options") -> "Audit":
+def _audit_first(plan: "Plan", options: "Options") -> "Audit":
     """Attack the plan before anything is charged; refuse to publish by one whose claim is false."""
     from dimly.cli.commands.audit import audit_of_plan
 

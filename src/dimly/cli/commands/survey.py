@@ -297,8 +297,7 @@ def _check_figure(path: Path, inputs: Any, *, overwrite: bool, profiles: bool) -
 
 def _draw(found: "Profiles", path: Path, *, overwrite: bool) -> None:
     from dimly.files import write_bytes
-    from dimly.lab.charts import encoded
-    from dimly.lab.profile_chart import ProfileChart
+    from dimly.lab.charts import ProfileChart, encoded
 
     write_bytes(path, encoded(ProfileChart(found).draw(), path.suffix.lower()[1:]), overwrite=overwrite)
 

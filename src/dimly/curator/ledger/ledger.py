@@ -332,7 +332,7 @@ class Ledger:
             _check_cost(connection, dataset, cost)
             line: dict[str, str | int] = {}
             if updates is not None:
-                line = {"updates": updates, "lineage": _growing(connection, dataset, updates, plan_digest)}
+                line = {"updates": updates, "lineage": _lineage_to_grow(connection, dataset, updates, plan_digest)}
             return self._charge(
                 connection, dataset, cost=cost_json(cost), plan_digest=plan_digest, recipient=recipient, **line
             )
@@ -363,7 +363,7 @@ class Ledger:
             by another plan, cannot grow, or is being changed by another process.
         """
         with self._store.writing() as connection:
-            lineage = _growing(connection, dataset, release_id, plan_digest)
+            lineage = _lineage_to_grow(connection, dataset, release_id, plan_digest)
             return self._charge(
                 connection,
                 dataset,
@@ -487,13 +487,13 @@ def _budget(connection: sqlite3.Connection, dataset: str) -> DatasetBudget:
     return DatasetBudget(**dict(row))
 
 
-def _counting(connection: sqlite3.Connection, dataset: str) -> list[ChargeRecord]:
+def _counting_charges(connection: sqlite3.Connection, dataset: str) -> list[ChargeRecord]:
     return [record for record in records_of(connection, dataset) if record.counts]
 
 
 def _check_cost(connection: sqlite3.Connection, dataset: str, cost: Cost) -> None:
     budget = _budget(connection, dataset)
-    spent = [budget.in_unit(record.cost) for record in _counting(connection, dataset) if record.cost]
+    spent = [budget.in_unit(record.cost) for record in _counting_charges(connection, dataset) if record.cost]
     budget.check(spent, budget.in_unit(cost))
 
 
@@ -513,11 +513,11 @@ def _status(connection: sqlite3.Connection, dataset: str) -> DatasetStatus:
     )
 
 
-def _growing(connection: sqlite3.Connection, dataset: str, release_id: str, plan_digest: str) -> int:
+def _lineage_to_grow(connection: sqlite3.Connection, dataset: str, release_id: str, plan_digest: str) -> int:
     """Return the line of a release that is to grow, if it may."""
     check_text("release_id", release_id)
     _budget(connection, dataset)
-    counting = _counting(connection, dataset)
+    counting = _counting_charges(connection, dataset)
     made = [record for record in counting if record.release_id == release_id]
     if not made:
         raise BudgetError(

@@ -12,7 +12,7 @@ from dimly.analyst.structure.segments import Count, Segments
 from dimly.curator.options import Progress, Silence
 from dimly.lab.report.distances import Acuity, Distances, SeenDistance, acuity_of, distances_of, reach_of
 from dimly.lab.report.officer import checks, guesses, limits, promise
-from dimly.lab.report.people import ShownPeople, sample_of
+from dimly.lab.report.shown_people import ShownPeople, sample_of
 from dimly.release.manifest import Manifest
 from dimly.release.reader import StoredSketches, open_folder
 

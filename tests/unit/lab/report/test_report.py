@@ -19,7 +19,7 @@ from tests.streams import Recorded
 
 from dimly.api import open_release
 from dimly.errors import ParameterError, ReleaseError
-from dimly.lab.report import people as report_sample
+from dimly.lab.report import shown_people as report_sample
 from dimly.lab.report.page import page_of
 from dimly.lab.report.report import Report, report_of
 from dimly.mechanisms import Plan

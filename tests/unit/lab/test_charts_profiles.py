@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dimly.lab.charts import encoded
-from dimly.lab.profile_chart import MOST_PANELS, ProfileChart
+from dimly.lab.charts import MOST_PANELS, ProfileChart, encoded
 from dimly.mechanisms.survey import SurveyPlan
 from dimly.privacy import Budget
 from dimly.release.profiles import Profiles

@@ -12,8 +12,8 @@ from dimly.curator.survey import survey_table
 from dimly.errors import ParameterError
 from dimly.mechanisms import Directions
 from dimly.mechanisms.survey import SurveyPlan
-from dimly.planner.measured import less_spent
 from dimly.planner.question import Brief
+from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget
 from dimly.privacy.composition import compose
 from dimly.release.survey import Survey

@@ -23,7 +23,7 @@ _NEAR: Final = "0.1"
 _SPENT: Final = re.compile(r"under epsilon = (\S+), delta = (\S+) \(unit (\w+)\)")
 
 
-class Told(NamedTuple):
+class SurveyedBrief(NamedTuple):
     """A brief, and what of it came from a survey, in words."""
 
     brief: Brief
@@ -34,7 +34,7 @@ class Told(NamedTuple):
         return self._replace(brief=brief, measured=(*self.measured, words))
 
 
-def by_survey(brief: Brief) -> Told:
+def by_survey(brief: Brief) -> SurveyedBrief:
     """Return the brief with what its survey measured in the place of what is not stated.
 
     Raises
@@ -43,14 +43,14 @@ def by_survey(brief: Brief) -> Told:
         If it is no survey, was made for tests, or counted bits where there are values, or the other way round.
     """
     if brief.survey is None:
-        return Told(brief)
+        return SurveyedBrief(brief)
     survey = checked(brief.survey)
     if (survey.plan.resolution == 1) != (brief.steps == 1):
         raise ParameterError(
             f"resolution must be 1 for bits and more for values, as in the survey, got {brief.steps} beside the "
             f"survey's {survey.plan.resolution}."
         )
-    told = Told(_people(brief, survey))
+    told = SurveyedBrief(_people(brief, survey))
     return _size(_weights(_distances(told, survey.distances), survey.weights), survey)
 
 
@@ -119,7 +119,7 @@ def _people(brief: Brief, survey: "Survey") -> Brief:
     return replace(brief, n_users=survey.n_users)
 
 
-def _distances(told: Told, curve: "Curve | None") -> Told:
+def _distances(told: SurveyedBrief, curve: "Curve | None") -> SurveyedBrief:
     brief = told.brief
     far = _FAR[brief.purpose]
     if brief.distance is not None or curve is None or curve.quantiles[far].value <= 0:
@@ -131,13 +131,13 @@ def _distances(told: Told, curve: "Curve | None") -> Told:
     return told.plus(f"far pairs differ in {_text(high)}", replace(brief, distance=high.value))
 
 
-def _weights(told: Told, curve: "Curve | None") -> Told:
+def _weights(told: SurveyedBrief, curve: "Curve | None") -> SurveyedBrief:
     if told.brief.weight is not None or curve is None or (middle := curve.quantiles["0.5"]).value <= 0:
         return told
     return told.plus(f"people have {_text(middle)} attributes", replace(told.brief, weight=middle.value))
 
 
-def _size(told: Told, survey: "Survey") -> Told:
+def _size(told: SurveyedBrief, survey: "Survey") -> SurveyedBrief:
     """Return the number of attributes: those of a public list, or the names that were found, if they suffice."""
     brief = told.brief
     found = survey.counts or survey.vocabulary
