@@ -67,7 +67,7 @@ from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.progress import progress_bar
 from dimly.release.manifest import About
-from dimly.release.sketches import Sketches, published_layout
+from dimly.release.sketches import Sketches
 from dimly.release.writer import save_sketches
 
 _MOST_IN_A_MATRIX = 3_000
@@ -556,7 +556,7 @@ class Release:
         if plan.vocabulary is not None and names and (self.vocabulary.codes(names) < 0).any():
             raise ParameterError("attributes must be of the plan's vocabulary. Leave out those that are not.")
         if plan.by_position:
-            bits = np.zeros(8 * published_layout(plan, 1)[1][1], np.uint8)
+            bits = np.zeros(8 * plan.published_shape(1)[1], np.uint8)
             if names:
                 bits[self.vocabulary.codes(names)] = 1
             row: NDArray[Any] = np.packbits(bits, bitorder="little")

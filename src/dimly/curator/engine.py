@@ -26,7 +26,6 @@ from dimly.curator.tables.numbered import CodedRows
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import Layout, layout_of
-from dimly.release.sketches import published_layout
 
 _MOST_ROWS = 1 << 21
 """Rows of a batch, unless one person has more: some 50 MB with all copies."""
@@ -152,13 +151,12 @@ class _OpenPart:
     def __init__(self, users: pa.Array, plan: Plan) -> None:
         self.users = users
         self.missing = len(users)
-        self._layout = published_layout(plan, len(users))
+        self._plan = plan
 
     @cached_property
     def values(self) -> NDArray[Any]:
         """What is published of them; made when the first of them is, not while the part waits."""
-        dtype, shape = self._layout
-        return np.empty(shape, dtype)
+        return np.empty(self._plan.published_shape(len(self.users)), self._plan.published_dtype)
 
 
 class _Run:

@@ -42,7 +42,7 @@ from dimly.privacy import Cost
 from dimly.release.format import UserType, layout_of
 from dimly.release.manifest import About
 from dimly.release.parts import WrittenPart, as_user_column, check_ids
-from dimly.release.sketches import Sketches, published_layout
+from dimly.release.sketches import Sketches
 from dimly.release.writer import ReleaseWriter, check_public, check_target
 
 
@@ -355,8 +355,7 @@ def _begin_sampling(writer: ReleaseWriter, charge: Charge | None) -> None:
 
 def published_bytes(plan: Plan, n_users: int) -> int:
     """Return the bytes of what is published before it is packed: how tightly it packs depends on the noise."""
-    dtype, shape = published_layout(plan, n_users)
-    return dtype.itemsize * math.prod(shape)
+    return plan.published_dtype.itemsize * math.prod(plan.published_shape(n_users))
 
 
 def _cost(plan: Plan, base: Base | None) -> Cost | None:

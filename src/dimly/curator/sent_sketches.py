@@ -15,7 +15,6 @@ from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import UserType, layout_of
-from dimly.release.sketches import published_layout
 
 
 class PublishedPeople:
@@ -99,8 +98,8 @@ class PublishedPeople:
         """Write everybody's row; noise for those who sent nothing is drawn only now, when the ledger knows."""
         before_noise()
         rows = self._rows + [self._nothing() for _ in range(self.n_users - len(self._rows))]
-        dtype, shape = published_layout(self._plan, len(rows))
-        values = np.array(rows, dtype).reshape(shape)[self._order]
+        shape = self._plan.published_shape(len(rows))
+        values = np.array(rows, self._plan.published_dtype).reshape(shape)[self._order]
         step = layout_of(self._plan).users_per_part
         for index, start in enumerate(range(0, self.n_users, step)):
             stop = min(start + step, self.n_users)
@@ -143,7 +142,7 @@ def merge(
 
 def _row(row: Any, plan: Plan) -> NDArray[Any]:
     """Return one person's row in the plan's type."""
-    dtype, (_, *width) = published_layout(plan, 1)
+    dtype, (_, *width) = plan.published_dtype, plan.published_shape(1)
     limits = np.iinfo(dtype)
     try:
         numbers = np.asarray(row)

@@ -25,7 +25,7 @@ from dimly.release.directions import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, PARTS_FOLDER, column_of, row_start
 from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.pages import byte_reader, check_pages
-from dimly.release.sketches import ordered_pairs, published_layout, searched
+from dimly.release.sketches import ordered_pairs, searched
 from dimly.release.verify import verify as verify_folder
 
 State = tuple[int, ...]
@@ -445,7 +445,7 @@ class StoredSketches:
         """
         if self.n_parts == 1:
             return self.read_values(0)
-        values = np.empty(published_layout(self.plan, len(self))[1], published_layout(self.plan, 0)[0])
+        values = np.empty(self.plan.published_shape(len(self)), self.plan.published_dtype)
 
         def read(index: int) -> None:
             values[self._cut(index)] = self.read_values(index)
@@ -511,7 +511,7 @@ class StoredSketches:
         if "values" in self.__dict__:  # all are in memory
             rows = np.asarray(self.values[positions])
         else:
-            dtype, shape = published_layout(self.plan, len(positions))
+            dtype, shape = self.plan.published_dtype, self.plan.published_shape(len(positions))
             rows = np.empty(shape, dtype)
             self._groups.gather("sketch", positions, rows)
         rows.flags.writeable = False  # as of all published numbers: kernels are compiled for one kind of array
@@ -519,7 +519,7 @@ class StoredSketches:
 
     def pairs(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
         """Return the noisy distances of pairs of positions; 0 within a person. Raises as :meth:`locate`."""
-        found = np.zeros(len(rows), published_layout(self.plan, 0)[0])
+        found = np.zeros(len(rows), self.plan.published_dtype)
         other, low, high = ordered_pairs(rows, columns)
         between = found[other]
         self._groups.gather_pairs(low, high, between)

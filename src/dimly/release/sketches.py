@@ -58,7 +58,7 @@ class Sketches:
             raise ReleaseError("users must be in ascending order, without repeats.")
         if not self.plan.admits(len(self.users)):
             raise ReleaseError(f"users must be at most {self.plan.n_users}, as the plan says, got {len(self.users)}.")
-        dtype, shape = published_layout(self.plan, len(self.users))
+        dtype, shape = self.plan.published_dtype, self.plan.published_shape(len(self.users))
         if self.values.dtype != dtype or self.values.shape != shape:
             got = f"{self.values.dtype} of {self.values.shape}"
             raise ReleaseError(f"values must be {dtype} of shape {shape} for this plan, got {got}.")
@@ -132,11 +132,6 @@ class Sketches:
     def _cut(self, index: int) -> tuple[int, int]:
         step = self.users_per_part
         return index * step, min(len(self), (index + 1) * step)
-
-
-def published_layout(plan: Plan, n_users: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return type and shape of what a plan publishes of ``n_users`` people."""
-    return plan.published_dtype, plan.published_shape(n_users)
 
 
 def ordered_pairs(

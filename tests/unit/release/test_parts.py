@@ -17,14 +17,13 @@ from dimly.privacy import Budget
 from dimly.release import parts
 from dimly.release.format import column_of, part_schema
 from dimly.release.parts import as_user_column, check_footer, path_of, read_table, users_of, values_of, write_part
-from dimly.release.sketches import published_layout
 
 TEXT = np.dtypes.StringDType()
 LAYOUTS = ["counting+laplace", "randomized-response", "noisy-distances"]
 
 
 def numbers(plan: Plan, n: int, rest: int = 0) -> Any:
-    dtype, shape = published_layout(plan, n)
+    dtype, shape = plan.published_dtype, plan.published_shape(n)
     if plan.n_users is not None:
         shape = (shape[0] + n * rest,)
     limits = np.iinfo(dtype)

@@ -8,13 +8,12 @@ from dimly.errors import ReleaseError
 from dimly.mechanisms import MECHANISMS, Plan
 from dimly.privacy import Budget
 from dimly.release import Sketches
-from dimly.release.sketches import published_layout
 
 
 def sketches_of(mechanism: str = "counting+laplace", n: int = 4, *, private: bool = True, **changes: Any) -> Sketches:
     """Return zeros in the layout of a mechanism, with some parts changed."""
     plan = plan_of(mechanism)
-    dtype, shape = published_layout(plan, n)
+    dtype, shape = plan.published_dtype, plan.published_shape(n)
     parts: dict[str, Any] = {"users": np.arange(n), "values": np.zeros(shape, dtype)}
     return Sketches(plan, private=private, **(parts | changes))
 
@@ -35,7 +34,7 @@ def test_every_mechanism_has_its_layout(mechanism: str, n: int) -> None:
 
 def test_the_published_type_is_the_plans() -> None:
     plan = plan_of("counting+laplace", dtype="int32")
-    assert published_layout(plan, 3) == (np.dtype(np.int32), (3, K))
+    assert (plan.published_dtype, plan.published_shape(3)) == (np.dtype(np.int32), (3, K))
     with pytest.raises(ReleaseError, match=r"values must be int32 of shape \(3, 32\) for this plan, got int16"):
         Sketches(plan, np.arange(3), np.zeros((3, K), np.int16))
 

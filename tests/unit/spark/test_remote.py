@@ -26,7 +26,6 @@ from dimly.curator.run import Published, publish_table
 from dimly.errors import DimlyError, ParameterError, PrivacyWarning
 from dimly.release.format import MANIFEST
 from dimly.release.parts import WrittenPart, encode_part
-from dimly.release.sketches import published_layout
 from dimly.spark import hadoop, remote
 from dimly.spark import table as placing
 from dimly.spark.hadoop import HadoopFolder, is_address
@@ -215,7 +214,7 @@ def sealed(spark: Any, place: str, kind: str, tmp_path: Path) -> Iterator[Remote
     with RemoteWriter(HadoopFolder(spark, f"{place}/out"), tmp_path / "local", plan) as writer:
         assert writer._remote.renames == (kind == "renames")
         writer.user_type = "int64"
-        values = np.zeros((3, *published_layout(plan, 1)[1][1:]), published_layout(plan, 1)[0])
+        values = np.zeros((3, *plan.published_shape(1)[1:]), plan.published_dtype)
         record, content = encode_part(0, pa.array([1, 2, 3]), values, plan)
         writer._remote.put(f"{writer._hidden}/attempt", content.to_pybytes())
         writer._sources = {record.path: f"{writer._hidden}/attempt"}

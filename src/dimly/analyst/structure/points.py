@@ -16,7 +16,7 @@ from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, ResponsePlan, SketchPlan
 from dimly.release.reader import StoredSketches
-from dimly.release.sketches import Sketches, published_layout
+from dimly.release.sketches import Sketches
 
 Points = NDArray[np.float32]
 
@@ -271,7 +271,7 @@ class JoinedCoordinates(Coordinates):
     def _cut(self, rows: NDArray[Any]) -> Iterator[tuple[Coordinates, NDArray[Any]]]:
         start = 0
         for part in self.parts:
-            dtype, (_, width) = published_layout(part.plan, 1)
+            dtype, (_, width) = part.plan.published_dtype, part.plan.published_shape(1)
             # Bits are bytes again; integers stay in the type that holds all of them.
             cut = rows[:, start : start + width]
             yield part, cut.astype(dtype) if dtype == np.uint8 else cut
