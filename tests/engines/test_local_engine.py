@@ -31,7 +31,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
                 yield some.slice(start, start + 7)
 
     monkeypatch.setattr(CodedTable, "rows", in_pieces)
-    monkeypatch.setattr(local, "cut", partial(local.cut, most_rows=10))
+    monkeypatch.setattr(local, "cut_batches", partial(local.cut_batches, most_rows=10))
 
 
 @pytest.fixture

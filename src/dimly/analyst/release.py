@@ -392,7 +392,7 @@ class Release:
         ParameterError
             For noisy distances, for fewer than two people, and if recall cannot be.
         """
-        with shown(progress, "making an index") as watching:
+        with progress_bar(progress, "making an index") as watching:
             return index_of(self, denoise=denoise, recall=recall, progress=watching)
 
     def neighbor_graph(

@@ -193,7 +193,7 @@ class _Run:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 progress.advance(sum(future.result() for future in done))
 
-        batches = cut(self._table.rows(), n_users=n_users, step=self._layout.users_per_group)
+        batches = cut_batches(self._table.rows(), n_users=n_users, step=self._layout.users_per_group)
         first = next(batches)  # after sorting
         self._making.result()  # if it failed, nothing was drawn
         before_noise()
@@ -242,7 +242,7 @@ def _publish_pairs(
 ) -> None:
     """Publish noisy distances: everybody with everybody, so that all rows are needed at once."""
     n, layout = table.n_users, layout_of(perturber.plan)
-    (batch,) = cut(table.rows(), n_users=n, step=n, most_rows=None)
+    (batch,) = cut_batches(table.rows(), n_users=n, step=n, most_rows=None)
     before_noise()
     progress.start(n)
     values = perturber.perturb(people_of_sorted(batch, resolution=perturber.plan.resolution), words())
@@ -261,7 +261,7 @@ def pair_parts(values: NDArray[Any], *, n_users: int, layout: Layout) -> Iterato
         at += size
 
 
-def cut(
+def cut_batches(
     chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int | None = _MOST_ROWS, together: int = 1
 ) -> Iterator[Batch]:
     """Cut sorted rows into batches of whole people that cover everybody, in order.

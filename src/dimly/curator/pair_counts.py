@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.curator import kernels
-from dimly.curator.engine import cut, people_of_sorted
+from dimly.curator.engine import cut_batches, people_of_sorted
 from dimly.curator.people import People
 from dimly.curator.perturb import Texts
 from dimly.curator.survey_run import CountedTable, CountingTable, having, order_key
@@ -85,7 +85,7 @@ def person_key(key: str, user: object) -> int:
 def _batches(table: CountedTable, plan: SurveyPlan, buckets: Buckets | None) -> Iterator[tuple[int, People]]:
     """Yield people by their attributes, or by the different buckets of these, and the number of the first."""
     codes = None if buckets is None else bucket_codes(table.texts(), buckets)
-    for batch in cut(table.rows(), n_users=table.n_users, step=_STEP):
+    for batch in cut_batches(table.rows(), n_users=table.n_users, step=_STEP):
         people = having(people_of_sorted(batch, resolution=plan.resolution))
         if codes is not None and buckets is not None:
             people = People(people.indptr, codes[people.indices], None).bounded(width=buckets.count, resolution=1)

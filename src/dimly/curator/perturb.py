@@ -70,7 +70,7 @@ class RowCache:
         self._plan = plan
         self._texts = texts
         self._capacity = max(1, memory // plan.row_bytes)
-        self._kept = plan.rows(_First(texts, min(len(texts), self._capacity)))
+        self._kept = plan.rows(_FirstTexts(texts, min(len(texts), self._capacity)))
         self.k = self._kept.k
 
     def __len__(self) -> int:
@@ -108,7 +108,7 @@ class RowCache:
         return rows.project(starts, positions[mask], None if values is None else values[mask], out=out)
 
 
-class _First(Sequence[str]):
+class _FirstTexts(Sequence[str]):
     """The first ``size`` texts, fetched slice by slice."""
 
     def __init__(self, texts: Texts, size: int) -> None:
@@ -152,7 +152,7 @@ class Perturber:
     def __init__(self, plan: Plan, attributes: Sequence[str] | RowCache = ()) -> None:
         plan.prove()
         self.plan = plan
-        self._way: _Way = _WAYS[type(plan)](plan, attributes)
+        self._kind: _KindPerturber = _PERTURBERS[type(plan)](plan, attributes)
 
     @classmethod
     def numbered(cls, plan: Plan, texts: Texts, *, memory: int) -> "Perturber":
@@ -165,13 +165,13 @@ class Perturber:
         memory : int
             Bytes for rows of P.
         """
-        way: type[_Way] = _WAYS[type(plan)]
-        return cls(plan, way.prepared(plan, texts, memory))
+        kind: type[_KindPerturber] = _PERTURBERS[type(plan)]
+        return cls(plan, kind.prepared(plan, texts, memory))
 
     def with_attributes(self, attributes: Sequence[str]) -> "Perturber":
         """Return a perturber for other attributes; it shares the sampler, whose tables take the longest to make."""
         other = copy.copy(self)
-        other._way = self._way.with_attributes(attributes)
+        other._kind = self._kind.with_attributes(attributes)
         return other
 
     def perturb(self, people: People, words: WordSource, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -193,8 +193,8 @@ class Perturber:
             Sketches: shape (people, k) of the plan's type. Randomized response: uint8 of shape (people, ⌈d/8⌉), bit i
             in byte i//8 as bit i%8. Noisy distances: all pairs i < j, row after row of the upper triangle.
         """
-        people = people.bounded(width=self._way.width, resolution=self.plan.resolution)
-        return self._way.perturb(people, words, out)
+        people = people.bounded(width=self._kind.width, resolution=self.plan.resolution)
+        return self._kind.perturb(people, words, out)
 
     def perturb_one(self, rows: Rows, values: NDArray[np.int64] | None, words: WordSource) -> NDArray[Any]:
         """Return what is published of one person: the sketch of ``rows``, whose attributes this person has.
@@ -213,7 +213,7 @@ class Perturber:
         """
         if values is not None:
             values = np.minimum(np.maximum(values, 0), self.plan.resolution)
-        return self._way.perturb_one(rows, values, words)
+        return self._kind.perturb_one(rows, values, words)
 
     def perturb_texts(self, attributes: Collection[str], words: WordSource) -> NDArray[Any]:
         """Return what is published of one person of bits, by a plan that sketches.
@@ -228,10 +228,10 @@ class Perturber:
         -------
         ndarray of shape (k,) of the plan's type
         """
-        return self._way.perturb_texts(attributes, words)
+        return self._kind.perturb_texts(attributes, words)
 
 
-class _Way(ABC):
+class _KindPerturber(ABC):
     """How people become published rows by one kind of plan."""
 
     width: int
@@ -247,7 +247,7 @@ class _Way(ABC):
     def perturb(self, people: People, words: WordSource, out: NDArray[Any] | None) -> NDArray[Any]:
         """Return what is published of ``people``, whose attributes come once, in range."""
 
-    def with_attributes(self, attributes: Sequence[str]) -> "_Way":
+    def with_attributes(self, attributes: Sequence[str]) -> "_KindPerturber":
         """Return the same for attributes that are given by their texts; where they are numbers, they stay so."""
         del attributes
         return self
@@ -261,7 +261,7 @@ class _Way(ABC):
         raise NotImplementedError
 
 
-class _SketchWay(_Way):
+class _SketchPerturber(_KindPerturber):
     """The exact sketches, with noise on each number."""
 
     def __init__(self, plan: SketchPlan, attributes: Sequence[str] | RowCache) -> None:
@@ -275,7 +275,7 @@ class _SketchWay(_Way):
     def prepared(cls, plan: Plan, texts: Texts, memory: int) -> Sequence[str] | RowCache:
         return RowCache(plan, texts, memory=memory)
 
-    def with_attributes(self, attributes: Sequence[str]) -> "_SketchWay":
+    def with_attributes(self, attributes: Sequence[str]) -> "_SketchPerturber":
         other = copy.copy(self)
         other._rows = self._plan.rows(attributes)
         other.width = len(other._rows)
@@ -316,7 +316,7 @@ def _perturbed(
     return out
 
 
-class _DirectionsWay(_Way):
+class _DirectionsPerturber(_KindPerturber):
     """Sums of public rows, with noise on each number. Attributes without a row count nothing."""
 
     def __init__(self, plan: DirectionsPlan, attributes: Sequence[str]) -> None:
@@ -328,9 +328,9 @@ class _DirectionsWay(_Way):
     @classmethod
     def prepared(cls, plan: Plan, texts: Texts, memory: int) -> Sequence[str]:
         del plan, memory  # rows are kept once, however many attributes have them
-        return _First(texts, len(texts))
+        return _FirstTexts(texts, len(texts))
 
-    def with_attributes(self, attributes: Sequence[str]) -> "_DirectionsWay":
+    def with_attributes(self, attributes: Sequence[str]) -> "_DirectionsPerturber":
         other = copy.copy(self)
         other._number(attributes)
         return other
@@ -372,7 +372,7 @@ class _DirectionsWay(_Way):
         return mapped.bounded(width=len(self._directions.matrix), resolution=self._plan.resolution)
 
 
-class _ResponseWay(_Way):
+class _ResponsePerturber(_KindPerturber):
     """A bit for each attribute, flipped."""
 
     def __init__(self, plan: ResponsePlan, attributes: Sequence[str]) -> None:
@@ -392,7 +392,7 @@ class _ResponseWay(_Way):
         return rows if fits else _placed(rows, out)
 
 
-class _DistanceWay(_Way):
+class _DistancePerturber(_KindPerturber):
     """The exact distances of all pairs, with noise on each."""
 
     def __init__(self, plan: DistancePlan, attributes: Sequence[str]) -> None:
@@ -427,9 +427,9 @@ def _placed(found: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
 
 
 # The only place where perturbing depends on the kind of plan.
-_WAYS: Final[Mapping[type[Plan], Any]] = {
-    SketchPlan: _SketchWay,
-    DirectionsPlan: _DirectionsWay,
-    ResponsePlan: _ResponseWay,
-    DistancePlan: _DistanceWay,
+_PERTURBERS: Final[Mapping[type[Plan], Any]] = {
+    SketchPlan: _SketchPerturber,
+    DirectionsPlan: _DirectionsPerturber,
+    ResponsePlan: _ResponsePerturber,
+    DistancePlan: _DistancePerturber,
 }

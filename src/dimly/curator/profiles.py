@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dimly.curator.engine import cut, people_of_sorted
+from dimly.curator.engine import cut_batches, people_of_sorted
 from dimly.curator.ledger.charge import ChargeRecord
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
@@ -152,7 +152,7 @@ def count_segments(
     """Return exactly how many people of each segment have each attribute."""
     exact = np.zeros(count * width, np.int64)
     progress = options.watcher
-    for number, batch in enumerate(cut(table.rows(), n_users=table.n_users, step=_STEP)):
+    for number, batch in enumerate(cut_batches(table.rows(), n_users=table.n_users, step=_STEP)):
         if not number:
             progress.phase("counting")
             progress.start(table.n_users)

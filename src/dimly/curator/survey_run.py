@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dimly.curator import kernels
 from dimly.curator.diagnosis import open_diagnosed
-from dimly.curator.engine import NamedTable, cut, people_of_sorted
+from dimly.curator.engine import NamedTable, cut_batches, people_of_sorted
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.options import Options, Progress
 from dimly.curator.people import People, Pseudonyms, people_of, user_ids
@@ -379,7 +379,7 @@ def count_table(
     width = len(table.texts())
     at = boundaries_for(vocabulary)
     exact = ExactCounts(np.zeros(width, np.int64), np.zeros(len(at), np.int64), np.zeros(len(at), np.int64))
-    batches = cut(table.rows(), n_users=table.n_users, step=_STEP, together=2)
+    batches = cut_batches(table.rows(), n_users=table.n_users, step=_STEP, together=2)
     first = next(batches)  # after sorting
     progress.phase("counting")
     progress.start(table.n_users)

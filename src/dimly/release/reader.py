@@ -25,7 +25,7 @@ from dimly.release.directions import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, PARTS_FOLDER, column_of, row_start
 from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.pages import byte_reader, check_pages
-from dimly.release.sketches import ordered_pairs, searched
+from dimly.release.sketches import ordered_pairs, search_sorted
 from dimly.release.verify import verify as verify_folder
 
 State = tuple[int, ...]
@@ -44,7 +44,7 @@ class _OpenFile(NamedTuple):
     """Of the file, from before it was opened: a change in between looks like one afterwards."""
 
 
-class Files:
+class ReleaseFiles:
     """Opens the files of a release, and refuses those that are not what the manifest says.
 
     Damaged numbers look like any others, so that no number is used before the digest of its file was found right. Each
@@ -141,16 +141,16 @@ _Item = TypeVar("_Item")
 _Done = TypeVar("_Done")
 
 
-class Groups:
+class RowGroups:
     """The row groups of a release's parts, numbered throughout.
 
     Parameters
     ----------
-    files : Files
+    files : ReleaseFiles
     manifest : Manifest
     """
 
-    def __init__(self, files: Files, manifest: Manifest) -> None:
+    def __init__(self, files: ReleaseFiles, manifest: Manifest) -> None:
         self._files = files
         self._manifest = manifest
         self._records = manifest.parts
@@ -193,14 +193,14 @@ class Groups:
     def locate(self, ids: NDArray[Any]) -> Positions:
         """Return the positions of ids of the release's own type; −1 where nobody has the id."""
         firsts, lasts = self._bounds
-        groups = searched(firsts, ids, side="right") - 1
+        groups = search_sorted(firsts, ids, side="right") - 1
         inside = (groups >= 0) & (ids <= lasts[np.maximum(groups, 0)])
         positions = np.full(len(ids), -1, np.int64)
         asked = np.flatnonzero(inside)
 
         def find(group: int, chosen: Positions, users: NDArray[Any]) -> None:
             wanted = ids[asked[chosen]]
-            places = searched(users, wanted)  # within, since nobody is after the last
+            places = search_sorted(users, wanted)  # within, since nobody is after the last
             positions[asked[chosen]] = np.where(users[places] == wanted, group * self._size + places, -1)
 
         self._visit("user", groups[asked], find)
@@ -363,8 +363,8 @@ class StoredSketches:
         self.path = path
         self.manifest = manifest
         self._parts = manifest.parts
-        self._files = Files(path, manifest)
-        self._groups = Groups(self._files, manifest)
+        self._files = ReleaseFiles(path, manifest)
+        self._groups = RowGroups(self._files, manifest)
 
     def check_footers(self) -> None:
         """Refuse files whose size, columns or rows are not what the manifest says. No published number is read.

@@ -107,7 +107,7 @@ class Sketches:
 
     def locate(self, ids: NDArray[Any]) -> NDArray[np.int64]:
         """Return the positions of ids of the release's own type; −1 where nobody has the id."""
-        places = searched(self.users, ids)
+        places = search_sorted(self.users, ids)
         found = places < len(self)
         found[found] = self.users[places[found]] == ids[found]
         return np.where(found, places, -1)
@@ -142,7 +142,7 @@ def ordered_pairs(
     return other, np.minimum(rows, columns)[other], np.maximum(rows, columns)[other]
 
 
-def searched(
+def search_sorted(
     users: NDArray[Any], wanted: NDArray[Any], *, side: Literal["left", "right"] = "left"
 ) -> NDArray[np.int64]:
     """Return where ids would stand among rising ones, as NumPy's searchsorted does."""

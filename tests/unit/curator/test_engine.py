@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.plans import N_ATTRIBUTES, plan_of
 from tests.streams import NO_NOISE
 
-from dimly.curator.engine import Batch, cut, people_of_sorted, publish_rows
+from dimly.curator.engine import Batch, cut_batches, people_of_sorted, publish_rows
 from dimly.curator.options import Silence
 from dimly.curator.people import people_of
 from dimly.curator.perturb import Perturber
@@ -48,7 +48,7 @@ def test_batches_are_whole_people_in_order_and_never_cross_a_step(
 ) -> None:
     users = np.repeat(np.arange(len(counts)), counts).tolist()
     rows = coded(users, list(range(len(users))))
-    batches = list(cut(chunks_of(rows, chunk), n_users=len(counts), step=step, most_rows=most))
+    batches = list(cut_batches(chunks_of(rows, chunk), n_users=len(counts), step=step, most_rows=most))
     assert [batch.first for batch in batches] == [0, *(batch.stop for batch in batches[:-1])]
     assert batches[-1].stop == len(counts)
     assert flat(batches) == list(zip(users, range(len(users)), strict=True))
@@ -63,13 +63,13 @@ def test_batches_are_whole_people_in_order_and_never_cross_a_step(
 
 def test_one_person_may_have_more_rows_than_a_batch() -> None:
     rows = coded([0] * 50 + [1], [*range(50), 3])
-    batches = list(cut(chunks_of(rows, 7), n_users=3, step=8, most_rows=10))
+    batches = list(cut_batches(chunks_of(rows, 7), n_users=3, step=8, most_rows=10))
     assert [(batch.first, batch.stop) for batch in batches] == [(0, 3)] or batches[0].stop == 1
     assert flat(batches) == [*((0, i) for i in range(50)), (1, 3)]
 
 
 def test_nobody_has_rows() -> None:
-    batches = list(cut(iter(()), n_users=5, step=2))
+    batches = list(cut_batches(iter(()), n_users=5, step=2))
     assert [(batch.first, batch.stop, batch.pieces) for batch in batches] == [(0, 2, []), (2, 4, []), (4, 5, [])]
 
 

@@ -208,7 +208,7 @@ def test_directions_laid_out_by_attribute_and_looked_up_give_the_same(monkeypatc
     laid_out = Perturber(plan, names)
     monkeypatch.setattr("dimly.curator.perturb._LAID_OUT", 0)
     looked_up = Perturber(plan, names)
-    ways = [laid_out._way, looked_up._way]
+    ways = [laid_out._kind, looked_up._kind]
     assert [way._laid_out is None for way in ways] == [False, True]  # type: ignore[attr-defined]
     found = [one.perturb(people, Recorded(0)) for one in (laid_out, looked_up)]
     assert np.array_equal(found[0], found[1])

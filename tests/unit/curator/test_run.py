@@ -445,7 +445,7 @@ def test_what_was_said_stays_and_gets_the_day_of_the_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str | None
 ) -> None:
     said = About.of(title="Visits", publisher="ACME", note=None, date="2020-02-02")
-    monkeypatch.setattr("dimly.curator.options.described", lambda **_: said)
+    monkeypatch.setattr("dimly.curator.options.About.of", lambda **_: said)
     publish(tmp_path / "old", opening=part(range(3)))
     monkeypatch.undo()
     publish(tmp_path / "new", opening=part(range(2, 5)), update=tmp_path / "old", title=title)

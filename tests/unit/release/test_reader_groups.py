@@ -17,7 +17,7 @@ from dimly.analyst import Release
 from dimly.errors import ReleaseError
 from dimly.release import Sketches, StoredSketches, open_folder, parts
 from dimly.release import reader as groups
-from dimly.release.sketches import searched
+from dimly.release.sketches import search_sorted
 
 __all__ = ["small_parts"]
 
@@ -183,7 +183,7 @@ def test_parts_out_of_order_are_refused(small_parts: int, tmp_path: Path) -> Non
 )
 def test_text_is_searched_as_numbers_are(names: list[str], one: str, side: Any) -> None:
     users = np.array(sorted(names), np.dtypes.StringDType())
-    found = searched(users, np.array([one], np.dtypes.StringDType()), side=side)
+    found = search_sorted(users, np.array([one], np.dtypes.StringDType()), side=side)
     below = sum(name < one or (side == "right" and name == one) for name in names)
     assert found.tolist() == [below]
 
