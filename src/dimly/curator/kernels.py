@@ -250,19 +250,20 @@ def step_of(value: float, resolution: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def number_people(keys: NDArray[np.int64], ids: NDArray[np.int64]) -> int:
-    """Replace ids, the upper halves of keys that do not fall, by 0, 1, …; write each once and return how many.
-
-    ``ids`` is as long as the keys; what lies beyond is not written.
-    """
-    count = 0
+def number_people(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Replace ids, the upper halves of keys that do not fall, by 0, 1, …; return them, each once."""
+    count = min(keys.size, 1)
+    for i in range(1, keys.size):
+        count += keys[i] >> 32 != keys[i - 1] >> 32
+    ids = np.empty(count, np.int64)
+    last = -1
     for i in range(keys.size):
         person = keys[i] >> 32
-        if count == 0 or person != ids[count - 1]:
-            ids[count] = person
-            count += 1
-        keys[i] = (np.int64(count - 1) << 32) | (keys[i] & 0xFFFFFFFF)
-    return count
+        if last < 0 or person != ids[last]:
+            last += 1
+            ids[last] = person
+        keys[i] = (np.int64(last) << 32) | (keys[i] & 0xFFFFFFFF)
+    return ids
 
 
 @njit(nogil=True, cache=True)

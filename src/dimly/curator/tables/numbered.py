@@ -251,10 +251,9 @@ class CodedTable:
         keys = self._sorted(f"SELECT coalesce({key}, -1) FROM {rows}")
         if keys[0] < 0:  # no row was without user or attribute before
             raise DataError(_OTHER_ROWS)
-        ids = np.empty(len(keys), np.int64)
-        n_users = kernels.number_people(keys, ids)
+        ids = kernels.number_people(keys)
         self._keys = keys
-        return f"SELECT u FROM {self._database.register(pa.table({'u': ids[:n_users] + least}))}"
+        return f"SELECT u FROM {self._database.register(pa.table({'u': ids + least}))}"
 
     def _sorted(self, sql: str) -> NDArray[np.int64]:
         """Return the integers of a query, sorted; there are at most as many as rows."""
