@@ -32,22 +32,26 @@ _TIMES = 20  # published again so often: a standard error of a third of one in t
 _LEAST = 1e-30
 
 
-def likely_range(expected: float, n: int) -> tuple[int, int]:
+def likely_range(expected: float, n: int, *, others: int) -> tuple[int, int]:
     """Return between which numbers the true ones of one list of n lie, in nine cases of ten or more.
 
     Of n people, each true with the same probability, as many as the 5 and 95 % quantiles say; and a tenth of n on
     either side for what is expected itself: the mean error of that was 0.75 of ten on the populations that this was
-    made with, and docs/analysis.md shows how it came out on others.
+    made with, and docs/analysis.md shows how it came out on others. Among so many ``others`` that one stand-in is more
+    than n of them, what is expected is too much, and the range begins at 0.
 
     Examples
     --------
-    >>> likely_range(0.01, 10), likely_range(3.0, 10), likely_range(9.9, 10)
-    ((0, 1), (0, 6), (8, 10))
+    >>> [likely_range(expected, 10, others=2000) for expected in (0.01, 3.0, 9.9)]
+    [(0, 1), (0, 6), (8, 10)]
+    >>> likely_range(9.9, 10, others=1_000_000)
+    (0, 10)
     """
     if math.isnan(expected):
         return 0, n
     low, high = binom.ppf([0.05, 0.95], n, expected / n)
-    return max(math.floor(low - n / 10), 0), min(math.ceil(high + n / 10), n)
+    least = 0 if others > n * _PEOPLE else max(math.floor(low - n / 10), 0)
+    return least, min(math.ceil(high + n / 10), n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

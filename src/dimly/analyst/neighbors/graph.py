@@ -62,8 +62,9 @@ def graph_of(
         known = [one for one in told if not math.isnan(one)]
         return sum(known) / len(known) if known else math.nan
 
-    estimates = _estimates(release, found, metric)
-    return Neighbors(_named(sketches, found), estimates, metric, isinstance(space, DenoisedSpace), _expect=expected)
+    estimates, others = _estimates(release, found, metric), len(sketches) - 1
+    denoised = isinstance(space, DenoisedSpace)
+    return Neighbors(_named(sketches, found), estimates, metric, denoised, _expect=expected, _others=others)
 
 
 def _by_comparing(sketches: Published, space: Space, n: int, progress: Progress | None) -> Positions:

@@ -72,6 +72,7 @@ class Neighbors:
     denoised: bool
     recall: float | None = None
     _expect: Callable[[], float] = field(repr=False, kw_only=True)
+    _others: int = field(repr=False, kw_only=True)
 
     @cached_property
     def expected(self) -> float:
@@ -84,7 +85,7 @@ class Neighbors:
     @property
     def expected_range(self) -> tuple[int, int]:
         """Between which numbers the true neighbors of one such list lie in nine cases of ten."""
-        return likely_range(self.expected, self.users.shape[-1])
+        return likely_range(self.expected, self.users.shape[-1], others=self._others)
 
     @property
     def words(self) -> str:
@@ -194,8 +195,8 @@ def neighbors_at(
     def expected() -> float:
         return expected_true(release, whom, n, metric=metric, space=space)
 
-    denoised = isinstance(space, DenoisedSpace)
-    return Neighbors(sketches.named(positions), estimates, metric, denoised, recall, _expect=expected)
+    denoised, others = isinstance(space, DenoisedSpace), len(sketches) - side.noisy
+    return Neighbors(sketches.named(positions), estimates, metric, denoised, recall, _expect=expected, _others=others)
 
 
 def check(release: "Release", n: Any, metric: Metric, *, others: int) -> None:

@@ -1,7 +1,7 @@
 """How many listed neighbors are true ones, and whether that comes true."""
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -107,11 +107,17 @@ def test_it_comes_true(how: str, metric: Metric, denoise: bool) -> None:
 
 
 def test_a_range_is_wider_than_chance_and_within_what_is_possible() -> None:
-    assert likely_range(math.nan, 10) == (0, 10)
-    assert likely_range(0.0, 10) == (0, 1)
-    assert likely_range(10.0, 10) == (9, 10)
-    assert likely_range(5.0, 10) == (1, 9)
-    assert likely_range(50.0, 100) == (32, 68)
+    told = partial(likely_range, others=2000)
+    assert told(math.nan, 10) == (0, 10)
+    assert told(0.0, 10) == (0, 1)
+    assert told(10.0, 10) == (9, 10)
+    assert told(5.0, 10) == (1, 9)
+    assert told(50.0, 100) == (32, 68)
+
+
+def test_among_more_people_than_stand_ins_can_tell_a_range_promises_nothing() -> None:
+    assert likely_range(9.0, 10, others=40_960)[0] > 0
+    assert likely_range(9.0, 10, others=40_961) == (0, 10)
 
 
 @readable
