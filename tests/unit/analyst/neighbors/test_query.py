@@ -216,7 +216,7 @@ def test_a_first_question_reads_each_file_once(
         monkeypatch.setattr(owner, name, counted)
 
     count(pa, "OSFile", lambda path: Path(path).name)
-    count(parts, "opened", lambda _, path: Path(path).name)
+    count(parts, "open_parquet", lambda _, path: Path(path).name)
     count(hashlib, "file_digest")
     count(parts, "values_of", lambda table, *_, **__: table.num_rows)
     count(Projection, "__post_init__")
@@ -227,7 +227,7 @@ def test_a_first_question_reads_each_file_once(
     for _ in range(2):
         assert len(release.neighbors(int(release.users[3]), 4, denoise=denoise)) == 4
     files = [Path(record.path).name for record in release._sketches.manifest.files]  # type: ignore[union-attr]
-    opened = [(name, file) for name in ("OSFile", "opened") for file in files]
+    opened = [(name, file) for name in ("OSFile", "open_parquet") for file in files]
     digests = [("file_digest", None)] * min(2, len(files))  # of the part, and of the list of attributes
     built = [("__post_init__", None), ("_prove", None), ("reader_of", None), ("values_of", 30)]
     assert sorted(calls, key=str) == sorted([*opened, *digests, *built], key=str)
