@@ -13,6 +13,7 @@ from tests.spark import spark, uses_spark
 from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError
 from dimly.spark.cluster import (
     _find_java,
+    _n_cores,
     _quiet,
     asked,
     check_frame,
@@ -127,10 +128,20 @@ def test_spark_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[1]", 1), ("local[12]", 12), ("local[ 4, 2]", 4), ("local[*]", os.cpu_count() or 1)],
+)
+def test_cores_of_this_machine(master: str, cores: int) -> None:
+    assert _n_cores(master) == cores
+
+
 @uses_spark
 def test_a_session_that_is_there_stays(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
         monkeypatch.setenv(name, "as it was")
-    with running_session(master="local[2]", memory=1 << 30) as session:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    with running_session(master="local[3]", memory=1 << 30) as session:
         assert session.sparkContext is spark.sparkContext
+    assert spark.conf.get("spark.sql.shuffle.partitions") == before
     assert spark.range(3).count() == 3
