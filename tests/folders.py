@@ -36,7 +36,7 @@ def write(
 ) -> Path:
     """Write a release as the engine does, with the plan's vocabulary and projection where it has them."""
     plan = sketches.plan
-    user_type: UserType = "text" if sketches.users.dtype.kind == "T" else "int64"
+    user_type: UserType = "text" if sketches.textual else "int64"
     with ReleaseWriter(path, plan, user_type=user_type, overwrite=overwrite) as writer:
         for index, (users, values) in enumerate(pieces(sketches)):
             writer.write_part(index, users, values)

@@ -242,10 +242,5 @@ class Joined:
 
 def common_users(releases: Iterable[Any]) -> NDArray[Any]:
     """Return the ids of the people who are in all of some releases, in ascending order."""
-    # NumPy cannot intersect its own variable-width text.
     first, *others = (release.users for release in releases)
-    if first.dtype.kind != "T":
-        return reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), others, first)
-    known = set(first.tolist()).intersection(*(other.tolist() for other in others))
-    found: NDArray[Any] = first[np.fromiter((user in known for user in first.tolist()), np.bool_, len(first))]
-    return found
+    return reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), others, first)

@@ -285,7 +285,7 @@ def positions_of(sketches: Published, users: Any) -> NDArray[np.int64]:
         raise ParameterError(f"users must be {'text' if textual else 'integers'}, as in this release.") from None
     if ids.ndim != 1:
         raise ParameterError("users must be one id or a list of ids.")
-    wanted = ids.astype(np.dtypes.StringDType() if textual else np.int64)
+    wanted = ids if textual else ids.astype(np.int64)
     positions = np.where(wanted == ids, sketches.locate(wanted), -1)  # a large unsigned id is none of ours
     if (positions < 0).any():
         raise ParameterError("users must be in this release, but some are not. Check them with `user in release`.")
@@ -402,7 +402,10 @@ def _as_ids(users: Any, *, textual: bool) -> NDArray[Any]:
     if textual:
         if kind not in "OUT":
             raise ValueError(kind)
-        return np.atleast_1d(np.asarray(given, dtype=np.dtypes.StringDType(coerce=False)))
+        texts = np.atleast_1d(np.asarray(given, dtype=object))
+        if not all(isinstance(one, str) for one in texts.flat):
+            raise ValueError(kind)
+        return texts
     ids = np.atleast_1d(np.array(given.tolist() if kind == "O" and isinstance(given, np.ndarray) else given))
     if ids.size == 0:
         return ids.astype(np.int64)

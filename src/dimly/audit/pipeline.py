@@ -43,6 +43,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import ResponsePlan
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.privacy import VALUES_MOVED
+from dimly.release.ids import text_ids
 from dimly.release.reader import open_folder
 
 _COINS: Final = 1 << 20
@@ -188,7 +189,7 @@ def _written(canaries: Canaries, rows: NDArray[np.bool_], ids: IntArray, chance:
 def _rows_of(folder: Path, ids: IntArray) -> NDArray[Any]:
     """Return the published rows of these people, in this order."""
     sketches = open_folder(folder)
-    known = np.array([str(one) for one in ids.tolist()], np.dtypes.StringDType()) if sketches.textual else ids
+    known = text_ids(map(str, ids.tolist())) if sketches.textual else ids
     return sketches.take(sketches.locate(known))
 
 

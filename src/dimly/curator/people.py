@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dimly.curator import kernels
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
+from dimly.release.ids import text_ids
 
 # Pseudonyms: user ids replaced by a keyed hash, so that who lacks the key cannot look anybody up by id.
 #
@@ -220,13 +221,14 @@ def user_ids(users: ArrayLike | None, n_users: int) -> NDArray[Any]:
     ids = np.asarray(users) if hasattr(users, "__array__") else np.asarray(users, dtype=object)
     if ids.ndim != 1 or len(ids) != n_users:
         raise DataError("users must be a list with one id for each row of the table.")
-    if ids.dtype.kind == "T":  # which may hold a missing one
+    if ids.dtype.kind in "UT":  # NumPy's own texts, of which some kinds may hold a missing one
         ids = ids.astype(object)
     kinds = {type(user) for user in ids.tolist()} if ids.dtype == object else {ids.dtype.type}
     if kinds and all(issubclass(kind, str) for kind in kinds):
+        ids = text_ids(map(str, ids.tolist()))
         try:
-            ids = ids.astype(np.dtypes.StringDType())
-        except (TypeError, UnicodeError):
+            "".join(ids).encode()
+        except UnicodeError:
             raise DataError("users must be text that encodes to UTF-8.") from None
     elif all(issubclass(kind, int | np.integer) and not issubclass(kind, _NO_IDS) for kind in kinds):
         limits = np.iinfo(np.int64)
@@ -235,7 +237,7 @@ def user_ids(users: ArrayLike | None, n_users: int) -> NDArray[Any]:
         ids = ids.astype(np.int64)
     else:
         raise DataError("users must be integers or text, all of one kind.")
-    if len(np.unique(ids)) != len(ids):
+    if len(set(ids.tolist())) != len(ids):
         raise DataError("users must all be different. Merge the rows of one person first.")
     return ids
 

@@ -40,6 +40,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
 from dimly.release.format import UserType, layout_of
+from dimly.release.ids import text_ids
 from dimly.release.manifest import About
 from dimly.release.parts import WrittenPart, as_user_column, check_ids
 from dimly.release.sketches import Sketches
@@ -489,11 +490,7 @@ class _MemoryParts:
         """Return users and values of all parts."""
         parts = [self._parts[index] for index in sorted(self._parts)]
         users = pa.chunked_array([users for users, _ in parts])
-        ids = (
-            users.to_numpy()
-            if pa.types.is_integer(users.type)
-            else np.array(users.to_pylist(), np.dtypes.StringDType())
-        )
+        ids = users.to_numpy() if pa.types.is_integer(users.type) else text_ids(users.to_pylist())
         return ids, np.concatenate([values for _, values in parts])
 
 

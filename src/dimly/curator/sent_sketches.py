@@ -15,6 +15,7 @@ from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import UserType, layout_of
+from dimly.release.ids import are_texts, text_ids
 
 
 class PublishedPeople:
@@ -91,7 +92,7 @@ class PublishedPeople:
             own = user_ids([*own.tolist(), *missing], len(ids) + len(missing))
         published = own
         if pseudonyms is not None:
-            published = np.array(pseudonyms.of(map(str, own.tolist())), np.dtypes.StringDType())
+            published = text_ids(pseudonyms.of(map(str, own.tolist())))
         return cls(own, published, rows, plan, nothing=nothing)
 
     def publish(self, _: object, parts: ReleaseParts, *, before_noise: Callable[[], None]) -> None:
@@ -158,7 +159,7 @@ def _row(row: Any, plan: Plan) -> NDArray[Any]:
 
 
 def _type(users: NDArray[Any]) -> UserType:
-    return "int64" if users.dtype.kind == "i" else "text"
+    return "text" if are_texts(users) else "int64"
 
 
 def _as_arrow(users: NDArray[Any]) -> pa.Array:

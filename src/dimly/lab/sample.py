@@ -118,7 +118,7 @@ def read_sample(source: Any, reading: Options | None = None, *, unit: Unit = "at
         collected = _SampledRows()
         for rows in table.rows():
             collected.add(rows.keys, rows.values)
-        kind = np.dtype(np.int64) if table.user_type == "int64" else np.dtypes.StringDType()
+        kind = np.dtype(np.int64) if table.user_type == "int64" else np.dtype(object)
         users = np.concatenate(
             [
                 np.array(table.users(start, min(start + _IDS, table.n_users)).to_pylist(), kind)[:: collected.step]

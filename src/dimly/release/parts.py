@@ -35,6 +35,7 @@ from dimly.release.format import (
     part_schema,
     projection_schema,
 )
+from dimly.release.ids import text_ids
 from dimly.release.pages import BYTES_PER_TEXT, SLACK, Claim, check_claims
 
 WRONG_DIGEST = "{} must have the SHA-256 that the manifest states, but it has another. Copy the release again."
@@ -87,8 +88,6 @@ def as_user_column(users: Any, user_type: UserType) -> pa.Array:
     ReleaseError
         If they are of another type, missing, or not in rising order, each once.
     """
-    if isinstance(users, np.ndarray) and users.dtype.kind == "T":
-        users = users.tolist()  # Arrow knows no NumPy text
     column = users.combine_chunks() if isinstance(users, pa.ChunkedArray) else users
     if not isinstance(column, pa.Array):
         column = pa.array(column, None if len(column) else _user_kind(user_type))
@@ -280,11 +279,11 @@ def read_table(
 
 
 def users_of(table: pa.Table) -> NDArray[Any]:
-    """Return the ids of a part: int64, or NumPy's text of any length."""
+    """Return the ids of a part: int64 or text."""
     column = table.column("user")
     if pa.types.is_integer(column.type):
         return np.asarray(column.to_numpy())
-    return np.array(column.to_pylist(), np.dtypes.StringDType())
+    return text_ids(column.to_pylist())
 
 
 def values_of(table: pa.Table, plan: Plan, path: str, *, rest: int) -> NDArray[Any]:

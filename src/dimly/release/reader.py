@@ -23,9 +23,10 @@ from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
 from dimly.release.directions import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, PARTS_FOLDER, column_of, row_start
+from dimly.release.ids import empty_ids
 from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.pages import byte_reader, check_pages
-from dimly.release.sketches import ordered_pairs, search_sorted
+from dimly.release.sketches import ordered_pairs
 from dimly.release.verify import verify as verify_folder
 
 State = tuple[int, ...]
@@ -193,14 +194,14 @@ class RowGroups:
     def locate(self, ids: NDArray[Any]) -> Positions:
         """Return the positions of ids of the release's own type; −1 where nobody has the id."""
         firsts, lasts = self._bounds
-        groups = search_sorted(firsts, ids, side="right") - 1
+        groups = np.searchsorted(firsts, ids, side="right") - 1
         inside = (groups >= 0) & (ids <= lasts[np.maximum(groups, 0)])
         positions = np.full(len(ids), -1, np.int64)
         asked = np.flatnonzero(inside)
 
         def find(group: int, chosen: Positions, users: NDArray[Any]) -> None:
             wanted = ids[asked[chosen]]
-            places = search_sorted(users, wanted)  # within, since nobody is after the last
+            places = np.searchsorted(users, wanted)  # within, since nobody is after the last
             positions[asked[chosen]] = np.where(users[places] == wanted, group * self._size + places, -1)
 
         self._visit("user", groups[asked], find)
@@ -311,7 +312,7 @@ class RowGroups:
                 return [(users[0], users[-1]) for users in map(parts.users_of, tables)]
 
         bounds = [pair for part in for_all(read, range(len(self._records))) for pair in part]
-        kind = np.dtype(np.int64) if self._manifest.users.type == "int64" else np.dtypes.StringDType()
+        kind = np.dtype(np.int64) if self._manifest.users.type == "int64" else np.dtype(object)
         firsts, lasts = (np.array(side, kind) for side in zip(*bounds, strict=True))
         if (firsts > lasts).any() or (firsts[1:] <= lasts[:-1]).any():
             raise ReleaseError(NOT_RISING)
@@ -579,7 +580,7 @@ class StoredSketches:
         return slice(start, stop)
 
     def _no_users(self, n: int) -> NDArray[Any]:
-        return np.empty(n, np.dtypes.StringDType() if self.textual else np.int64)
+        return empty_ids(n, textual=self.textual)
 
 
 def open_folder(path: str | Path, *, verify: bool = False) -> StoredSketches:

@@ -1,6 +1,5 @@
 """Published numbers in memory, with the plan that they were made by."""
 
-import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from dimly.errors import ReleaseError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.release.format import column_of, layout_of, row_start
+from dimly.release.ids import are_texts, text_ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,11 @@ class Sketches:
             view = np.asarray(getattr(self, name)).view()
             view.flags.writeable = False
             object.__setattr__(self, name, view)
-        if self.users.ndim != 1 or self.users.dtype.kind not in "iT":
+        if self.users.ndim == 1 and self.users.dtype.kind == "T":
+            object.__setattr__(self, "users", text_ids(self.users.tolist()))
+            self.users.flags.writeable = False
+        is_list = self.users.ndim == 1 and self.users.dtype.kind in "iO"
+        if not is_list or (are_texts(self.users) and not all(isinstance(user, str) for user in self.users)):
             raise ReleaseError("users must be a list of integers or of text.")
         if (self.users[1:] <= self.users[:-1]).any():
             raise ReleaseError("users must be in ascending order, without repeats.")
@@ -73,7 +77,7 @@ class Sketches:
     @property
     def textual(self) -> bool:
         """Whether ids are text."""
-        return self.users.dtype.kind == "T"
+        return are_texts(self.users)
 
     @property
     def users_per_part(self) -> int:
@@ -107,7 +111,7 @@ class Sketches:
 
     def locate(self, ids: NDArray[Any]) -> NDArray[np.int64]:
         """Return the positions of ids of the release's own type; −1 where nobody has the id."""
-        places = search_sorted(self.users, ids)
+        places = np.searchsorted(self.users, ids)
         found = places < len(self)
         found[found] = self.users[places[found]] == ids[found]
         return np.where(found, places, -1)
@@ -140,14 +144,3 @@ def ordered_pairs(
     """Return which pairs are of two people, and their positions in order."""
     other = rows != columns
     return other, np.minimum(rows, columns)[other], np.maximum(rows, columns)[other]
-
-
-def search_sorted(
-    users: NDArray[Any], wanted: NDArray[Any], *, side: Literal["left", "right"] = "left"
-) -> NDArray[np.int64]:
-    """Return where ids would stand among rising ones, as NumPy's searchsorted does."""
-    if users.dtype.kind != "T":
-        return np.searchsorted(users, wanted, side=side)
-    # NumPy up to 2.4 searches text of 16 bytes and more in the wrong memory: numpy issue 31533.
-    search = bisect.bisect_left if side == "left" else bisect.bisect_right
-    return np.fromiter((search(users, one) for one in wanted.tolist()), np.int64, len(wanted))

@@ -17,6 +17,7 @@ from dimly.analyst.structure.plane import Plane, plane_of
 from dimly.analyst.structure.segments import Count, Segments
 from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import ReleaseError
+from dimly.release.ids import text_ids
 from dimly.release.manifest import Manifest
 from dimly.release.reader import StoredSketches, open_folder
 from dimly.studio.jobs import Job
@@ -173,7 +174,7 @@ def as_ids(opened: OpenedRelease, texts: NDArray[Any]) -> NDArray[np.int64]:
     """Return where ids that were written as text are in a release; −1 for those who are not in it."""
     sketches = opened.sketches
     if sketches.textual:
-        return sketches.locate(np.array([str(one) for one in texts], np.dtypes.StringDType()))
+        return sketches.locate(text_ids(map(str, texts)))
     numbers, places = [], []
     for i, one in enumerate(texts):
         text = str(one).strip()

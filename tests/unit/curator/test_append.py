@@ -16,7 +16,7 @@ def ids(users: list[int], text: bool) -> np.ndarray:
     # The text of a number with a fixed width sorts as the number does. NumPy keeps text from 16 bytes on elsewhere.
     if not text:
         return np.array(users, np.int64)
-    return np.array([f"{user + 100:03d}é" * (1 + user % 2 * 5) for user in users], np.dtypes.StringDType())
+    return np.array([f"{user + 100:03d}é" * (1 + user % 2 * 5) for user in users], object)
 
 
 def pieces(users: set[int], size: int, mark: int, text: bool) -> Iterator[Rows]:

@@ -49,7 +49,7 @@ def refused_everywhere(folder: Path, reason: str) -> None:
         lambda: verify(folder),
         lambda: open_folder(folder).values,
         lambda: open_folder(folder).take(np.array([0])),
-        lambda: open_folder(folder).locate(np.array(["a"], np.dtypes.StringDType())),
+        lambda: open_folder(folder).locate(np.array(["a"], object)),
     ):
         with pytest.raises(ReleaseError, match=reason):
             read()

@@ -18,7 +18,7 @@ from dimly.release import parts
 from dimly.release.format import column_of, part_schema
 from dimly.release.parts import as_user_column, check_footer, path_of, read_table, users_of, values_of, write_part
 
-TEXT = np.dtypes.StringDType()
+TEXT = np.dtype(object)
 LAYOUTS = ["counting+laplace", "randomized-response", "noisy-distances"]
 
 

@@ -51,7 +51,7 @@ def test_no_number_of_a_changed_file_is_used(mechanism: str, text: bool, small_p
 
 def test_ids_too_long_for_a_footer_are_of_a_checked_file(small_parts: int, tmp_path: Path) -> None:
     sketches = people(plan_of("counting+laplace"), 12)
-    ids = np.array([letter * 5000 for letter in "abcdefghijkl"], np.dtypes.StringDType())
+    ids = np.array([letter * 5000 for letter in "abcdefghijkl"], object)
     stored = open_folder(write(tmp_path / "out", type(sketches)(sketches.plan, ids, sketches.values, private=True)))
     _flip(stored.path / PART)
     with pytest.raises(ReleaseError, match=WRONG):

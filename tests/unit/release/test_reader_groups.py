@@ -17,7 +17,7 @@ from dimly.analyst import Release
 from dimly.errors import ReleaseError
 from dimly.release import Sketches, StoredSketches, open_folder, parts
 from dimly.release import reader as groups
-from dimly.release.sketches import search_sorted
+from dimly.release.ids import text_ids
 
 __all__ = ["small_parts"]
 
@@ -40,9 +40,7 @@ def test_people_are_found_and_named(mechanism: str, text: bool, small_parts: int
         ids = people(plan_of(mechanism), text=text).users[order]
         np.testing.assert_array_equal(sketches.locate(ids), order)
         np.testing.assert_array_equal(sketches.named(order), ids)
-        strangers = (
-            np.array(["", "zz", "user 5x", "\U0010ffff"], np.dtypes.StringDType()) if text else np.arange(0, 90, 7)
-        )
+        strangers = text_ids(["", "zz", "user 5x", "\U0010ffff"]) if text else np.arange(0, 90, 7)
         wanted = [0, -1, -1, -1] if text else np.full(len(strangers), -1)
         np.testing.assert_array_equal(sketches.locate(strangers), wanted)
         assert len(sketches.locate(ids[:0])) == len(sketches.named(order[:0])) == 0
@@ -182,8 +180,7 @@ def test_parts_out_of_order_are_refused(small_parts: int, tmp_path: Path) -> Non
     st.lists(st.text(max_size=30), unique=True, min_size=1), st.text(max_size=30), st.sampled_from(["left", "right"])
 )
 def test_text_is_searched_as_numbers_are(names: list[str], one: str, side: Any) -> None:
-    users = np.array(sorted(names), np.dtypes.StringDType())
-    found = search_sorted(users, np.array([one], np.dtypes.StringDType()), side=side)
+    found = np.searchsorted(text_ids(sorted(names)), text_ids([one]), side=side)
     below = sum(name < one or (side == "right" and name == one) for name in names)
     assert found.tolist() == [below]
 

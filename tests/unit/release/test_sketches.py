@@ -63,7 +63,7 @@ def test_values_of_another_layout_are_refused(values: Any) -> None:
     [
         np.arange(4.0),
         np.array(list("abcd")),  # fixed width: text that ends in zeros would change
-        np.array(list("abcd"), object),
+        np.array(["a", "b", "c", 4], object),
         np.array([True, False, True, False]),
         np.arange(4, dtype=np.uint64),
         np.arange(4).reshape(4, 1),

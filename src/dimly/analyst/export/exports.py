@@ -19,6 +19,7 @@ from dimly.analyst.structure.points import Points
 from dimly.errors import DimlyError, MissingExtraError, ParameterError
 from dimly.files import new_file
 from dimly.release.format import UserType, list_of
+from dimly.release.ids import are_texts
 from dimly.release.parts import as_user_column
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _record(batch: PointBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _user_column(users: NDArray[Any]) -> pa.Array:
-    user_type: UserType = "text" if users.dtype.kind == "T" else "int64"
+    user_type: UserType = "text" if are_texts(users) else "int64"
     return as_user_column(users, user_type)
 
 

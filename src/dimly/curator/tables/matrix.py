@@ -15,6 +15,7 @@ from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import UserType
+from dimly.release.ids import are_texts
 from dimly.release.sketches import Sketches
 
 _ROWS = 1 << 20
@@ -40,7 +41,7 @@ class MatrixTable:
         self.ids = users
         self.attributes = attributes
         self.n_users = len(users)
-        self.user_type: UserType = "int64" if users.dtype.kind == "i" else "text"
+        self.user_type: UserType = "text" if are_texts(users) else "int64"
 
     def __enter__(self) -> Self:
         return self
