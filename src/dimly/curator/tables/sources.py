@@ -134,6 +134,8 @@ def open_source(
         _refuse(data, table=table, query=query)
         return _open_arrow(database, data)
     if not are_paths(source):
+        if type(source).__module__.startswith("pyspark."):
+            raise ParameterError("source is a Spark frame. Use dimly.spark.publish, or dimly.spark.survey.")
         raise ParameterError(f"source must be {_READABLE}, got {type(source).__name__}.")
     form, files = find_files(source)
     if form in {"DuckDB", "SQLite"}:

@@ -373,6 +373,12 @@ def test_what_is_no_source(database: PrivateDatabase, source: object) -> None:
         open_source(database, source)
 
 
+def test_a_spark_frame_is_sent_to_the_other_engine(database: PrivateDatabase) -> None:
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
+    with pytest.raises(ParameterError, match=r"Use dimly\.spark\.publish, or dimly\.spark\.survey"):
+        open_source(database, frame)
+
+
 @pytest.mark.parametrize("options", [{"table": "t"}, {"query": "SELECT 1"}])
 def test_tables_and_queries_are_for_databases(
     database: PrivateDatabase, tmp_path: Path, options: dict[str, Any]
