@@ -4,7 +4,7 @@ Claimed is the number of the n people listed who are among the n truly nearest b
 curator can count them. What an analyst can do is to publish again. Made-up people take the place of the true ones: the
 published ones with as much of their spread taken off as noise and projection have added. They are given noise of the
 same law, ranked as those of the release are, and the answer is compared with how far apart they are. This is a
-parametric bootstrap. It knows the people by their second moments alone, which docs/analysis.md says the limits of.
+parametric bootstrap. It knows the people by their second moments alone, which docs/measurements.md says the limits of.
 """
 
 import math
@@ -37,7 +37,7 @@ def likely_range(expected: float, n: int, *, others: int) -> tuple[int, int]:
 
     Of n people, each true with the same probability, as many as the 5 and 95 % quantiles say; and a tenth of n on
     either side for what is expected itself: the mean error of that was 0.75 of ten on the populations that this was
-    made with, and docs/analysis.md shows how it came out on others. Among so many ``others`` that one stand-in is more
+    made with, and docs/measurements.md shows how it came out on others. Among so many ``others`` that one stand-in is more
     than n of them, what is expected is too much, and the range begins at 0.
 
     Examples

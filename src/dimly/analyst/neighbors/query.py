@@ -78,7 +78,7 @@ class Neighbors:
     def expected(self) -> float:
         """How many of the people listed can be expected to be among those truly nearest; of everybody, on average.
 
-        From the release's own noise, structure and size; see docs/analysis.md. NaN where nothing is known.
+        From the release's own noise, structure and size; see docs/measurements.md. NaN where nothing is known.
         """
         return self._expect()
 

@@ -22,7 +22,7 @@ N = 10
 ASKED = range(0, 600, 5)
 BIAS = {"directions": 0.5, "response": 1.0, "counting": 2.0, "hashing": 2.0}
 """What the expected number may be off by, of ten. People along directions are what the model takes them for; what a
-projection does to people who share much is not in it, and makes it say up to two too few: see docs/analysis.md."""
+projection does to people who share much is not in it, and makes it say up to two too few: see docs/measurements.md."""
 ALARM = norm.isf(1e-6 / 2)
 """Standard errors that chance alone exceeds in one of a million tests."""
 
