@@ -37,8 +37,8 @@ def likely_range(expected: float, n: int, *, others: int) -> tuple[int, int]:
 
     Of n people, each true with the same probability, as many as the 5 and 95 % quantiles say; and a tenth of n on
     either side for what is expected itself: the mean error of that was 0.75 of ten on the populations that this was
-    made with, and docs/measurements.md shows how it came out on others. Among so many ``others`` that one stand-in is more
-    than n of them, what is expected is too much, and the range begins at 0.
+    made with, and docs/measurements.md shows how it came out on others. Among so many ``others`` that one stand-in is
+    more than n of them, what is expected is too much, and the range begins at 0.
 
     Examples
     --------
