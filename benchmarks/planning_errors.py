@@ -4,8 +4,8 @@ The planner predicts how far off estimates will be before anything is published.
 published with a fresh seed and fresh noise, and asked for the distances of many pairs whose true distance is known:
 at the planner's own k, where every pair has attributes of its own, so that its rows of the projection are independent
 of those of all others; and on a grid of ε, k, squared distance and number of attributes, where pairs draw theirs at
-random from as many as there are. ``benchmarks/planning_errors.json`` holds what was measured; ``docs/planning.md``
-shows it.
+random from as many as there are. ``benchmarks/planning_errors.json`` holds what was measured;
+``docs/planning-evidence.md`` shows it.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Tables of docs/planning.md from what was measured: ``python -m benchmarks.planning_report``."""
+"""Tables of docs/planning-evidence.md from what was measured: ``python -m benchmarks.planning_report``."""
 
 import itertools
 import math

@@ -15,8 +15,9 @@ range that is given beside it is right if the figure is within.
 There were two checks. Before the first, rules and thresholds were fixed; by what it showed (``WORLDS``, garments 0, 5,
 7 and mushrooms 2,000 and on) ranges were introduced. So it says nothing of those. Then all was fixed again, and the
 second (``FRESH``, ``--fresh``) was measured: other people, circles and groups of unequal size among them, other classes
-of garments, other mushrooms, retail and reviews. By what it showed ranges were widened (docs/planning.md). Each world
-was measured once. Tables without labels are judged on segments by the groups that k-means finds in the raw table.
+of garments, other mushrooms, retail and reviews. By what it showed ranges were widened (docs/planning-evidence.md).
+Each world was measured once. Tables without labels are judged on segments by the groups that k-means finds in the raw
+table.
 """
 
 import argparse

@@ -134,7 +134,8 @@ class Advice:
         """Whether the plan is worth it: ``good``, ``coarse`` or ``not feasible``.
 
         ``unknown`` if what was stated does not decide it: :attr:`range` says what it may be, and :attr:`words` what
-        would decide. docs/planning.md has the thresholds, and how often such verdicts were right.
+        would decide. docs/planning.md has the thresholds, docs/planning-evidence.md how often such verdicts
+        were right.
         """
         return verdict_on(self.question, self.chosen)
 

@@ -150,7 +150,7 @@ def range_on(question: Question, one: Candidate) -> Range:
     tastes, at best as much as if they fell into groups; and for people who are not about normally far from each other
     less than good proves nothing. Agreement of segments is that with compact groups of equal size, and groups that
     somebody has in mind need not be such: it is the most that noise allows, and distances cannot tell how much less it
-    will be (docs/planning.md).
+    will be (docs/planning-evidence.md).
     """
     found = by_noise(question, one)
     if unstated(question):
