@@ -8,7 +8,7 @@ guesses that are good prove that ε is not far below it.
 import math
 from typing import NamedTuple
 
-from scipy import special, stats
+import scipy
 
 from dimly.errors import ParameterError
 from dimly.privacy import delta_of, epsilon_of
@@ -58,15 +58,15 @@ def chance_of(guesses: Guesses, *, epsilon: float, delta: float = 0.0) -> float:
     trials, made, right = guesses
     if not 0 <= right <= made <= trials:
         raise ParameterError(f"guesses must be right <= made <= trials, got {right}, {made} and {trials}.")
-    share = float(special.expit(epsilon))
-    tail = float(stats.binom.sf(right - 1, made, share))
+    share = float(scipy.special.expit(epsilon))
+    tail = float(scipy.stats.binom.sf(right - 1, made, share))
     if delta == 0 or right == 0:
         return tail
     # P(v > W ≥ v − i)/i falls once all of W's mass is counted: nothing beyond that can be the largest.
-    least = max(0, min(right - 1, int(stats.binom.ppf(1e-18, made, share)) - 1))
+    least = max(0, min(right - 1, int(scipy.stats.binom.ppf(1e-18, made, share)) - 1))
     steps = range(1, right - least + 1)
-    below = stats.binom.cdf(right - 1, made, share)
-    sums = below - stats.binom.cdf([right - 1 - i for i in steps], made, share)
+    below = scipy.stats.binom.cdf(right - 1, made, share)
+    sums = below - scipy.stats.binom.cdf([right - 1 - i for i in steps], made, share)
     worst = max(float(mass) / i for mass, i in zip(sums, steps, strict=True))
     return min(1.0, tail + 2 * trials * delta * worst)
 
@@ -91,8 +91,8 @@ def epsilon_from_guesses(guesses: Guesses, *, delta: float = 0.0, false_alarm: f
         if right == 0:
             return 0.0
         # Clopper and Pearson: the smallest probability under which so many are right with chance ≥ false_alarm.
-        least = float(special.betaincinv(right, made - right + 1, false_alarm))
-        return max(0.0, float(special.logit(least)))
+        least = float(scipy.special.betaincinv(right, made - right + 1, false_alarm))
+        return max(0.0, float(scipy.special.logit(least)))
     low, high = 0.0, _LARGEST
     if chance_of(guesses, epsilon=0.0, delta=delta) > false_alarm:
         return 0.0
@@ -150,11 +150,11 @@ def delta_from_errors(errors: Errors, *, epsilon: float, false_alarm: float = 1e
 def _hits_and_alarms(errors: Errors, false_alarm: float) -> tuple[float, float]:
     """Return a bound below the share of hits and one above that of false alarms, which fail together this rarely."""
     hits = errors.present - errors.misses
-    least = float(special.betaincinv(hits, errors.misses + 1, false_alarm / 2)) if hits else 0.0
+    least = float(scipy.special.betaincinv(hits, errors.misses + 1, false_alarm / 2)) if hits else 0.0
     if errors.false_alarms >= errors.absent:
         return least, 1.0
     alarms = errors.false_alarms
-    return least, float(special.betaincinv(alarms + 1, errors.absent - alarms, 1 - false_alarm / 2))
+    return least, float(scipy.special.betaincinv(alarms + 1, errors.absent - alarms, 1 - false_alarm / 2))
 
 
 def separation_from_errors(errors: Errors, *, false_alarm: float = 1e-6) -> float:
@@ -173,8 +173,8 @@ def separation_from_errors(errors: Errors, *, false_alarm: float = 1e-6) -> floa
     for trials, wrong in ((errors.absent, errors.false_alarms), (errors.present, errors.misses)):
         if wrong >= trials:
             return 0.0
-        shares.append(float(special.betaincinv(wrong + 1, trials - wrong, 1 - false_alarm / 2)))
-    return max(0.0, -float(special.ndtri(shares[0])) - float(special.ndtri(shares[1])))
+        shares.append(float(scipy.special.betaincinv(wrong + 1, trials - wrong, 1 - false_alarm / 2)))
+    return max(0.0, -float(scipy.special.ndtri(shares[0])) - float(scipy.special.ndtri(shares[1])))
 
 
 def epsilon_from_separation(separation: float, *, delta: float) -> float:

@@ -13,8 +13,8 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft, stats
 
 from dimly.audit.exact_tables import weights_of
 from dimly.audit.trials import CoinTrials, coin_source
@@ -96,7 +96,7 @@ class NoiseLaw:
             *(f"of {edge - 1} or less" for edge in self.edges.tolist()),
             *_between(self.edges.tolist()),
         ]
-        chance = np.minimum(stats.binom.cdf(seen, n, shares), stats.binom.sf(seen - 1, n, shares))
+        chance = np.minimum(scipy.stats.binom.cdf(seen, n, shares), scipy.stats.binom.sf(seen - 1, n, shares))
         worst = int(np.argmin(chance))
         if 2 * len(seen) * float(chance[worst]) > false_alarm:
             return None
@@ -153,11 +153,11 @@ def dependence(one: Signs, other: Signs | None = None, *, false_alarm: float) ->
     """
     n = len(one)
     lags = np.arange(1, n)
-    size = fft.next_fast_len(2 * n, real=True)
-    spectrum = fft.rfft(one, size).conj()
-    looked_at = [(fft.irfft(spectrum * spectrum.conj(), size)[1:n], lags, n - lags, "in the same batch")]
+    size = scipy.fft.next_fast_len(2 * n, real=True)
+    spectrum = scipy.fft.rfft(one, size).conj()
+    looked_at = [(scipy.fft.irfft(spectrum * spectrum.conj(), size)[1:n], lags, n - lags, "in the same batch")]
     if other is not None:
-        across = fft.irfft(spectrum * fft.rfft(other, size), size)
+        across = scipy.fft.irfft(spectrum * scipy.fft.rfft(other, size), size)
         looked_at.append((across[:n], np.arange(n), n - np.arange(n), "in another batch"))
         looked_at.append((across[size - n + 1 :], lags - n, lags, "in another batch"))
     total = sum(len(sums) for sums, *_ in looked_at)

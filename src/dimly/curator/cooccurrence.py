@@ -16,9 +16,8 @@ from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.sparse.linalg import eigsh
 
 from dimly.curator.options import Options
 from dimly.curator.pair_counts import count_columns, count_pairs
@@ -306,7 +305,9 @@ def _strength(pairs: Integers, scope: Scope, words: WordSource) -> float:
     table, step = scope.plan.strength_noise(size=scope.size, members=scope.members, n_users=scope.n_users)
     matrix = (pairs + pairs.T).astype(np.float64)
     second = scope.size - 2
-    (value,) = eigh(matrix, eigvals_only=True, subset_by_index=[second, second], overwrite_a=True, check_finite=False)
+    (value,) = scipy.linalg.eigh(
+        matrix, eigvals_only=True, subset_by_index=[second, second], overwrite_a=True, check_finite=False
+    )
     noisy = np.empty(1, np.int64)
     NoiseSampler(table).add(np.array([round(value / step)]), words, noisy)
     return float(noisy[0] * step)
@@ -414,7 +415,9 @@ def _leading(matrix: Floats, count: int) -> tuple[Floats, Floats]:
     if len(matrix) <= _SMALL:
         values, vectors = np.linalg.eigh(matrix)
         return values[-count:], vectors[:, -count:]
-    found: tuple[Floats, Floats] = eigsh(matrix, k=count, which="LA", v0=1 / np.arange(1.0, len(matrix) + 1))
+    found: tuple[Floats, Floats] = scipy.sparse.linalg.eigsh(
+        matrix, k=count, which="LA", v0=1 / np.arange(1.0, len(matrix) + 1)
+    )
     return found
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.curator import kernels

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, overload
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 
 from dimly.curator import kernels

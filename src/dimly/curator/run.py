@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 
 from dimly.curator.append import Base
@@ -183,10 +183,11 @@ def _matrix_table(source: Any, plan: Plan, options: Options) -> tuple[MatrixTabl
 
 def is_matrix(source: Any) -> bool:
     """Return whether a source has rows and columns, but no names for them."""
-    if scipy.sparse.issparse(source) or isinstance(source, np.ndarray):
-        return True
-    # A list of paths is a table in several files; a list of rows is a matrix.
-    return isinstance(source, list | tuple) and not any(isinstance(item, str | os.PathLike) for item in source)
+    if isinstance(source, list | tuple):  # of paths is a table in several files, of rows a matrix
+        return not any(isinstance(item, str | os.PathLike) for item in source)
+    # SciPy's matrices are asked about last: for a path, loading it would take longer than reading many a table.
+    is_path = isinstance(source, str | os.PathLike)
+    return isinstance(source, np.ndarray) or (not is_path and scipy.sparse.issparse(source))
 
 
 def publish_folder(

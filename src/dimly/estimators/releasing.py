@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, Final, Literal, Self
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data

@@ -5,7 +5,7 @@ from numbers import Real
 from typing import Any, Final, Self
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.decomposition import PCA

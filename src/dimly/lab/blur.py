@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 
 from dimly.analyst.structure.plane import plane_of

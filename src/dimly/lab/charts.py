@@ -339,9 +339,9 @@ def _outline(area: "NDArray[np.bool_]", x: Sequence[float], y: Sequence[float]) 
 def _middle(area: "NDArray[np.bool_]") -> tuple[int, int]:
     """Return the cell of an area that is farthest from all that is not; of several, the middle one."""
     import numpy as np  # noqa: PLC0415
-    from scipy.ndimage import distance_transform_edt  # noqa: PLC0415
+    import scipy  # noqa: PLC0415
 
-    depth = distance_transform_edt(np.pad(area, 1))[1:-1, 1:-1]
+    depth = scipy.ndimage.distance_transform_edt(np.pad(area, 1))[1:-1, 1:-1]
     deepest = np.argwhere(depth == depth.max())
     i, j = deepest[len(deepest) // 2]
     return int(i), int(j)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scipy.special import erfcx
+import scipy
 
 from dimly.errors import ParameterError, check_choice
 from dimly.lab.charts import NOBODY, Axis, Chart, Drawn, Line, Look, Winners, label_of, looks_of
@@ -216,7 +216,7 @@ def _blurred(x: float, spread: float, scale: float) -> float:
     # e^(s²/2b²)/(4b)·(e^(−x/b)·erfc(s/b√2 − x/s√2) + e^(x/b)·erfc(s/b√2 + x/s√2)), by scaled functions.
     ratio, along = spread / (scale * math.sqrt(2)), x / (spread * math.sqrt(2))
     bell = math.exp(-(along**2))
-    return bell / (4 * scale) * float(erfcx(ratio - along) + erfcx(ratio + along))
+    return bell / (4 * scale) * float(scipy.special.erfcx(ratio - along) + scipy.special.erfcx(ratio + along))
 
 
 FIGURES: dict[str, Callable[[Circumstances], Drawn]] = {

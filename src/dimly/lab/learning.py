@@ -17,9 +17,8 @@ from inspect import signature
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, svds
 from threadpoolctl import threadpool_limits
 
 from dimly.curator.options import READING, Options, check_keywords
@@ -625,12 +624,12 @@ def _singular(table: scipy.sparse.csr_array, count: int) -> tuple[Floats, Floats
         moments = np.asarray((table.T @ table).todense(), np.float64) - n * np.outer(mean, mean)
         vectors = np.linalg.eigh(moments)[1][:, ::-1][:, :count]
     else:
-        centered = LinearOperator(
+        centered = scipy.sparse.linalg.LinearOperator(
             (n, d),
             matvec=lambda one: table @ one.ravel() - mean @ one.ravel(),
             rmatvec=lambda one: table.T @ one.ravel() - mean * one.sum(),
             dtype=np.float64,
         )
-        found = svds(centered, k=count, v0=np.ones(min(n, d)), return_singular_vectors="vh")
+        found = scipy.sparse.linalg.svds(centered, k=count, v0=np.ones(min(n, d)), return_singular_vectors="vh")
         vectors = found[2][::-1].T
     return vectors, table @ vectors - mean @ vectors

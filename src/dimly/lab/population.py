@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError

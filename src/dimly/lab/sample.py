@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 
 from dimly.curator.options import Options

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dimly.analyst.release import Release
 from dimly.api import publish_public
@@ -272,7 +271,7 @@ def _ranking(true: NDArray[Any], estimated: NDArray[np.float64], variances: NDAr
     near, far = near[:count], far[:count]
     gap = true[far] - true[near]
     spread = np.sqrt(np.maximum(variances[near] + variances[far], 1e-30))
-    return Beside(float(np.mean(ndtr(gap / spread))), float(np.mean(estimated[near] < estimated[far])))
+    return Beside(float(np.mean(scipy.special.ndtr(gap / spread))), float(np.mean(estimated[near] < estimated[far])))
 
 
 def _recall(release: Release, truth: Truth, *, denoise: bool) -> float:
@@ -339,8 +338,6 @@ def groups_found(truth: Truth, outcomes: Mapping[str, Outcome]) -> Shares:
     ParameterError
         If no outcome has segments.
     """
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (slow to import)
-
     groups, panels = truth.people.groups, []
     n_groups = int(groups.max()) + 1
     for name, one in outcomes.items():
@@ -349,7 +346,7 @@ def groups_found(truth: Truth, outcomes: Mapping[str, Outcome]) -> Shares:
         counts = np.zeros((n_groups, max(n_groups, int(one.labels.max()) + 1)))
         sure = one.labels >= 0
         np.add.at(counts, (groups[sure], one.labels[sure]), 1.0)
-        rows, columns = linear_sum_assignment(-counts)
+        rows, columns = scipy.optimize.linear_sum_assignment(-counts)
         order = [*columns[np.argsort(rows)], *np.setdiff1d(np.arange(counts.shape[1]), columns)]
         shares = counts[:, order] / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         budget, kind = one.plan.budget, one.plan.mechanism

@@ -254,7 +254,7 @@ class NumberLists(Column):
 
     def _packed(self, values: NDArray[Any], rows: int) -> pa.Array:
         del rows
-        numbers = pa.array(values.reshape(-1))
+        numbers = as_column(values.reshape(-1))
         return pa.FixedSizeListArray.from_arrays(numbers, type=list_of(numbers.type, self.plan.k))
 
 
@@ -355,8 +355,8 @@ class DistanceLists(Column):
         return (self.plan.published_shape(rows)[0] + rows * max(self.users_after(rows, values.size), 0),)
 
     def _packed(self, values: NDArray[Any], rows: int) -> pa.Array:
-        numbers, lengths = pa.array(values), _lengths(rows, self.users_after(rows, values.size))
-        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+        numbers, lengths = as_column(values), _lengths(rows, self.users_after(rows, values.size))
+        offsets = as_column(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
         return pa.ListArray.from_arrays(offsets, numbers, type=list_of(numbers.type))
 
 
@@ -407,11 +407,24 @@ def _lengths(rows: int, rest: int) -> NDArray[np.int64]:
 
 def _flat(column: pa.ChunkedArray, lengths: Any, what: str, path: str) -> NDArray[Any]:
     """Return the numbers of lists that must have these lengths."""
-    found = pc.list_value_length(column).to_numpy()
+    found = numbers_of(pc.list_value_length(column))
     if not np.array_equal(found, np.broadcast_to(lengths, found.shape)):
         raise ReleaseError(f"{path} must hold lists of {what}, but some are longer or shorter.")
-    flat: NDArray[Any] = pc.list_flatten(column).to_numpy()
-    return flat
+    return numbers_of(pc.list_flatten(column))
+
+
+# Arrow's own `to_numpy` and `pa.array` load pandas where it is installed, which takes longer than most questions.
+def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+    """Return a column of numbers of which none is missing; one that is in one piece is not copied."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return np.from_dlpack(column)
+
+
+def as_column(numbers: NDArray[Any]) -> pa.Array:
+    """Return numbers as a column, which must not change from here on: they are not copied."""
+    kind = pa.from_numpy_dtype(numbers.dtype)
+    return pa.Array.from_buffers(kind, numbers.size, [None, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
 def list_of(element: pa.DataType, length: int = -1) -> pa.DataType:

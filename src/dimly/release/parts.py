@@ -31,6 +31,7 @@ from dimly.release.format import (
     attributes_schema,
     column_of,
     layout_of,
+    numbers_of,
     part_path,
     part_schema,
     projection_schema,
@@ -282,7 +283,7 @@ def users_of(table: pa.Table) -> NDArray[Any]:
     """Return the ids of a part: int64 or text."""
     column = table.column("user")
     if pa.types.is_integer(column.type):
-        return np.asarray(column.to_numpy())
+        return numbers_of(column)
     return text_ids(column.to_pylist())
 
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dimly.analyst.estimate import Arrays, Estimate, choose
 from dimly.analyst.likelihood import kernels
@@ -122,7 +122,7 @@ class _Cut(NamedTuple):
         low, high = np.full_like(both, usual), np.full_like(both, usual + 2.0)
         for _ in range(50):
             middle = (low + high) / 2
-            enough = ndtr(-middle) + both * np.exp(-(middle**2) / 2) <= 1 - confidence
+            enough = scipy.special.ndtr(-middle) + both * np.exp(-(middle**2) / 2) <= 1 - confidence
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return cls(usual, both, high)
 

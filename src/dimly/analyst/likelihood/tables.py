@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
@@ -259,7 +259,7 @@ def _window(law: Floats, reach: int) -> Floats:
 
 def _poisson(rate: float, most: int) -> Floats:
     counts = np.arange(most + 1)
-    law: Floats = np.exp(xlogy(counts, rate) - rate - gammaln(counts + 1))
+    law: Floats = np.exp(scipy.special.xlogy(counts, rate) - rate - scipy.special.gammaln(counts + 1))
     return law
 
 

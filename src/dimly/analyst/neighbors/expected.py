@@ -8,13 +8,13 @@ parametric bootstrap. It knows the people by their second moments alone, which d
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import binom
 
 from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors.spaces import DenoisedSpace, Metric, Space, similarity_keys
@@ -49,7 +49,7 @@ def likely_range(expected: float, n: int, *, others: int) -> tuple[int, int]:
     """
     if math.isnan(expected):
         return 0, n
-    low, high = binom.ppf([0.05, 0.95], n, expected / n)
+    low, high = np.searchsorted(scipy.special.bdtr(np.arange(n), n, expected / n), [0.05, 0.95])
     least = 0 if others > n * _PEOPLE else max(math.floor(low - n / 10), 0)
     return least, min(math.ceil(high + n / 10), n)
 
@@ -162,10 +162,18 @@ def _without_projection(variances: Floats, length: float, k: int, total: float) 
 
     most, leak = float(variances.max(initial=0.0)), 0.0
     if length > variances.sum():
-        leak = brentq(lambda by: by - (length - less(by).sum()) / k, 0.0, length / k)
+        leak = _crossing(lambda by: by - (length - less(by).sum()) / k > 0, 0.0, length / k)
     if (less(leak) ** 2).sum() > total:
-        leak = brentq(lambda by: (less(by) ** 2).sum() - total, leak, most)
+        leak = _crossing(lambda by: (less(by) ** 2).sum() < total, leak, most)
     return less(leak)
+
+
+def _crossing(reached: Callable[[float], Any], low: float, high: float) -> float:
+    """Return from where on something is reached, between ``low`` and ``high``."""
+    for _ in range(60):  # halves, to the last digits
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
 
 
 def expected_true(release: "Release", who: Vector | Chosen, n: int, *, metric: Metric, space: Space | None) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.typing import NDArray
 
 from dimly.analyst.structure import kernels

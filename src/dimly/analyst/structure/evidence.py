@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.linalg import eigsh
 from threadpoolctl import threadpool_limits
 
 from dimly.analyst.structure import kernels
@@ -262,7 +261,9 @@ def _variances(covariances: Points, count: int) -> Floats:
     size = len(covariances)
     count = min(count, size - 1)
     if count * 16 <= size:  # a few: searched for from a fixed start
-        found = eigsh(covariances, count, tol=1e-6, v0=np.ones(size, np.float32), return_eigenvectors=False)
+        found = scipy.sparse.linalg.eigsh(
+            covariances, count, tol=1e-6, v0=np.ones(size, np.float32), return_eigenvectors=False
+        )
         return np.sort(found)[::-1].astype(np.float64)
     falling: Floats = scipy.linalg.eigvalsh(covariances, subset_by_index=[size - count, size - 1])[::-1]
     return falling.astype(np.float64)

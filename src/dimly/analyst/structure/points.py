@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 
 from dimly.analyst.estimate import Vector

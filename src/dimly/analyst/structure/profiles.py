@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dimly.analyst.estimate import Arrays, Estimate
 from dimly.analyst.structure.points import Points
@@ -190,8 +190,8 @@ def profiles_of(
     """
     if len(value) < 2:  # nobody else
         value, stderr = np.zeros_like(value), np.zeros_like(stderr)
-    reach = ndtri(0.5 + confidence / 2) * stderr
-    certain = -ndtri(FALSE_ALARMS / (2 * max(value.size, 1))) * stderr
+    reach = scipy.special.ndtri(0.5 + confidence / 2) * stderr
+    certain = -scipy.special.ndtri(FALSE_ALARMS / (2 * max(value.size, 1))) * stderr
     found = []
     for segment, along in enumerate(value):
         differs = np.abs(along) > certain[segment]

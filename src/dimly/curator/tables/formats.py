@@ -18,7 +18,6 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset
 
 from dimly.curator.tables.columns import check_names, literal, quoted
 from dimly.curator.tables.database import PrivateDatabase
@@ -46,7 +45,7 @@ _KINDS: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
 )
 
 
-def arrow_data(source: Any) -> pa.Table | pa.RecordBatchReader | pyarrow.dataset.Dataset | None:
+def arrow_data(source: Any) -> Any:
     """Return a table of Python as Arrow, without copying where that is possible; None if it is no such table.
 
     Raises
@@ -56,7 +55,7 @@ def arrow_data(source: Any) -> pa.Table | pa.RecordBatchReader | pyarrow.dataset
     DataError
         For a column whose cells are of several types.
     """
-    if isinstance(source, pa.Table | pa.RecordBatchReader | pyarrow.dataset.Dataset):
+    if isinstance(source, (pa.Table, pa.RecordBatchReader, *_datasets())):
         return source
     if isinstance(source, pa.RecordBatch):
         return pa.Table.from_batches([source])
@@ -70,6 +69,12 @@ def arrow_data(source: Any) -> pa.Table | pa.RecordBatchReader | pyarrow.dataset
     if hasattr(source, "__arrow_c_stream__") and not _is_column(source):
         return _streamed(source)
     return None
+
+
+def _datasets() -> tuple[type, ...]:
+    """Return the type of Arrow's datasets, if somebody has loaded it: that takes long, and loads pandas."""
+    loaded = sys.modules.get("pyarrow.dataset")
+    return () if loaded is None else (loaded.Dataset,)
 
 
 def arrow_column(source: Any) -> pa.ChunkedArray | None:

@@ -25,7 +25,7 @@ from dimly.errors import DataError
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.mechanisms.projection.streams import EncodedTexts
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.format import UserType
+from dimly.release.format import UserType, numbers_of
 
 _CHUNK = 1 << 17
 _ROWS = 1 << 20
@@ -181,7 +181,8 @@ class CodedTable:
         first = next(batches, None)
         self._check_unchanged()  # to sort rows takes all of them, so that nothing of the source is left to read
         for batch in chain([] if first is None else [first], batches):
-            yield CodedRows(*(column.to_numpy() for column in batch.columns), *([] if self._values else [None]))
+            keys, *values = map(numbers_of, batch.columns)
+            yield CodedRows(keys, values[0] if values else None)
 
     def texts(self) -> Texts:
         """Return what the numbers of attributes stand for."""
@@ -262,7 +263,7 @@ class CodedTable:
         for batch in self._database.stream(sql, batch_rows=_ROWS):
             if size + len(batch) > len(keys):
                 raise DataError(_OTHER_ROWS)
-            keys[size : size + len(batch)] = batch.column(0).to_numpy()
+            keys[size : size + len(batch)] = numbers_of(batch.column(0))
             size += len(batch)
         keys = keys[:size]
         keys.sort()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from dimly.analyst.intervals import distance_skewness, unified_interval
 from dimly.analyst.release import Release
