@@ -16,7 +16,7 @@ from benchmarks.harness import RESULTS, Peer, Report, Result, load_results, mib
 from benchmarks.missed import reason_for
 from benchmarks.sketches import GAUSSIAN, HASHER, SPARSE, TARGETS
 from benchmarks.tables import OWN_TARGET, PEER, STRICT_PEER
-from dimly.lab.charts import Chart, save
+from dimly.lab.charts import Chart, rendered
 from dimly.planner.paper import PAPER
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -354,7 +354,7 @@ def main() -> None:
     cells = accuracy.load()
     FIGURES.mkdir(exist_ok=True)
     for name, chart in figures(report).items():
-        save(chart, FIGURES / f"{name}.png")
+        (FIGURES / f"{name}.png").write_bytes(rendered(chart, "png"))
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), report, cells, others), encoding="utf-8")
 
 

@@ -92,7 +92,7 @@ def _escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
-def data_frame(columns: Mapping[str, Iterable[Any]], *, what: str = "to_pandas", instead: str = "") -> Any:
+def data_frame(columns: Mapping[str, Iterable[Any]]) -> Any:
     """Return columns as a data frame of pandas, which need not be installed.
 
     Raises
@@ -103,5 +103,5 @@ def data_frame(columns: Mapping[str, Iterable[Any]], *, what: str = "to_pandas",
     try:
         import pandas as pd  # noqa: PLC0415  (no dependency)
     except ImportError:
-        raise MissingExtraError(f"{what} needs pandas. Run pip install pandas{instead}.") from None
+        raise MissingExtraError("to_pandas needs pandas. Run pip install pandas.") from None
     return pd.DataFrame(dict(columns))

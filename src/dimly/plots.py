@@ -45,9 +45,7 @@ def safe(text: str) -> str:
     return printable(text).replace("$", r"\$")
 
 
-def scatter_groups(
-    points: Floats, labels: NDArray[Any] | None, centers: Floats | None, *, ax: Any, names: Sequence[str] = ()
-) -> Any:
+def scatter_groups(points: Floats, labels: NDArray[Any] | None, centers: Floats | None, *, ax: Any) -> Any:
     """Draw people as points, by group in color and shape, each group's number at its center."""
     ax = axes_or_new(ax, size=(5.6, 5.2))
     reach = 1.05 * float(np.quantile(np.abs(points), 0.995)) if len(points) else 1.0
@@ -64,7 +62,7 @@ def scatter_groups(
             linewidths=0.0 if filled else 0.8,
             color=COLORS[look] if filled else "none",
             edgecolors=None if filled else COLORS[look],
-            label=names[group] if names else str(group),
+            label=str(group),
         )
     unknown = points[groups < 0]
     if len(unknown):
@@ -121,10 +119,10 @@ def ladder(
     return ax
 
 
-def bars(names: Sequence[str], values: Floats, *, ax: Any, what: str, chosen: int | None = 0) -> Any:
-    """Draw one bar for each name, the first on top; the chosen one stands out."""
+def bars(names: Sequence[str], values: Floats, *, ax: Any, what: str) -> Any:
+    """Draw one bar for each name, the first on top; it was chosen, and stands out."""
     ax = axes_or_new(ax, size=(6.4, 1.2 + 0.34 * len(names)))
-    colors = [COLORS[0] if i == chosen else _NOISE for i in range(len(names))]
+    colors = [COLORS[0] if i == 0 else _NOISE for i in range(len(names))]
     ax.barh(np.arange(len(names)), values, color=colors)
     for i, value in enumerate(values.tolist()):
         ax.text(value, i, f" {value:,.3g}", va="center", fontsize="small")

@@ -60,7 +60,6 @@ _TELLING: Final = 3.0
 """Entries in standard deviations of their error, below which they count nothing: most of a long list tells nothing."""
 _CAP: Final = 0.5
 _SCALE: Final = 128
-_STEP: Final = 1 << 16
 _SMALL: Final = 500  # attributes up to which all eigenvectors are computed
 
 Integers = NDArray[np.int64]

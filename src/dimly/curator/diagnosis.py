@@ -245,14 +245,14 @@ def header_words(source: object, options: Options) -> str:
     return ""
 
 
-def lines_that_do_not_fit(source: object, options: Options, most: int = MOST_LINES) -> list[dict[str, Any]]:
+def lines_that_do_not_fit(source: object, options: Options) -> list[dict[str, Any]]:
     """Return the first lines of CSV files that do not fit, and why; nothing of other sources. Private."""
     found: list[dict[str, Any]] = []
     try:
         for stamp, dialect, names in _headers(source, options):
             for line, reason in _misfits(stamp, dialect, names, options):
                 found.append({"file": stamp.name, "line": line, "why": reason})
-                if len(found) == most:
+                if len(found) == MOST_LINES:
                     return found
     except (DimlyError, OSError):
         pass  # the refusal itself says what is wrong

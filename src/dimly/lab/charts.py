@@ -8,10 +8,9 @@ import itertools
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from dimly.errors import ParameterError, need_extra
+from dimly.errors import need_extra
 
 if TYPE_CHECKING:
     import numpy as np
@@ -148,10 +147,10 @@ class Chart:
             "lines": [line.to_dict() for line in self.lines],
         }
 
-    def draw(self, *, size: tuple[float, float] | None = None) -> "Figure":
+    def draw(self) -> "Figure":
         """Return it drawn; of many lines the legend stands beside them, where it hides none."""
         many = len(self.lines) > _MOST_INSIDE
-        figure, axis = _blank(size or ((10.0, 5.2) if many else (7.0, 4.6)))
+        figure, axis = _blank((10.0, 5.2) if many else (7.0, 4.6))
         for line in self.lines:
             axis.plot(
                 line.x,
@@ -202,14 +201,14 @@ class Winners:
             "best": [list(row) for row in self.best],
         }
 
-    def draw(self, *, size: tuple[float, float] = (7.0, 4.8)) -> "Figure":
+    def draw(self) -> "Figure":
         """Return it drawn: areas in colors and hatches, each with its name in the middle; no legend is needed."""
         need_plots()
         import numpy as np  # noqa: PLC0415
         from matplotlib.colors import to_rgb  # noqa: PLC0415  (slow to import)
         from matplotlib.patches import PathPatch  # noqa: PLC0415
 
-        figure, axis = _blank(size)
+        figure, axis = _blank((7.0, 4.8))
         names = sorted({name for row in self.best for name in row})
         best, x, y = np.array(self.best), _edges(self.columns, self.x), _edges(self.rows, self.y)
         _finish(axis, self.title, self.x._replace(limits=(x[0], x[-1])), self.y._replace(limits=(y[0], y[-1])))
@@ -248,13 +247,13 @@ class Shares:
         panels = [{"title": one.title, "shares": [list(row) for row in one.shares]} for one in self.panels]
         return {"title": self.title, "x": self.x, "y": self.y, "panels": panels}
 
-    def draw(self, *, size: tuple[float, float] | None = None) -> "Figure":
+    def draw(self) -> "Figure":
         """Return it drawn; every cell says its share in percent."""
         need_plots()
         from matplotlib.figure import Figure  # noqa: PLC0415  (slow to import)
 
         n = len(self.panels)
-        figure = Figure(figsize=size or (max(3.1 * n, 5.0), 4.0), layout="constrained")
+        figure = Figure(figsize=(max(3.1 * n, 5.0), 4.0), layout="constrained")
         axes = figure.subplots(1, n, squeeze=False)[0]
         for i, (axis, panel) in enumerate(zip(axes, self.panels, strict=True)):
             axis.imshow(panel.shares, cmap="Blues", vmin=0.0, vmax=1.0)
@@ -276,22 +275,9 @@ class Shares:
 Drawn = Chart | Winners | Shares
 
 
-def save(drawn: Drawn, path: Path) -> None:
-    """Write a figure, as PNG, SVG or PDF by the ending of its name; the same figure is the same bytes.
-
-    Raises
-    ------
-    ParameterError
-        If the name ends otherwise.
-    """
-    if path.suffix.lower() not in FORMATS:
-        raise ParameterError(f"out must end in {', '.join(FORMATS)}, got {path.name!r}.")
-    path.write_bytes(rendered(drawn, path.suffix.lower()[1:]))
-
-
-def rendered(drawn: Drawn, kind: str, *, size: tuple[float, float] | None = None) -> bytes:
-    """Return a figure as the bytes of a file."""
-    return encoded(drawn.draw() if size is None else drawn.draw(size=size), kind)
+def rendered(drawn: Drawn, kind: str) -> bytes:
+    """Return a figure as the bytes of a file: png, svg or pdf. The same figure is the same bytes."""
+    return encoded(drawn.draw(), kind)
 
 
 def encoded(figure: "Figure", kind: str) -> bytes:

@@ -368,7 +368,7 @@ def probability_of_own_group(gap: float, within: float, model: ErrorModel) -> fl
     return _normal_cdf(math.sqrt(gap) / (2 * math.sqrt(variance))) if variance > 0 else 1.0
 
 
-def expected_closeness(gap: float, error: float, *, n_users: int, n_found: int = N_FOUND) -> float:
+def expected_closeness(gap: float, error: float, *, n_users: int) -> float:
     """Return how much nearer found neighbors are than random people, as a share of what the nearest ones are.
 
     For nearest people who are ``gap`` nearer (squared) than random ones. If distances from a person are about normal,
@@ -381,7 +381,7 @@ def expected_closeness(gap: float, error: float, *, n_users: int, n_found: int =
     >>> round(expected_closeness(60.0, 40.0, n_users=2_000), 2)
     0.46
     """
-    share = n_found / max(n_users, 2 * n_found)
+    share = N_FOUND / max(n_users, 2 * N_FOUND)
     at = NormalDist().inv_cdf(1 - share)
     intensity = math.exp(-at * at / 2) / math.sqrt(2 * math.pi) / share
     return gap / math.hypot(gap, intensity * error)

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -547,6 +546,3 @@ def as_csv(users: list[Any], **columns: list[Any]) -> str:
     writer.writerow(["user", *columns])
     writer.writerows(zip(users, *columns.values(), strict=True))
     return text.getvalue()
-
-
-Show = Callable[[OpenedRelease], None]

@@ -28,7 +28,7 @@ class Seen:
     looked_at: int
 
 
-def chooser(workspace: Workspace, show: Any, *, chosen: str | None = None) -> None:
+def chooser(workspace: Workspace, show: Any) -> None:
     """Show which release is looked at, and a place to open another; ``show`` is called with the one that is chosen."""
     shown = ui.element("div").classes("w-full")
     body = ui.element("div").classes("w-full")
@@ -80,7 +80,7 @@ def chooser(workspace: Workspace, show: Any, *, chosen: str | None = None) -> No
         build(opened.key)
         pick(opened.key)
 
-    first = chosen or next(iter(workspace.releases), None)
+    first = next(iter(workspace.releases), None)
     build(first)
     pick(first)
 

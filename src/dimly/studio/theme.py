@@ -28,7 +28,6 @@ PALETTE: Final = (
     "#4d6d8f",
 )
 """Okabe and Ito's colors first, which the color-blind can tell apart."""
-UNKNOWN: Final = "#9aa0a6"
 
 _CSS: Final = """
 :root {

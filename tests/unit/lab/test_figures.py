@@ -1,9 +1,7 @@
-from pathlib import Path
-
 import pytest
 
 from dimly.errors import ParameterError
-from dimly.lab.charts import LOOKS, Axis, Chart, Line, Look, Winners, label_of, looks_of, save
+from dimly.lab.charts import LOOKS, Axis, Chart, Line, Look, Winners, label_of, looks_of, rendered
 from dimly.lab.compare import compare, predict
 from dimly.lab.figures import FIGURES, Circumstances, comparison_chart, figure_named
 from dimly.mechanisms.make import MECHANISMS
@@ -130,18 +128,13 @@ def test_areas_cover_the_map_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
-def test_the_same_figure_is_the_same_bytes(kind: str, tmp_path: Path) -> None:
-    paths = [tmp_path / f"{i}.{kind}" for i in range(2)]
-    for path in paths:
-        save(figure_named("error-by-epsilon"), path)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
+def test_the_same_figure_is_the_same_bytes(kind: str) -> None:
+    assert rendered(figure_named("error-by-epsilon"), kind) == rendered(figure_named("error-by-epsilon"), kind)
 
 
-def test_bad_asks_are_refused(tmp_path: Path) -> None:
+def test_bad_asks_are_refused() -> None:
     with pytest.raises(ParameterError, match="name must be one of"):
         figure_named("cats")
-    with pytest.raises(ParameterError, match="must end in"):
-        save(figure_named("privacy-curves"), tmp_path / "a.gif")
     with pytest.raises(ParameterError, match="epsilon must be"):
         Circumstances(epsilon=-1.0)
 

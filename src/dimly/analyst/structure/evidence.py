@@ -34,9 +34,9 @@ from dimly.release.sketches import Sketches
 
 Floats = NDArray[np.float64]
 
-FALSE_ALARMS = 0.001
-"""How often independent attributes are taken for structure."""
-_DEVIATIONS = 4.0  # above the average of chance, for that rate: docs/denoising.md shows the calibration
+# Above the average of chance: independent attributes are taken for structure once in a thousand releases, as
+# docs/denoising.md shows.
+_DEVIATIONS = 4.0
 _TOLERANCE = 0.15  # of the average: what very uneven activity can leave behind
 _SHUFFLES = 12
 _STRATUM = 64  # people who are taken to be equally active

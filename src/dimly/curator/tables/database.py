@@ -205,10 +205,10 @@ class PrivateDatabase:
             self._serial[name] = serial, parameters
         return name
 
-    def create_table(self, sql: str, parameters: Parameters = ()) -> str:
+    def create_table(self, sql: str) -> str:
         """Make a table, held in memory or spilled, of a query; return its quoted name."""
         name = self.new_name()
-        self.execute(f"CREATE TABLE {name} AS {sql}", parameters)
+        self.execute(f"CREATE TABLE {name} AS {sql}")
         return name
 
     def create_table_within(self, catalog: str, query: str) -> str:

@@ -43,7 +43,6 @@ from dimly.release.survey import Survey, looks_like_survey, read_survey
 ODD_IDS: Final = "roster must hold integers or text, but some ids are neither. Turn them all into text."
 MISSING_IDS: Final = "roster must give everybody an id, but some are missing. Remove the empty ones."
 
-_AS_WRITTEN: Final = CsvOptions()
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _MOST_BYTES: Final = {"vocabulary": 1 << 32, "roster": 1 << 38, "volunteers": 1 << 38}
 """What public lists may take: all attributes are held in memory, and there are at most 2³¹ people."""
@@ -71,7 +70,6 @@ def read_roster(
     roster: object,
     *,
     user_column: str,
-    csv: CsvOptions = _AS_WRITTEN,
     role: Literal["roster", "volunteers"] = "roster",
 ) -> Roster:
     """Read the list of people; repeats count once.
@@ -84,8 +82,6 @@ def read_roster(
         their only one. A column, an array or a list: integers or text.
     user_column : str
         Name of the data's user column.
-    csv : CsvOptions, optional
-        How a CSV file is written.
     role : {"roster", "volunteers"}
         What the list is called where it is refused.
 
@@ -105,7 +101,7 @@ def read_roster(
     else:
         ids = _roster_column(roster, role)
         table = roster if ids is None else pa.table({user_column: ids})
-        source = open_source(database, table, csv=csv)
+        source = open_source(database, table)
         column = only_or_named(source.columns, user_column, role)
         if not source.has_types and column != user_column and column.isdecimal():
             raise DataError(
@@ -127,9 +123,7 @@ def read_roster(
     return Roster(name, user_type)
 
 
-def read_vocabulary(
-    vocabulary: object, *, attribute_column: str | None = None, csv: CsvOptions = _AS_WRITTEN
-) -> Vocabulary:
+def read_vocabulary(vocabulary: object, *, attribute_column: str | None = None) -> Vocabulary:
     """Read the public list of attributes, in its order.
 
     Parameters
@@ -139,8 +133,6 @@ def read_vocabulary(
         Parquet, JSON lines and tables: the column named ``attribute_column``, or their only one.
     attribute_column : str, optional
         Name of the data's attribute column.
-    csv : CsvOptions, optional
-        How a CSV file is written.
 
     Raises
     ------
@@ -156,7 +148,7 @@ def read_vocabulary(
     if isinstance(vocabulary, str | os.PathLike):
         if looks_like_survey(vocabulary):
             return Vocabulary.listed(read_survey(vocabulary).names())
-        return Vocabulary.listed(_file_cells(vocabulary, attribute_column, csv))
+        return Vocabulary.listed(_file_cells(vocabulary, attribute_column))
     column = arrow_column(vocabulary)
     if column is None:
         table = arrow_data(vocabulary)
@@ -428,17 +420,17 @@ def _lines(database: PrivateDatabase, stamp: Stamp) -> str:
     )
 
 
-def _file_cells(path: FilePath, attribute_column: str | None, csv: CsvOptions) -> Iterable[object]:
+def _file_cells(path: FilePath, attribute_column: str | None) -> Iterable[object]:
     _check_there(path, "vocabulary")
     _check_lines(path, "vocabulary")
     if _is_lines(path):
-        text = _whole(Stamp.of(path), csv.encoding or "utf-8-sig")
+        text = _whole(Stamp.of(path), "utf-8-sig")
         return _without_empty(text.removesuffix("\n").removesuffix("\r").replace("\r\n", "\n").split("\n"), path)
     form, (stamp, *others) = find_files(path)
     if others or form in {"DuckDB", "SQLite"}:
         raise ParameterError(f"vocabulary must be one text, CSV, Parquet or JSON lines file, got {os.fspath(path)}.")
     if form == "CSV":
-        return _csv_cells(stamp, attribute_column, csv)
+        return _csv_cells(stamp, attribute_column)
     if form == "JSON lines":
         return _json_cells(stamp, attribute_column)
     try:
@@ -472,8 +464,8 @@ def _check_size(role: str, size: int) -> None:
         raise ParameterError(f"{role} must take at most {_MOST_BYTES[role] >> 30} GiB, got more. Is it another file?")
 
 
-def _csv_cells(stamp: Stamp, attribute_column: str | None, options: CsvOptions) -> list[str]:
-    dialect, names = read_header(stamp, options)
+def _csv_cells(stamp: Stamp, attribute_column: str | None) -> list[str]:
+    dialect, names = read_header(stamp, CsvOptions())
     check_names(names, stamp.name)
     position = names.index(only_or_named(names, attribute_column, "vocabulary"))
     encoding = "utf-8-sig" if dialect.is_utf8 else dialect.encoding

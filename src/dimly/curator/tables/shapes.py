@@ -94,8 +94,6 @@ class RowsView:
         ``u`` is BIGINT, or VARCHAR.
     has_values : bool
         False: every attribute has the value 1.
-    attribute_names : tuple of str or None
-        If ``a`` is an INTEGER position in this list of attributes (wide tables without text); else None.
     people_sql : str
         Query of the ``u`` of all people, each once, also of those without any attribute.
     each_row_sql : str
@@ -110,7 +108,6 @@ class RowsView:
     people_sql: str
     each_row_sql: str
     people_in_rows: bool
-    attribute_names: tuple[str, ...] | None
     _text: tuple[str, str]
     _database: PrivateDatabase
     _scans: tuple[Scan, ...]
@@ -229,13 +226,12 @@ class TableRequest:
         has_values: bool,
         people_in_rows: bool,
         text: tuple[str, str],
-        names: tuple[str, ...] | None = None,
     ) -> RowsView:
         """Return the view of canonical rows that ``sql`` selects."""
         needed = tuple(scan for scan in scans if scan.texts)
         name = self.database.create_view(sql)
         people = self.people_sql, self.each_row_sql
-        return RowsView(name, self.user_type, has_values, *people, people_in_rows, names, text, self.database, needed)
+        return RowsView(name, self.user_type, has_values, *people, people_in_rows, text, self.database, needed)
 
 
 _TOGETHER = 500  # columns in one pass: the time to plan a query grows with the square of its expressions
@@ -265,7 +261,7 @@ def wide_rows(request: TableRequest, columns: list[str]) -> RowsView:
     listed = f"[{', '.join(map(literal, names))}]"
     if not found.texts:
         sql, text = _numbers_sql(request, found.numbers, "CAST(a AS INTEGER)"), (f"list_extract({listed}, ", " + 1)")
-        return request.view(sql, scans, has_values=not request.bits, people_in_rows=False, text=text, names=names)
+        return request.view(sql, scans, has_values=not request.bits, people_in_rows=False, text=text)
     parts = [_texts_sql(request, found.texts)]
     if names:
         parts.append(_numbers_sql(request, found.numbers, f"list_extract({listed}, CAST(a AS INTEGER) + 1)"))

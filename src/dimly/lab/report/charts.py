@@ -67,14 +67,14 @@ class Frame:
         """Return the data of a path through points."""
         return "M" + "L".join(f"{self.across(x):.1f},{self.up(y):.1f}" for x, y in points)
 
-    def axes(self, x_label: str, y_label: str, *, y_ticks: bool = True) -> str:
+    def axes(self, x_label: str, y_label: str) -> str:
         """Return grid, numbers and labels."""
         bottom, parts = self.height - _BOTTOM, []
         for value in ticks(*self.x):
             at = f"{self.across(value):.1f}"
             parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>')
             parts.append(f'<text x="{at}" y="{bottom + 15}" text-anchor="middle">{number(value)}</text>')
-        for value in ticks(*self.y, most=5) if y_ticks else ():
+        for value in ticks(*self.y, most=5):
             at = f"{self.up(value):.1f}"
             parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{at}" y2="{at}"/>')
             parts.append(f'<text x="{_LEFT - 6}" y="{self.up(value) + 4:.1f}" text-anchor="end">{number(value)}</text>')

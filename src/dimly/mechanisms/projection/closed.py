@@ -27,10 +27,9 @@ Series = NDArray[np.complex128]
 
 
 class Dasgupta(HashedFamily):
-    """s of ±1, in places that may be the same."""
+    """s of ±1 in k, in places that may be the same (Dasgupta, Kumar, Sarlós)."""
 
     name = "dasgupta"
-    summary = "s of ±1 in k, with replacement (Dasgupta, Kumar, Sarlós)"
     open_vocabulary = False
     has_blocks = True
 
@@ -45,10 +44,9 @@ class Dasgupta(HashedFamily):
 
 
 class Ternary(DenseFamily):
-    """k of +1, 0 and −1: bytes below 252 in turn, modulo 6."""
+    """k of +1, 0 and −1 with probabilities 1/6, 2/3, 1/6 (Achlioptas): bytes below 252 in turn, modulo 6."""
 
     name = "ternary"
-    summary = "k of +1, 0, −1 with probabilities 1/6, 2/3, 1/6 (Achlioptas)"
     open_vocabulary = False
 
     def scale(self, k: int, *, blocks: int = 1, grid_bits: int | None = None) -> float:
@@ -79,10 +77,9 @@ class Ternary(DenseFamily):
 
 
 class Gaussian(DenseFamily):
-    """k normal deviates on a grid."""
+    """k normal deviates of variance 1/k on a grid of 2^-b (the paper's)."""
 
     name = "gaussian"
-    summary = "k normal deviates of variance 1/k on a grid of 2^-b (the paper's)"
     open_vocabulary = False
 
     def scale(self, k: int, *, blocks: int = 1, grid_bits: int | None = None) -> float:

@@ -38,10 +38,9 @@ FAMILY_NAMES: Final[tuple[FamilyName, ...]] = get_args(FamilyName)
 
 
 class Counting(HashedFamily):
-    """One +1."""
+    """One +1 in k. The analyst centers, and the sum of a sketch is a person's weight."""
 
     name = "counting"
-    summary = "one +1 in k; the analyst centers, and the sum of a sketch is a person's weight"
     signed = False
 
     def _check_size(self, k: int, blocks: int) -> None:
@@ -51,17 +50,15 @@ class Counting(HashedFamily):
 
 
 class Hashing(HashedFamily):
-    """One ±1."""
+    """One ±1 in k (CountSketch)."""
 
     name = "hashing"
-    summary = "one ±1 in k (CountSketch)"
 
 
 class Sparse(HashedFamily):
-    """One ±1 in each of s blocks of k/s places."""
+    """One ±1 in each of s blocks of k/s places (Kane–Nelson)."""
 
     name = "sparse"
-    summary = "one ±1 in each of s blocks (Kane–Nelson)"
     has_blocks = True
 
     def _check_size(self, k: int, blocks: int) -> None:
@@ -74,10 +71,9 @@ class Sparse(HashedFamily):
 
 
 class Sign(DenseFamily):
-    """k of ±1, from bits, least significant first; a set bit is −1."""
+    """k of ±1 (Achlioptas), from bits, least significant first; a set bit is −1."""
 
     name = "sign"
-    summary = "k of ±1 (Achlioptas)"
 
     def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
         packed = streams.first(-(-shape.k // 8))

@@ -296,8 +296,6 @@ class Family(ABC):
     ----------
     name : str
         How plans spell it, and the bytes that enter the stream of P.
-    summary : str
-        One line for menus and reports.
     layout : {"hashed", "dense"}
         Hashed rows hold one ±1 for each block; dense rows hold k entries.
     open_vocabulary : bool
@@ -310,7 +308,6 @@ class Family(ABC):
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
     layout: ClassVar[Literal["hashed", "dense"]]
     open_vocabulary: ClassVar[bool] = True
     signed: ClassVar[bool] = True

@@ -116,7 +116,7 @@ def test_variables_of_the_caller_are_not_tables(database: PrivateDatabase) -> No
 
 def test_views_tables_and_registered_data(database: PrivateDatabase) -> None:
     view = database.create_view("SELECT range AS x FROM range(?)", [4])
-    table = database.create_table(f"SELECT x + 1 AS y FROM {view} WHERE x > ?", [1])
+    table = database.create_table(f"SELECT x + 1 AS y FROM {view} WHERE x > 1")
     data = database.register(pa.table({"z": [7]}))
     assert len({view, table, data}) == 3
     assert database.columns(table) == [("y", "BIGINT")]

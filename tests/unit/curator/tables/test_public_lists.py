@@ -18,7 +18,6 @@ import pytest
 import dimly
 from dimly.curator.options import Options
 from dimly.curator.tables import public_lists
-from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.public_lists import check_apart, plan_along, read_roster, read_vocabulary
 from dimly.errors import DataError, ParameterError
@@ -118,12 +117,6 @@ def test_parts_of_a_column_are_the_table_itself() -> None:
     check_apart(matrix[["u"]], matrix["other"], "roster")
     with pytest.raises(ParameterError, match="the private table itself"):
         check_apart(matrix, matrix["u"][3:], "roster")
-
-
-def test_csv_options_of_a_roster(database: PrivateDatabase, tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    path.write_text("x^who\n1^p\n")
-    assert people(database, path, csv=CsvOptions(delimiter="^")) == ["p"]
 
 
 @pytest.mark.parametrize(
@@ -397,7 +390,7 @@ def test_lists_of_absurd_sizes_are_not_read(database: PrivateDatabase, tmp_path:
     path.write_text("page\n", encoding="utf-8")
     os.truncate(path, 1 << 39)  # which takes no room on the disk
     with pytest.raises(ParameterError, match="vocabulary must take at most 4 GiB, got more"):
-        read_vocabulary(path, csv=CsvOptions(delimiter=","))
+        read_vocabulary(path)
     with pytest.raises(ParameterError, match="roster must take at most 256 GiB, got more"):
         read_roster(database, path, user_column="who")
 

@@ -36,7 +36,7 @@ def test_long(database: PrivateDatabase) -> None:
     view = view_of(database, {"u": [2, 1, 1, 1], "a": ["x", "x", "y", "y"]}, attribute="a")
     view.check()
     assert rows(database, view) == [(1, "x"), (1, "y"), (1, "y"), (2, "x")]
-    assert (view.user_type, view.has_values, view.people_in_rows, view.attribute_names) == ("int64", False, True, None)
+    assert (view.user_type, view.has_values, view.people_in_rows) == ("int64", False, True)
     assert people(database, view) == [1, 2]
 
 
