@@ -26,7 +26,7 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.accuracy import Table, tables_of
 from dimly.analyst import Release
 from dimly.api import publish
-from dimly.lab.crowd import Crowd
+from dimly.lab.judged_people import JudgedPeople
 from dimly.lab.learning import Purpose, learn
 from dimly.lab.population import make_population
 from dimly.lab.sample import read_sample
@@ -98,10 +98,10 @@ def question(table: Table, rows: NDArray[np.int64]) -> tuple[str, Callable[[Rele
             count,
         )
     n = len(rows)
-    crowd = Crowd(table.people.table[rows].astype(np.float64), n, 1, np.ones(table.shape[1], bool))
+    judged = JudgedPeople(table.people.table[rows].astype(np.float64), n, 1, np.ones(table.shape[1], bool))
     return (
         "closeness",
-        lambda release: crowd.measured(release, ["closeness"], n_users=n)["closeness"],
+        lambda release: judged.measured(release, ["closeness"], n_users=n)["closeness"],
         "neighbors",
         None,
     )

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import scipy.sparse
 
 from dimly.curator.options import Options
-from dimly.lab.crowd import Asked, Crowd
+from dimly.lab.judged_people import FigureName, JudgedPeople
 from dimly.lab.learning import learn
 from dimly.lab.population import make_population
 from dimly.lab.sample import Sample, read_sample
@@ -36,7 +36,7 @@ N_VOLUNTEERS = 300
 MOST_PEOPLE = 2_000
 EPSILONS = (0.1, 0.5, 2.0)
 PURPOSES: tuple[Purpose, ...] = ("segments", "neighbors")
-FIGURES: dict[Purpose, Asked] = {"segments": "agreement", "neighbors": "closeness", "distances": "ranking"}
+FIGURES: dict[Purpose, FigureName] = {"segments": "agreement", "neighbors": "closeness", "distances": "ranking"}
 RUNS = 5
 """Publications by which those are compared in hindsight that came near the best with the first one."""
 NEAR = 0.75
@@ -65,7 +65,7 @@ def measure(people: Sample, epsilon: float, purpose: Purpose, *, seed: int, most
     found = try_out(Brief(Budget(epsilon), purpose=purpose, n_users=len(others)), sample, ladder=())
     seconds = time.process_time() - start
     listed = np.asarray(sample.table.sum(axis=0)).ravel() > 0
-    rest = Crowd(people.table[others], len(others), 1, listed)
+    rest = JudgedPeople(people.table[others], len(others), 1, listed)
     assert isinstance(people.attributes, Vocabulary)
     figure, names = FIGURES[purpose], list(people.attributes)
     plans = [plan_of(one, found, sample, rest, names) for one in found.tried]
@@ -101,7 +101,7 @@ def measure(people: Sample, epsilon: float, purpose: Purpose, *, seed: int, most
     }
 
 
-def plan_of(one: Tried, found: Trial, sample: Sample, rest: Crowd, names: list[str]) -> Plan:
+def plan_of(one: Tried, found: Trial, sample: Sample, rest: JudgedPeople, names: list[str]) -> Plan:
     budget, resolution = Budget(one.epsilon), found.asking.resolution
     if one.mechanism.startswith("directions"):
         if found.directions is not None:

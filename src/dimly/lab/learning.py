@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from dimly.curator.options import READING, Options, check_keywords
 from dimly.errors import ParameterError, check_choice
-from dimly.lab.sample import Sample, Unit, read_sample
+from dimly.lab.sample import Sample, cosines_of, read_sample
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.projection.directions import (
     MAX_SCALE,
@@ -35,7 +35,7 @@ from dimly.mechanisms.projection.directions import (
     rounded,
 )
 from dimly.planner.question import DEFAULT_RESOLUTION
-from dimly.privacy import VALUES_MOVED, Budget
+from dimly.privacy import VALUES_MOVED, Budget, Unit
 
 Purpose = Literal["segments", "neighbors", "distances"]
 Floats = NDArray[np.float64]
@@ -99,17 +99,19 @@ class Learned:
     ----------
     directions : Directions
     recipe : Recipe
-    merit : float or None
-        What it reached on people who were not learned from, 1 without noise and 0 by chance; None if the sample is too
-        small to hold people back.
     tried : dict of Recipe to float
-        The same for every recipe that was compared.
+        What every recipe that was compared reached on people who were not learned from, 1 without noise and 0 by
+        chance; empty if the sample is too small to hold people back.
     """
 
     directions: Directions
     recipe: Recipe
-    merit: float | None
     tried: dict[Recipe, float]
+
+    @property
+    def merit(self) -> float | None:
+        """What the recipe reached; None if nothing was compared."""
+        return self.tried.get(self.recipe)
 
 
 def learn_directions(
@@ -239,14 +241,14 @@ def learn(
     if type(scale) is not int or not 1 <= scale <= MAX_SCALE:
         raise ParameterError(f"scale must be an integer from 1 to {MAX_SCALE}, got {scale!r}.")
     comparison = Comparison(sample, purpose=purpose, groups=groups, count=count)
-    recipe, tried = comparison.best(epsilon), comparison.merits(epsilon)
-    directions = make_directions(
+    recipe = comparison.best(epsilon)
+    directions = directions_by_recipe(
         sample, recipe, scale=scale, what_for=f"for {purpose} at epsilon {epsilon:g}", origin=origin
     )
-    return Learned(directions, recipe, tried.get(recipe), tried)
+    return Learned(directions, recipe, comparison.merits(epsilon))
 
 
-def make_directions(
+def directions_by_recipe(
     sample: Sample, recipe: Recipe, *, scale: int, what_for: str, origin: str | None = None
 ) -> Directions:
     """Return the directions of people by a recipe."""
@@ -508,10 +510,7 @@ class _Closeness(_HeldOutPeople):
 
     def __init__(self, table: scipy.sparse.csr_array, epsilon: float) -> None:
         super().__init__(table, epsilon)
-        lengths = np.sqrt(np.asarray((table * table).sum(axis=1)).ravel())
-        directed = scipy.sparse.csr_array(scipy.sparse.diags_array(1 / np.maximum(lengths, 1e-9)) @ table)
-        self._cosines = np.asarray((directed @ directed.T).todense(), np.float64)
-        np.fill_diagonal(self._cosines, -np.inf)
+        self._cosines = cosines_of(table)
         n = len(self._cosines)
         self._asked = max(1, min(10, n // 10))
         self._usual = self._cosines[~np.eye(n, dtype=bool)].mean()

@@ -62,7 +62,7 @@ class ReleasePair:
         )
 
 
-def compare_releases(a: Release, b: Release) -> ReleasePair:
+def compare_releases(a: Release, b: Release, *, n_pairs: int = _PAIRS, seed: int = 0) -> ReleasePair:
     """Return how two releases compare, by random pairs of people who are in both.
 
     Examples
@@ -90,9 +90,9 @@ def compare_releases(a: Release, b: Release) -> ReleasePair:
     empty = np.empty(0)
     if len(users) < 2 or not comparable:
         return ReleasePair(len(users), empty, empty, math.nan, epsilon, delta, comparable)
-    chance = np.random.default_rng(0)
-    left = chance.integers(len(users), size=_PAIRS)
-    right = (left + chance.integers(1, len(users), size=_PAIRS)) % len(users)
+    chance = np.random.default_rng(seed)
+    left = chance.integers(len(users), size=n_pairs)
+    right = (left + chance.integers(1, len(users), size=n_pairs)) % len(users)
     found = [release.distances(users[left], users[right]) for release in (a, b)]
     known = np.isfinite(found[0].value) & np.isfinite(found[1].value)
     first, second = (one.value[known] for one in found)

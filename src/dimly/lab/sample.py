@@ -11,7 +11,7 @@ of those who are left, and so on: the same people each time.
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import scipy
@@ -25,9 +25,9 @@ from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.privacy.budget import Budget
+from dimly.privacy.budget import Budget, Unit
 
-Unit = Literal["attribute", "column"]
+Floats = NDArray[np.float64]
 
 _OF_COLUMNS: Final = (
     "attribute",
@@ -194,3 +194,20 @@ def _matrix_sample(table: Any, given: Options) -> Sample:
 def source_name(source: Any) -> str:
     """Return what a source is called in public: its file, and no folder."""
     return Path(source).name if isinstance(source, str | os.PathLike) else "a table"
+
+
+def cosines_of(table: scipy.sparse.csr_array) -> Floats:
+    """Return how alike people are, each with each; −∞ with themselves."""
+    lengths = np.sqrt(np.asarray((table * table).sum(axis=1)).ravel())
+    directed = scipy.sparse.csr_array(scipy.sparse.diags_array(1 / np.maximum(lengths, 1e-9)) @ table)
+    cosines = np.asarray((directed @ directed.T).todense(), np.float64)
+    np.fill_diagonal(cosines, -np.inf)
+    return cosines
+
+
+def squared_distances_of(table: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return all pairs of people, as two lists of rows, and their squared distances."""
+    a, b = np.triu_indices(table.shape[0], 1)
+    squares = np.asarray((table * table).sum(axis=1), np.float64).ravel()
+    shared = np.asarray((table @ table.T).todense(), np.float64)
+    return a, b, squares[a] + squares[b] - 2 * shared[a, b]

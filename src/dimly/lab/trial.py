@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from dimly.lab.crowd import Asked
+from dimly.lab.judged_people import FigureName
 from dimly.lab.learning import Learned
 from dimly.lab.sample import Sample
 from dimly.mechanisms.make import DIRECTED
@@ -24,8 +24,8 @@ TIMES: Final = 10
 """Where it is not stated how many people will be published, so many times the sample are assumed."""
 MOST_PUBLISHED: Final = 3_000
 """People who are published in a trial; more take long."""
-FIGURE: Final[dict[Purpose, Asked]] = {"distances": "ranking", "neighbors": "closeness", "segments": "agreement"}
-CHOSEN_BY: Final[dict[Purpose, Asked]] = {"distances": "error", "neighbors": "closeness", "segments": "agreement"}
+FIGURE: Final[dict[Purpose, FigureName]] = {"distances": "ranking", "neighbors": "closeness", "segments": "agreement"}
+CHOSEN_BY: Final[dict[Purpose, FigureName]] = {"distances": "error", "neighbors": "closeness", "segments": "agreement"}
 _WIDE: Final = 0.25  # width of an interval beyond which a sample is too small to tell
 
 Progress = Callable[[int, int], None]
@@ -64,7 +64,7 @@ class Tried:
     pure : bool
     figures : dict of str to Measured
         ``error`` and ``ranking`` of distances, ``closeness`` and ``recall`` of neighbors, ``agreement`` of segments, as
-        far as they were asked for: see :meth:`dimly.lab.crowd.Crowd.measured`.
+        far as they were asked for: see :meth:`dimly.lab.judged_people.JudgedPeople.measured`.
     n_parts : int
         Parts of the sample on which it was tried; fewer than three where it was far behind at once.
     """
@@ -85,7 +85,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class CheckedBrief:
     """What a trial is asked, checked.
 
     Attributes
@@ -129,7 +129,7 @@ class Trial:
         The best at each epsilon that was tried, rising.
     left_out : tuple of LeftOut
         Mechanisms that were not tried, and why.
-    asking : Asking
+    asking : CheckedBrief
         What was asked, as it was understood.
     n_groups : int or None
         Segments that were asked for.
@@ -143,7 +143,7 @@ class Trial:
     tried: tuple[Tried, ...]
     ladder: tuple[Tried, ...]
     left_out: tuple[LeftOut, ...]
-    asking: Asking = field(repr=False)
+    asking: CheckedBrief = field(repr=False)
     n_groups: int | None = None
     learned: Learned | None = field(default=None, repr=False)
 

@@ -2,9 +2,9 @@
 
 The sample is cut into parts. Each part in turn is judged: directions are learned from the other parts, by the recipe
 that suits the whole sample, everybody is published by each plan with noise from its own table (see
-:mod:`dimly.lab.crowd`), and the analyst's questions are asked about people whom no direction was learned from. Theory
-says at which k a sketch is tried, and which mechanisms need not be; what is reported was measured. All of it is only as
-good as the sample is like the people who will be published.
+:mod:`dimly.lab.judged_people`), and the analyst's questions are asked about people whom no direction was learned from.
+Theory says at which k a sketch is tried, and which mechanisms need not be; what is reported was measured. All of it is
+only as good as the sample is like the people who will be published.
 """
 
 import math
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dimly.errors import ParameterError
-from dimly.lab.crowd import Asked, Crowd
-from dimly.lab.learning import SCALES, Comparison, Learned, fitting_scale, make_directions
-from dimly.lab.sample import Sample
+from dimly.lab.judged_people import FigureName, JudgedPeople
+from dimly.lab.learning import SCALES, Comparison, Learned, directions_by_recipe, fitting_scale
+from dimly.lab.sample import Sample, squared_distances_of
 from dimly.lab.trial import (
     CHOSEN_BY,
     FIGURE,
     TIMES,
-    Asking,
+    CheckedBrief,
     Measured,
     Progress,
     Trial,
@@ -99,7 +99,7 @@ def try_out(
     ParameterError
         If the sample is too small, nothing can be tried, or the brief states what a sample shows.
     """
-    asking = _asking(brief, sample)
+    asking = _checked(brief, sample)
     import sklearn.cluster  # noqa: F401, PLC0415 (slow to import; its threads are limited only once it is loaded)
 
     with threadpool_limits(1):  # many small products, which threads only slow down
@@ -115,7 +115,7 @@ def check_unstated(brief: Brief) -> None:
         raise ParameterError(f"numbered {IN_ITS_PLACE} Give the list of attributes by vocabulary.")
 
 
-def _asking(brief: Brief, sample: Sample) -> Asking:
+def _checked(brief: Brief, sample: Sample) -> CheckedBrief:
     check_unstated(brief)
     n = int(sample.table.shape[0])
     if n < LEAST_PEOPLE:
@@ -131,7 +131,7 @@ def _asking(brief: Brief, sample: Sample) -> Asking:
     resolution = brief.resolution
     if resolution is None or (resolution == 1 and not bits):
         resolution = 1 if bits else _fitting_resolution(brief)
-    return Asking(
+    return CheckedBrief(
         brief=brief,
         sample=sample,
         resolution=resolution,
@@ -176,7 +176,7 @@ class _Entry:
 class _Trials:
     """Parts of a sample, and what was measured on them."""
 
-    def __init__(self, asking: Asking, progress: Progress | None) -> None:
+    def __init__(self, asking: CheckedBrief, progress: Progress | None) -> None:
         self._asked = asking
         self._brief = asking.brief
         self._progress = progress
@@ -188,14 +188,14 @@ class _Trials:
         part = np.random.default_rng(0).permutation(n) % N_PARTS
         self._names = _attributes(sample)
         self._judged: list[NDArray[np.bool_]] = [part == one for one in range(N_PARTS)]
-        self._crowds = [
-            Crowd.of(table, judged, size=max(asking.n_published, int(judged.sum())), seed=one)
+        self._people = [
+            JudgedPeople.of(table, judged, size=max(asking.n_published, int(judged.sum())), seed=one)
             for one, judged in enumerate(self._judged)
         ]
         self._directions: dict[tuple[int | None, float], Directions] = {}
         self._n_groups = asking.brief.n_groups
         if asking.brief.purpose == "segments" and self._n_groups is None:
-            self._n_groups = self._crowds[0].soundest
+            self._n_groups = self._people[0].soundest
 
     def chosen(self, ladder: Sequence[float]) -> Trial:
         budget, purpose = self._brief.budget, self._brief.purpose
@@ -205,7 +205,7 @@ class _Trials:
         steps = [budget.epsilon * step for step in ladder]
         self._total = len(entries) + 2 * (N_PARTS - 1) + 3 * len(steps)
         figures: dict[_Entry, list[dict[str, float]]] = {}
-        every: set[Asked] = {FIGURE[purpose], CHOSEN_BY[purpose], "error", "ranking", "closeness", "recall"}
+        every: set[FigureName] = {FIGURE[purpose], CHOSEN_BY[purpose], "error", "ranking", "closeness", "recall"}
         for entry in entries:
             found = self._measured(entry, budget, 0, every)
             if isinstance(found, str):
@@ -222,27 +222,30 @@ class _Trials:
                 if not isinstance(again, str):
                     figures[entry].append(again)
         spreads = _spreads(figures.values())
+        measured = {entry: self._tried(entry, budget, found, spreads) for entry, found in figures.items()}
         tried = sorted(
-            (self._tried(entry, budget, found, spreads) for entry, found in figures.items()),
+            measured.values(),
             key=lambda one: (-gain(one, purpose) if one.n_parts == N_PARTS else math.inf, -gain(one, purpose)),
         )
         tried = _soundest_first(tried, purpose, spreads)
-        best = next(entry for entry in figures if _is(entry, tried[0], self._k(entry, budget)))
-        plan, directions, vocabulary, learned = self._final(best)
+        best = next(entry for entry, one in measured.items() if one is tried[0])
+        learned = self._learned_from_all() if best.directed else None
+        directions = None if learned is None else learned.directions
+        plan = self._plan(best, budget, self._names, directions)
         # Directions learned from everybody may be fewer or more than those that were judged.
-        own = replace(tried[0], k=_k_of(plan, directions), bytes_per_user=float(plan.bytes_per_user))
+        own = replace(tried[0], k=plan.k, bytes_per_user=float(plan.bytes_per_user))
         rungs = self._ladder(steps, own, spreads)
         self._tell(done=True)
         return Trial(
-            plan,
-            directions,
-            vocabulary,
-            (own, *tried[1:]),
-            rungs,
-            tuple(left_out),
-            self._asked,
-            self._n_groups,
-            learned,
+            plan=plan,
+            directions=directions,
+            vocabulary=None if plan.vocabulary is None else Vocabulary.listed(self._names),
+            tried=(own, *tried[1:]),
+            ladder=rungs,
+            left_out=tuple(left_out),
+            asking=self._asked,
+            n_groups=self._n_groups,
+            learned=learned,
         )
 
     def _ladder(self, steps: Sequence[float], own: Tried, spreads: dict[str, float]) -> tuple[Tried, ...]:
@@ -366,9 +369,6 @@ class _Trials:
             **shared,
         )
 
-    def _k(self, entry: _Entry, budget: Budget) -> int | None:
-        return self._learned(0, budget.epsilon).count if entry.directed else _candidate_k(entry)
-
     @cached_property
     def _comparison(self) -> Comparison:
         """Recipes of directions, compared on the whole sample: a part of it would often choose another one."""
@@ -383,7 +383,7 @@ class _Trials:
             if part is not None:
                 kept = ~self._judged[part]
                 sample = replace(sample, table=sample.table[kept], users=sample.users[kept])
-            self._directions[key] = make_directions(
+            self._directions[key] = directions_by_recipe(
                 sample,
                 self._comparison.best(epsilon),
                 scale=fitting_scale(epsilon, unit=self._brief.unit, resolution=self._asked.resolution),
@@ -391,20 +391,21 @@ class _Trials:
             )
         return self._directions[key]
 
-    def _measured(self, entry: _Entry, budget: Budget, part: int, asked: set[Asked]) -> dict[str, float] | str:
+    def _measured(self, entry: _Entry, budget: Budget, part: int, wanted: set[FigureName]) -> dict[str, float] | str:
         """Return what one plan is good for, on one part of the sample; or why it cannot be made."""
-        crowd = self._crowds[part]
+        people = self._people[part]
         try:
-            names = crowd.names(self._names) if self._brief.vocabulary is None else self._names
+            names = people.names(self._names) if self._brief.vocabulary is None else self._names
             directions = self._learned(part, budget.epsilon) if entry.directed else None
             plan = self._plan(entry, budget, names, directions)
         except ParameterError as error:
             return str(error)
         finally:
             self._tell()
-        wanted = {one for one in asked if not (entry.directed and one in ("error", "ranking"))}
-        release = crowd.published(plan, self._names)
-        return crowd.measured(release, wanted, n_groups=self._n_groups or 0, n_users=self._asked.n_users)
+        if entry.directed:
+            wanted = wanted - {"error", "ranking"}
+        release = people.published(plan, self._names)
+        return people.measured(release, wanted, n_groups=self._n_groups or 0, n_users=self._asked.n_users)
 
     def _tried(
         self, entry: _Entry, budget: Budget, found: Sequence[dict[str, float]], spreads: dict[str, float]
@@ -416,20 +417,15 @@ class _Trials:
             wide = _SURE * spreads[name] * math.sqrt(1 + 1 / n)
             low, high = value - wide, value + wide
             figures[name] = Measured(value, max(low, 0.0), high if name == "error" else min(high, 1.0))
-        k = self._k(entry, budget)
-        size = float(4 * (k or 0)) if entry.candidate is None else entry.candidate.bytes_per_user
+        one = entry.candidate
+        k = self._learned(0, budget.epsilon).count if one is None else one.k
+        size = float(4 * (k or 0)) if one is None else one.bytes_per_user
         return Tried(entry.mechanism, k, budget.epsilon, size, not needs_delta(entry.mechanism), figures, n)
 
-    def _final(self, entry: _Entry) -> tuple[Plan, Directions | None, Vocabulary | None, Learned | None]:
-        budget = self._brief.budget
-        directions = learned = None
-        if entry.directed:
-            directions = self._learned(None, budget.epsilon)
-            recipe, merits = self._comparison.best(budget.epsilon), self._comparison.merits(budget.epsilon)
-            learned = Learned(directions, recipe, merits.get(recipe), merits)
-        plan = self._plan(entry, budget, self._names, directions)
-        closed = None if plan.vocabulary is None else Vocabulary.listed(self._names)
-        return plan, directions, closed, learned
+    def _learned_from_all(self) -> Learned:
+        epsilon = self._brief.budget.epsilon
+        directions = self._learned(None, epsilon)
+        return Learned(directions, self._comparison.best(epsilon), self._comparison.merits(epsilon))
 
     def _tell(self, *, done: bool = False) -> None:
         self._done = self._total if done else min(self._done + 1, self._total - 1)
@@ -446,10 +442,7 @@ def _attributes(sample: Sample) -> list[str]:
 def _typical(table: scipy.sparse.csr_array) -> tuple[float, float]:
     """Return squared distances of near and of far pairs: the first and the last tenth."""
     some = table[np.unique(np.linspace(0, table.shape[0] - 1, 600).astype(np.int64))]
-    squares = np.asarray((some * some).sum(axis=1), np.float64).ravel()
-    shared = np.asarray((some @ some.T).todense(), np.float64)
-    a, b = np.triu_indices(some.shape[0], 1)
-    low, high = np.quantile(squares[a] + squares[b] - 2 * shared[a, b], [0.1, 0.9])
+    low, high = np.quantile(squared_distances_of(some)[2], [0.1, 0.9])
     high = max(float(high), 1e-3)
     return min(max(float(low), high / 100), 0.9 * high), high
 
@@ -489,15 +482,3 @@ def _soundest_first(tried: list[Tried], purpose: Purpose, spreads: dict[str, flo
     near = [one for one in tried if one.n_parts == N_PARTS and gain(tried[0], purpose) - gain(one, purpose) <= within]
     first = max(near, key=lambda one: one.figures["closeness"].value, default=tried[0])
     return [first, *(one for one in tried if one is not first)]
-
-
-def _candidate_k(entry: _Entry) -> int | None:
-    return None if entry.candidate is None else entry.candidate.k
-
-
-def _is(entry: _Entry, tried: Tried, k: int | None) -> bool:
-    return entry.mechanism == tried.mechanism and k == tried.k
-
-
-def _k_of(plan: Plan, directions: Directions | None) -> int | None:
-    return plan.k if directions is None else directions.count

@@ -67,14 +67,14 @@ def test_values_are_tried_along_directions_at_a_small_epsilon() -> None:
 
 def test_sizes_are_those_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """From everybody more directions may be learned than from those who were not judged."""
-    own_make = learning.make_directions
+    own_make = learning.directions_by_recipe
 
     def make(sample: Sample, recipe: learning.Recipe, **options: Any) -> Any:
         return own_make(
             sample, dataclasses.replace(recipe, count=2 if sample.table.shape[0] == PEOPLE else 1), **options
         )
 
-    monkeypatch.setattr(tryout, "make_directions", make)
+    monkeypatch.setattr(tryout, "directions_by_recipe", make)
     only = ["directions+laplace"]
     found = try_out(Brief(Budget(0.5), purpose="segments", n_groups=2, n_users=200, mechanisms=only), people())
     own = next(one for one in found.ladder if one.epsilon == 0.5)

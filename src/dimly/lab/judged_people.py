@@ -23,21 +23,21 @@ from dimly.analyst.neighbors.spaces import Metric
 from dimly.analyst.release import Release
 from dimly.analyst.structure.segments import labels_of
 from dimly.api import publish_public
+from dimly.lab.learning import GROUPS
+from dimly.lab.sample import cosines_of, squared_distances_of
 from dimly.lab.simulate import agreement
 from dimly.mechanisms.plan import Plan
 from dimly.privacy import Budget
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-Asked = Literal["error", "ranking", "closeness", "recall", "agreement"]
+FigureName = Literal["error", "ranking", "closeness", "recall", "agreement"]
 
 N_NEIGHBORS: Final = 10
 SHARES: Final = (0.01, 0.02, 0.05, 0.1)
 """Parts of the people who are judged, as how many neighbors are asked for."""
 LEAST_SHARE: Final = 1e-3
 """Ten neighbors of more people than this says are taken to be as those of ten thousand."""
-GROUPS: Final = (2, 3, 4, 6, 8)
-"""Numbers of segments, if none is stated."""
 _METRICS: Final[tuple[Metric, ...]] = ("euclidean", "cosine")
 _REPEATS: Final = 6  # each person who is judged is published so many times, with noise of their own
 _ALIKE: Final = 5  # people whom the other half of a child may come from
@@ -50,7 +50,7 @@ _MULTIPLIERS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class JudgedPeople:
     """People who are judged, followed by children of the others.
 
     Attributes
@@ -72,7 +72,9 @@ class Crowd:
     _groups: dict[int, NDArray[np.int32]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, table: scipy.sparse.csr_array, judged: NDArray[np.bool_], *, size: int, seed: int = 0) -> "Crowd":
+    def of(
+        cls, table: scipy.sparse.csr_array, judged: NDArray[np.bool_], *, size: int, seed: int = 0
+    ) -> "JudgedPeople":
         """Return ``size`` people, or as many as are judged, if these are more."""
         people, others = table[judged], table[~judged]
         n_judged = int(people.shape[0])
@@ -94,14 +96,14 @@ class Crowd:
         return [name for name, kept in zip(attributes, self.listed, strict=True) if kept]
 
     def measured(
-        self, release: Release, asked: Iterable[Asked], *, n_groups: int = 0, n_users: int = 0
+        self, release: Release, figures: Iterable[FigureName], *, n_groups: int = 0, n_users: int = 0
     ) -> dict[str, float]:
         """Return what a release of these people is good for.
 
         Parameters
         ----------
         release : Release
-        asked : iterable of {"error", "ranking", "closeness", "recall", "agreement"}
+        figures : iterable of {"error", "ranking", "closeness", "recall", "agreement"}
             ``error``: root mean square error of squared distances, as a part of their mean. ``ranking``: how often of a
             near and a far pair (below the lower, above the upper quartile) the near one is estimated to be nearer.
             ``closeness``: how much more alike (by cosine) the ten nearest are than anybody, as a part of what the true
@@ -110,7 +112,7 @@ class Crowd:
         n_groups, n_users : int
             Segments that are asked for; people among whom ten neighbors are looked for.
         """
-        wanted = set(asked)
+        wanted = set(figures)
         found: dict[str, float] = {}
         if wanted & {"error", "ranking"}:
             found |= self._distances(release)
@@ -174,10 +176,7 @@ class Crowd:
     @cached_property
     def _true(self) -> tuple[Rows, Rows, Floats]:
         """Pairs of people who are judged, and their squared distances."""
-        a, b = np.triu_indices(self.n_judged, 1)
-        squares = np.asarray((self._people * self._people).sum(axis=1)).ravel()
-        shared = np.asarray((self._people @ self._people.T).todense(), np.float64)
-        return a, b, squares[a] + squares[b] - 2 * shared[a, b]
+        return squared_distances_of(self._people)
 
     def _distances(self, release: Release) -> dict[str, float]:
         a, b, true = self._true
@@ -195,11 +194,7 @@ class Crowd:
 
     @cached_property
     def _cosines(self) -> Floats:
-        lengths = np.sqrt(np.asarray((self._people * self._people).sum(axis=1)).ravel())
-        directed = scipy.sparse.csr_array(scipy.sparse.diags_array(1 / np.maximum(lengths, 1e-9)) @ self._people)
-        cosines = np.asarray((directed @ directed.T).todense(), np.float64)
-        np.fill_diagonal(cosines, -np.inf)
-        return cosines
+        return cosines_of(self._people)
 
     @cached_property
     def _nearest(self) -> Rows:
@@ -256,11 +251,7 @@ def children(table: scipy.sparse.csr_array, count: int, *, seed: int = 0) -> sci
     generator = np.random.default_rng(seed)
     n = int(table.shape[0])
     weights = np.asarray(table.sum(axis=1), np.float64).ravel()
-    lengths = np.sqrt(np.asarray((table * table).sum(axis=1)).ravel())
-    directed = scipy.sparse.csr_array(scipy.sparse.diags_array(1 / np.maximum(lengths, 1e-9)) @ table)
-    likeness = np.asarray((directed @ directed.T).todense())
-    np.fill_diagonal(likeness, -np.inf)
-    alike = np.argsort(-likeness, axis=1)[:, : max(1, min(_ALIKE, n - 1))]
+    alike = np.argsort(-cosines_of(table), axis=1)[:, : max(1, min(_ALIKE, n - 1))]
     first = generator.integers(n, size=count)
     second = alike[first, generator.integers(alike.shape[1], size=count)]
     half = np.full(count, 0.5)

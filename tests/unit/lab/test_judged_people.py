@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dimly.lab.crowd import Asked, Crowd, children, extrapolated
+from dimly.lab.judged_people import FigureName, JudgedPeople, children, extrapolated
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
@@ -29,8 +29,8 @@ def judged() -> NDArray[np.bool_]:
     return np.arange(N) < N // 2
 
 
-def crowd(size: int = 240) -> Crowd:
-    return Crowd.of(table(), judged(), size=size)
+def judged_people(size: int = 240) -> JudgedPeople:
+    return JudgedPeople.of(table(), judged(), size=size)
 
 
 def named() -> list[str]:
@@ -38,15 +38,15 @@ def named() -> list[str]:
 
 
 def test_people_who_are_judged_come_first_and_children_fill_up() -> None:
-    made = crowd()
+    made = judged_people()
     assert made.table.shape == (240, D)
     assert made.repeats == 2
     for start in (0, made.n_judged):
         assert (made.table[start : start + made.n_judged] != table()[judged()]).nnz == 0
 
 
-def test_a_crowd_is_never_smaller_than_those_who_are_judged() -> None:
-    made = crowd(size=10)
+def test_nobody_is_made_up_where_there_is_no_room_beside_those_who_are_judged() -> None:
+    made = judged_people(size=10)
     assert made.table.shape[0] == N // 2
     assert made.repeats == 1
 
@@ -70,10 +70,10 @@ def test_children_keep_what_goes_together() -> None:
 
 
 def test_without_noise_everything_is_as_it_is() -> None:
-    made = crowd()
+    made = judged_people()
     release = made.published(Plan.of("randomized-response", Budget(30.0), vocabulary=named()), named())
-    asked: tuple[Asked, ...] = ("error", "ranking", "closeness", "recall", "agreement")
-    found = made.measured(release, asked, n_groups=2, n_users=made.n_judged)
+    figures: tuple[FigureName, ...] = ("error", "ranking", "closeness", "recall", "agreement")
+    found = made.measured(release, figures, n_groups=2, n_users=made.n_judged)
     assert found["error"] == pytest.approx(0, abs=1e-6)
     assert found["ranking"] == 1
     assert found["agreement"] > 0.7  # the groups are found in a sketch, with collisions
@@ -82,7 +82,7 @@ def test_without_noise_everything_is_as_it_is() -> None:
 
 
 def test_with_noise_alone_nothing_is_found() -> None:
-    made = crowd()
+    made = judged_people()
     release = made.published(Plan.of("counting+laplace", Budget(1e-3), k=8, dtype="int32"), named())
     found = made.measured(release, ("ranking", "closeness", "agreement"), n_groups=2, n_users=made.n_judged)
     assert abs(found["ranking"] - 0.5) < 0.2
@@ -91,12 +91,12 @@ def test_with_noise_alone_nothing_is_found() -> None:
 
 
 def test_two_groups_come_out_again() -> None:
-    assert crowd().soundness[2] > 0.9
-    assert crowd().soundest >= 2
+    assert judged_people().soundness[2] > 0.9
+    assert judged_people().soundest >= 2
 
 
 def test_a_list_from_the_others_lacks_what_only_the_judged_have() -> None:
-    made = Crowd.of(without(table(), np.s_[N // 2 :, 0]), judged(), size=100)
+    made = JudgedPeople.of(without(table(), np.s_[N // 2 :, 0]), judged(), size=100)
     names = made.names(named())
     assert names == named()[1:]
     plan = Plan.of("randomized-response", Budget(1.0), vocabulary=names)
