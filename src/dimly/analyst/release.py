@@ -66,7 +66,7 @@ from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.progress import progress_bar
-from dimly.release.manifest import About
+from dimly.release.manifest import AboutRelease
 from dimly.release.sketches import Sketches
 from dimly.release.writer import save_sketches
 
@@ -462,7 +462,7 @@ class Release:
         """
         if not isinstance(self._sketches, Sketches):
             raise ParameterError("save is for a release made in memory, and this one is in a folder. Copy the folder.")
-        about = About.of(title=title, publisher=publisher, note=note)
+        about = AboutRelease.of(title=title, publisher=publisher, note=note)
         known = None if self.plan.vocabulary is None or self._attributes is None else self.vocabulary
         return save_sketches(Path(path), self._sketches, vocabulary=known, overwrite=overwrite, about=about)
 

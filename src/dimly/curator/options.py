@@ -15,7 +15,7 @@ from dimly.errors import ParameterError, check_path
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.release.format import layout_of
-from dimly.release.manifest import About
+from dimly.release.manifest import AboutRelease
 
 
 class Progress(Protocol):
@@ -246,9 +246,9 @@ class Options:
             raise ParameterError("ledger must be given with append: it alone knows who is in the release already.")
 
     @property
-    def about(self) -> About | None:
+    def about(self) -> AboutRelease | None:
         """What the publisher says of the release."""
-        return About.of(title=self.title, publisher=self.publisher, note=self.note)
+        return AboutRelease.of(title=self.title, publisher=self.publisher, note=self.note)
 
     @property
     def in_memory(self) -> bool:

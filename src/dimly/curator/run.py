@@ -41,7 +41,7 @@ from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
 from dimly.release.format import UserType, layout_of
 from dimly.release.ids import text_ids
-from dimly.release.manifest import About
+from dimly.release.manifest import AboutRelease
 from dimly.release.parts import WrittenPart, as_user_column, check_ids
 from dimly.release.sketches import Sketches
 from dimly.release.writer import ReleaseWriter, check_public, check_target
@@ -269,7 +269,7 @@ def publish_by(
     check_public(plan, vocabulary)
     check_volunteers_given(options)
     if about is None and base is not None and (said := base.sketches.manifest.about) is not None:
-        about = About.of(title=said.title, publisher=said.publisher, note=said.note)  # on another day
+        about = AboutRelease.of(title=said.title, publisher=said.publisher, note=said.note)  # on another day
     replaced = None if base is None else base.replaced_at(target)
     made = ReleaseWriter(target, plan, overwrite=options.replaces, replaces=replaced) if writing is None else writing()
     with made as writer, charged(payer, plan, base, writer) as charge:

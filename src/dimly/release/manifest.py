@@ -272,7 +272,7 @@ class LedgerEntry(BaseModel):
 _SHOWN: Final = "^[^\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]*$"
 
 
-class About(BaseModel):
+class AboutRelease(BaseModel):
     """What the publisher says of a release, for people: nothing follows from it. Format 3."""
 
     model_config = STRICT
@@ -291,7 +291,7 @@ class About(BaseModel):
         publisher: str | None = None,
         note: str | None = None,
         date: str | None = None,
-    ) -> "About | None":
+    ) -> "AboutRelease | None":
         """Return what was said, checked, of a release that is published today by default; None if nothing was said.
 
         Raises
@@ -336,7 +336,7 @@ class Manifest(BaseModel):
     files: tuple[FileRecord, ...]
     ledger: LedgerEntry | None
     not_private: Literal[True] | None = None
-    about: About | None = None
+    about: AboutRelease | None = None
 
     @classmethod
     def of(
@@ -348,7 +348,7 @@ class Manifest(BaseModel):
         files: Iterable[FileRecord],
         ledger: str | None = None,
         private: bool = True,
-        about: About | None = None,
+        about: AboutRelease | None = None,
     ) -> "Manifest":
         """Return the manifest of a release by ``plan``, with its promise in words and its id."""
         promise = guarantee(

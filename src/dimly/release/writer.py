@@ -47,7 +47,7 @@ from dimly.release.format import (
     column_of,
     layout_of,
 )
-from dimly.release.manifest import About, Manifest, Roster, Users, read_manifest
+from dimly.release.manifest import AboutRelease, Manifest, Roster, Users, read_manifest
 from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.sketches import Sketches
 
@@ -519,7 +519,7 @@ class ReleaseWriter(Staging):
         volunteers: bool = False,
         ledger: str | None = None,
         private: bool = True,
-        about: About | None = None,
+        about: AboutRelease | None = None,
     ) -> Manifest:
         """Write the manifest, and have everything on the disk. Nothing is visible yet.
 
@@ -535,7 +535,7 @@ class ReleaseWriter(Staging):
             Name of the dataset that was charged in a ledger; None: none was.
         private : bool, default=True
             Whether all noise came from fresh secret keystreams.
-        about : About, optional
+        about : AboutRelease, optional
             What the publisher says of the release.
 
         Raises
@@ -641,7 +641,7 @@ def save_sketches(
     *,
     vocabulary: Vocabulary | None,
     overwrite: bool = False,
-    about: About | None = None,
+    about: AboutRelease | None = None,
 ) -> Path:
     """Write numbers that were published in memory as a release folder: the same release, at no further cost.
 

@@ -20,7 +20,7 @@ from dimly.curator.engine import Batch, people_of_sorted
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.tables.columns import UserType, check_names, quoted, read_user
-from dimly.curator.tables.condition import with_condition
+from dimly.curator.tables.condition import apply_condition
 from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
 from dimly.curator.tables.numbered import CodedRows
 from dimly.curator.tables.public_lists import MISSING_IDS, ODD_IDS
@@ -90,7 +90,7 @@ class PieceReader:
         self._database = PrivateDatabase(memory=WORKER_MEMORY, threads=1)
         try:
             self._name = self._database.register(schema.empty_table())
-            source = with_condition(self._database, self._source(schema.names), shape.options)
+            source = apply_condition(self._database, self._source(schema.names), shape.options)
             self.view: RowsView = rows_view(self._database, source, shape, shape.options)
         except BaseException:
             self._database.close()

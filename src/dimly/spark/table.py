@@ -16,7 +16,7 @@ from dimly.curator.diagnosis import LeftOutRows
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.tables.columns import check_names, read_user
-from dimly.curator.tables.condition import wanted_columns
+from dimly.curator.tables.condition import columns_to_read
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.public_lists import nobody_there, only_or_named, read_roster
 from dimly.curator.tables.shapes import SEVERAL_ROWS, Grain, RowsView
@@ -381,7 +381,7 @@ def open_rows(
     options.watcher.phase("reading")
     source = source.stamped()
     frame = source.frame
-    named = wanted_columns(options)
+    named = columns_to_read(options)
     names = set(frame.columns) if named is None else named
     shape = TableReading(
         grain.unit,

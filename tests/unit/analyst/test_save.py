@@ -14,7 +14,7 @@ from dimly.errors import ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release.format import README
-from dimly.release.manifest import About, read_manifest
+from dimly.release.manifest import AboutRelease, read_manifest
 from dimly.release.verify import verify
 
 PEOPLE = np.random.default_rng(0).random((30, 40)) < 0.3
@@ -111,10 +111,10 @@ def test_what_is_said_stays_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sign", ["\x1b", "\x00", "\x9b", "\u202e", "\u2028"])
 def test_signs_that_a_terminal_obeys_are_refused_in_manifests(sign: str) -> None:
     with pytest.raises(ParameterError, match="Remove control characters"):
-        About.of(title=f"a{sign}b", publisher=None, note=None, date="2020-02-02")
+        AboutRelease.of(title=f"a{sign}b", publisher=None, note=None, date="2020-02-02")
     with pytest.raises(ValueError, match="pattern"):  # as others may have written it
-        About(title=f"a{sign}b", date="2020-02-02")
-    assert About(title="Größe 大\n🙂", date="2020-02-02").title
+        AboutRelease(title=f"a{sign}b", date="2020-02-02")
+    assert AboutRelease(title="Größe 大\n🙂", date="2020-02-02").title
 
 
 def test_every_readme_names_the_columns_that_there_are(tmp_path: Path) -> None:

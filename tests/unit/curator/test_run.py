@@ -22,7 +22,7 @@ from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import format as layouts
 from dimly.release import writer
-from dimly.release.manifest import About
+from dimly.release.manifest import AboutRelease
 from dimly.release.reader import open_folder
 from dimly.release.writer import ReleaseWriter
 
@@ -444,8 +444,8 @@ def test_an_update_publishes_some_anew_at_full_price(tmp_path: Path, ledger: Led
 def test_what_was_said_stays_and_gets_the_day_of_the_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str | None
 ) -> None:
-    said = About.of(title="Visits", publisher="ACME", note=None, date="2020-02-02")
-    monkeypatch.setattr("dimly.curator.options.About.of", lambda **_: said)
+    said = AboutRelease.of(title="Visits", publisher="ACME", note=None, date="2020-02-02")
+    monkeypatch.setattr("dimly.curator.options.AboutRelease.of", lambda **_: said)
     publish(tmp_path / "old", opening=part(range(3)))
     monkeypatch.undo()
     publish(tmp_path / "new", opening=part(range(2, 5)), update=tmp_path / "old", title=title)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dimly.analyst.export.points import About, Exported, PointBatch
+from dimly.analyst.export.points import AboutExport, Exported, PointBatch
 from dimly.analyst.export.postgres import Column, PostgresIndex, write_pgvector
 from dimly.analyst.neighbors.query import Progress
 from dimly.analyst.structure.points import Points
@@ -42,7 +42,7 @@ def users_beside(path: str | Path) -> Path:
 
 def write_faiss(
     exported: Exported, path: str | Path, *, index: FaissIndex, overwrite: bool, progress: Progress | None
-) -> About:
+) -> AboutExport:
     """Write an index and the ids of its people; see :meth:`Exports.faiss`."""
     if index not in get_args(FaissIndex):
         raise ParameterError(f"index must be 'flat' or 'hnsw', got {index!r}.")
@@ -108,7 +108,7 @@ def as_arrow(exported: Exported) -> pa.Table:
     return pa.Table.from_batches([_record(batch, schema) for batch in exported.batches()], schema)
 
 
-def write_parquet(exported: Exported, path: str | Path, *, overwrite: bool, progress: Progress | None) -> About:
+def write_parquet(exported: Exported, path: str | Path, *, overwrite: bool, progress: Progress | None) -> AboutExport:
     """Write a Parquet file; see :meth:`Exports.parquet`."""
     schema = _schema(exported)
     with new_file(path, overwrite=overwrite) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
@@ -126,7 +126,7 @@ def users_writer(exported: Exported, path: Path) -> Iterator[Callable[[PointBatc
         yield lambda batch: writer.write_batch(_record(batch, schema))
 
 
-def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress: Progress | None) -> About:
+def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress: Progress | None) -> AboutExport:
     """Write an archive of arrays; see :meth:`Exports.npz`."""
     users = exported.sketches.users
     if exported.sketches.textual:
@@ -223,7 +223,7 @@ class Exports:
 
     def parquet(
         self, path: str | Path, *, denoise: bool = False, overwrite: bool = False, progress: Progress | None = None
-    ) -> About:
+    ) -> AboutExport:
         """Write the table of :meth:`arrow` to a Parquet file, in parts; return what it says of itself.
 
         Raises
@@ -235,7 +235,7 @@ class Exports:
 
     def npz(
         self, path: str | Path, *, denoise: bool = False, overwrite: bool = False, progress: Progress | None = None
-    ) -> About:
+    ) -> AboutExport:
         """Write ``user``, ``point``, ``excess`` and ``about``, which is JSON, for ``numpy.load``; return the latter.
 
         Raises
@@ -253,7 +253,7 @@ class Exports:
         denoise: bool = False,
         overwrite: bool = False,
         progress: Progress | None = None,
-    ) -> About:
+    ) -> AboutExport:
         """Write an index for FAISS (``dimly[search]``), and beside it who is who; return what the latter says.
 
         FAISS numbers people as they stand in the release, from 0. ``path.users.parquet`` holds ``user`` and ``excess``
@@ -286,7 +286,7 @@ class Exports:
         denoise: bool = False,
         overwrite: bool = False,
         progress: Progress | None = None,
-    ) -> About:
+    ) -> AboutExport:
         """Write everybody's point to a table of PostgreSQL with pgvector (``dimly[postgres]``); return what it says.
 
         ``table`` has the columns ``user_id``, ``point`` and ``excess``, as of :meth:`arrow`; ``table_about`` has one

@@ -29,7 +29,7 @@ from dimly.release.reader import StoredSketches
 _BLOCK = 1 << 21  # coordinates of a batch: 8 MB
 
 
-class About(TypedDict):
+class AboutExport(TypedDict):
     """What an export says of itself. Nothing in it depends on more than the release."""
 
     release: str | None
@@ -103,7 +103,7 @@ class Exported:
         return self.coordinates.dimension if self.denoiser is None else self.denoiser.rank
 
     @property
-    def about(self) -> About:
+    def about(self) -> AboutExport:
         """What must be known to use the points."""
         plan, sketches = self.coordinates.plan, self.sketches
         return {

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dimly.analyst.export.points import About, Exported, PointBatch
+from dimly.analyst.export.points import AboutExport, Exported, PointBatch
 from dimly.analyst.neighbors.query import Progress
 from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError
 
@@ -46,7 +46,7 @@ def write_pgvector(
     column: Column,
     overwrite: bool,
     progress: Progress | None,
-) -> About:
+) -> AboutExport:
     """Write two tables; see :meth:`Exports.pgvector`."""
     if not isinstance(dsn, str):
         raise ParameterError(

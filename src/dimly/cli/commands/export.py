@@ -12,7 +12,7 @@ from dimly.errors import ParameterError
 from dimly.files import check_output
 
 if TYPE_CHECKING:
-    from dimly.analyst.export.points import About
+    from dimly.analyst.export.points import AboutExport
 
 
 Tool = Literal["faiss", "numpy", "parquet", "pgvector"]
@@ -118,7 +118,7 @@ def _check(to: Tool, given: Mapping[str, object]) -> None:
             raise ParameterError(f"{name} must not be given with --to {to}, which does not know it.")
 
 
-def _fields(target: str, about: "About") -> dict[str, str]:
+def _fields(target: str, about: "AboutExport") -> dict[str, str]:
     bias = about["bias"]
     return {
         "exported": target,

@@ -157,7 +157,7 @@ class Condition:
         )
 
 
-def with_condition(database: PrivateDatabase, source: Source, options: Options) -> Source:
+def apply_condition(database: PrivateDatabase, source: Source, options: Options) -> Source:
     """Return the rows that are to be read: all, or those for which ``where`` is true."""
     if options.where is None:
         return source
@@ -188,7 +188,7 @@ def check_condition(options: Options) -> None:
         )
 
 
-def wanted_columns(options: Options) -> set[str] | None:
+def columns_to_read(options: Options) -> set[str] | None:
     """Return the columns that are read, those of the condition included; None where these may be all."""
     named = options.named_columns
     return named if named is None or options.where is None else named | Condition.of(options.where).columns

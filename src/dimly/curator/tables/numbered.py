@@ -15,7 +15,7 @@ from dimly.curator.options import Options, Resources
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
 from dimly.curator.tables.columns import encoded_texts, literal
-from dimly.curator.tables.condition import wanted_columns, with_condition
+from dimly.curator.tables.condition import apply_condition, columns_to_read
 from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.database import Cursor, PrivateDatabase
 from dimly.curator.tables.public_lists import Roster, nobody_there, read_roster
@@ -382,9 +382,9 @@ def open_table(
             table=options.table,
             query=options.query,
             csv=CsvOptions.of(options),
-            wanted=wanted_columns(options),
+            wanted=columns_to_read(options),
         ).naming({options.user_column, *(options.named_columns or ())}, database)
-        opened = with_condition(database, opened, options)
+        opened = apply_condition(database, opened, options)
         if plan.unit == "column" and options.columns is not None:
             opened = opened.held(database)  # that everybody has one row is checked in a pass of its own
         view = rows_view(database, opened, plan, options)
