@@ -82,17 +82,22 @@ class LocalEngine:
         return is_secret(self.words())
 
     def publish(self, table: NamedTable, parts: Parts, *, before_noise: Callable[[], None] = lambda: None) -> None:
-        """Perturb everybody of ``table`` and hand over the parts; see :func:`publish_rows`."""
-        publish_rows(
-            table,
-            self._perturber(table),
-            parts,
-            plan=self.plan,
-            threads=self.resources.workers,
-            progress=self.progress,
-            words=self.words,
-            before_noise=before_noise,
-        )
+        """Perturb everybody of ``table`` and hand over the parts.
+
+        ``before_noise`` is called once, when the rows are sorted and nothing has been drawn yet.
+        """
+        perturber = self._perturber(table)
+        with ThreadPoolExecutor(max_workers=self.resources.workers, thread_name_prefix="dimly") as pool:
+            # While the rows are being sorted: deriving rows of the projection and proving a noise table take a while.
+            making = pool.submit(perturber)
+            try:
+                if self.plan.places_people:
+                    _Run(self, table, parts, making).publish_all(pool, before_noise)
+                else:
+                    self._publish_pairs(table, parts, making.result(), before_noise)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
 
     def _perturber(self, table: NamedTable) -> Callable[[], Perturber]:
         plan, memory = self.plan, self.resources.rows_memory
@@ -101,48 +106,18 @@ class LocalEngine:
         texts = table.texts()  # now, and not while the rows are streamed
         return lambda: Perturber.numbered(plan, texts, memory=memory)
 
-
-def publish_rows(
-    table: Table,
-    perturber: Callable[[], Perturber],
-    parts: Parts,
-    *,
-    plan: Plan,
-    threads: int,
-    progress: Progress,
-    words: Callable[[], WordSource] = Keystream,
-    before_noise: Callable[[], None] = lambda: None,
-) -> None:
-    """Perturb and write every person of ``table``.
-
-    Parameters
-    ----------
-    table : Table
-    perturber : callable
-        Makes the perturber. Called in a thread while the rows are being sorted, because deriving rows of the projection
-        and proving a noise table take a while too.
-    parts : Parts
-    plan : Plan
-    threads : int
-        How many batches are perturbed or written at a time.
-    progress : Progress
-    words : callable
-        Makes a source of random words, one for each batch.
-    before_noise : callable
-        Called once, when the rows are sorted and nothing has been drawn yet.
-    """
-    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="dimly") as pool:
-        making = pool.submit(perturber)
-        try:
-            if not plan.places_people:
-                _publish_pairs(table, making.result(), parts, words=words, progress=progress, before_noise=before_noise)
-            else:
-                _Run(table, parts, plan=plan, making=making, words=words).publish_all(
-                    pool, threads, progress, before_noise
-                )
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    def _publish_pairs(
+        self, table: Table, parts: Parts, perturber: Perturber, before_noise: Callable[[], None]
+    ) -> None:
+        """Publish noisy distances: everybody with everybody, so that all rows are needed at once."""
+        n, layout = table.n_users, layout_of(self.plan)
+        (batch,) = cut_batches(table.rows(), n_users=n, step=n, most_rows=None)
+        before_noise()
+        self.progress.start(n)
+        values = perturber.perturb(people_of_sorted(batch, resolution=self.plan.resolution), self.words())
+        for index, (first, stop, some) in enumerate(pair_parts(values, n_users=n, layout=layout)):
+            parts.write_part(index, table.users(first, stop), some)
+            self.progress.advance(stop - first)
 
 
 class _OpenPart:
@@ -162,29 +137,18 @@ class _OpenPart:
 class _Run:
     """One pass over the rows: parts that are open, and what their threads do."""
 
-    def __init__(
-        self,
-        table: Table,
-        parts: Parts,
-        *,
-        plan: Plan,
-        making: Future[Perturber],
-        words: Callable[[], WordSource],
-    ) -> None:
+    def __init__(self, engine: LocalEngine, table: Table, parts: Parts, making: Future[Perturber]) -> None:
+        self._engine = engine
         self._table = table
-        self._making = making
         self._parts = parts
-        self._plan = plan
-        self._layout = layout_of(plan)
-        self._words = words
+        self._making = making
+        self._layout = layout_of(engine.plan)
         self._open: dict[int, _OpenPart] = {}
         self._lock = threading.Lock()
 
-    def publish_all(
-        self, pool: ThreadPoolExecutor, threads: int, progress: Progress, before_noise: Callable[[], None]
-    ) -> None:
-        """Publish all batches; ``threads`` at a time, and few more waiting."""
-        n_users = self._table.n_users
+    def publish_all(self, pool: ThreadPoolExecutor, before_noise: Callable[[], None]) -> None:
+        """Publish all batches; as many at a time as there are workers, and few more waiting."""
+        n_users, progress = self._table.n_users, self._engine.progress
         waiting: set[Future[int]] = set()
 
         def reap(most: int) -> None:
@@ -201,14 +165,14 @@ class _Run:
         for batch in chain([first], batches):
             self._open_part(batch.first)
             waiting.add(pool.submit(self._publish, batch))
-            reap(threads + 1)
+            reap(self._engine.resources.workers + 1)
         reap(0)
 
     def _open_part(self, position: int) -> None:
         index, offset = divmod(position, self._layout.users_per_part)
         if offset == 0:
             stop = min(position + self._layout.users_per_part, self._table.n_users)
-            part = _OpenPart(self._table.users(position, stop), self._plan)
+            part = _OpenPart(self._table.users(position, stop), self._engine.plan)
             with self._lock:
                 self._open[index] = part
 
@@ -216,11 +180,11 @@ class _Run:
         """Perturb a batch, write its part if this completes it, and return how many people are done with that."""
         index, offset = divmod(batch.first, self._layout.users_per_part)
         part = self._open[index]
-        people = people_of_sorted(batch, resolution=self._plan.resolution)
+        people = people_of_sorted(batch, resolution=self._engine.plan.resolution)
         perturber = self._making.result()
         with self._lock:
             values = part.values
-        perturber.perturb(people, self._words(), out=values[offset : offset + len(people)])
+        perturber.perturb(people, self._engine.words(), out=values[offset : offset + len(people)])
         with self._lock:
             part.missing -= len(people)
             complete = part.missing == 0
@@ -229,26 +193,6 @@ class _Run:
             with self._lock:
                 del self._open[index]
         return len(part.users) if complete else 0
-
-
-def _publish_pairs(
-    table: Table,
-    perturber: Perturber,
-    parts: Parts,
-    *,
-    words: Callable[[], WordSource],
-    progress: Progress,
-    before_noise: Callable[[], None],
-) -> None:
-    """Publish noisy distances: everybody with everybody, so that all rows are needed at once."""
-    n, layout = table.n_users, layout_of(perturber.plan)
-    (batch,) = cut_batches(table.rows(), n_users=n, step=n, most_rows=None)
-    before_noise()
-    progress.start(n)
-    values = perturber.perturb(people_of_sorted(batch, resolution=perturber.plan.resolution), words())
-    for index, (first, stop, some) in enumerate(pair_parts(values, n_users=n, layout=layout)):
-        parts.write_part(index, table.users(first, stop), some)
-        progress.advance(stop - first)
 
 
 def pair_parts(values: NDArray[Any], *, n_users: int, layout: Layout) -> Iterator[tuple[int, int, NDArray[Any]]]:

@@ -137,7 +137,8 @@ def publish_table(
     opening, vocabulary = _table_of(source, plan, options)
     if options.dry_run:
         return rehearse(with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
-    return publish_folder(opening, plan, options, vocabulary=vocabulary, words=words)
+    engine = LocalEngine(plan, options.resources.for_plan(plan), options.watcher, words)
+    return publish_by(lambda _: engine, with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
 
 
 def _table_of(source: Any, plan: Plan, options: Options) -> tuple[AbstractContextManager[OpenTable], Vocabulary | None]:
@@ -190,40 +191,6 @@ def is_matrix(source: Any) -> bool:
     return isinstance(source, np.ndarray) or (not is_path and scipy.sparse.issparse(source))
 
 
-def publish_folder(
-    opening: AbstractContextManager[OpenTable],
-    plan: Plan,
-    options: Options,
-    *,
-    vocabulary: Vocabulary | None = None,
-    words: Callable[[], WordSource] = Keystream,
-) -> Published:
-    """Publish a table into a folder.
-
-    The target is checked and the charge reserved before the table is read; the folder appears whole or not at all.
-
-    Parameters
-    ----------
-    opening : context manager
-        Opens the table; entered once the charge is reserved.
-    plan : Plan
-    options : Options
-        With a target.
-    vocabulary : Vocabulary, optional
-        The closed list of attributes.
-    words : callable
-        Makes a source of random words for each batch; anything but fresh keystreams leaves a stamp.
-
-    Raises
-    ------
-    DimlyError
-        If anything does not fit or fails; a note on the error says what became of the charge. It is given back if no
-        noise had been drawn. Nothing is visible then, unless the text says that the release is published.
-    """
-    engine = LocalEngine(plan, options.resources.for_plan(plan), options.watcher, words)
-    return publish_by(lambda _: engine, with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
-
-
 @contextlib.contextmanager
 def with_short_ids(opening: AbstractContextManager[LocalTableT], plan: Plan) -> Iterator[LocalTableT]:
     """Open a table with a look at the ids: those that no reader would take are refused before noise is drawn."""
@@ -245,25 +212,33 @@ def publish_by(
     vocabulary: Vocabulary | None = None,
     writing: Callable[[], ReleaseWriter] | None = None,
 ) -> Published:
-    """Publish a table into a folder, by any engine; see :func:`publish_folder`.
+    """Publish a table into a folder, by any engine.
+
+    The target is checked and the charge reserved before the table is read; the folder appears whole or not at all.
 
     Parameters
     ----------
     engine_for : callable
         Makes the engine, given the writer whose file system it may use.
-    opening, plan, options, vocabulary
-        As there.
+    opening : context manager
+        Opens the table; entered once the charge is reserved.
+    plan : Plan
+    options : Options
+        With a target.
+    vocabulary : Vocabulary, optional
+        The closed list of attributes.
     writing : callable, optional
         Makes another writer, for a release that ends elsewhere than in a folder of this machine.
+
+    Raises
+    ------
+    DimlyError
+        If anything does not fit or fails; a note on the error says what became of the charge. It is given back if no
+        noise had been drawn. Nothing is visible then, unless the text says that the release is published.
     """
-    target, payer, roster, about, watcher = (
-        options.target,
-        options.payer,
-        options.roster_kind,
-        options.about,
-        options.watcher,
-    )
+    payer, about, watcher = options.payer, options.about, options.watcher
     base = _base_of(options, plan)
+    target = options.target
     if target is None:
         raise ParameterError("out must be a folder to make, got none.")
     check_public(plan, vocabulary)
@@ -286,7 +261,7 @@ def publish_by(
         watcher.phase("sealing")
         writer.write_public(vocabulary)
         manifest = writer.seal(
-            roster=roster if base is None else base.roster(roster),
+            roster=options.roster_kind if base is None else base.roster(options.roster_kind),
             pseudonyms=options.pseudonyms is not None,
             volunteers=options.except_volunteers or (base is not None and base.sketches.manifest.users.volunteers),
             ledger=None if payer is None else payer.dataset,

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.plans import N_ATTRIBUTES, plan_of
 from tests.streams import NO_NOISE
 
-from dimly.curator.engine import Batch, cut_batches, people_of_sorted, publish_rows
-from dimly.curator.options import Silence
+from dimly.curator.engine import Batch, LocalEngine, cut_batches, people_of_sorted
+from dimly.curator.options import Resources, Silence
 from dimly.curator.people import people_of
-from dimly.curator.perturb import Perturber
+from dimly.curator.perturb import ListedTexts, Perturber
 from dimly.curator.tables.matrix import MatrixTable
 from dimly.curator.tables.numbered import CodedRows
 from dimly.errors import DataError
@@ -119,6 +119,9 @@ class Memory:
     def rows(self) -> Iterator[CodedRows]:
         return chunks_of(self._rows, self._chunk)
 
+    def texts(self) -> ListedTexts:
+        return ListedTexts(NAMES)
+
     def write_part(self, index: int, users: pa.Array, values: np.ndarray) -> None:
         with self.lock:
             assert index not in self.parts
@@ -155,15 +158,8 @@ def table() -> tuple[np.ndarray, CodedRows]:
 
 
 def publish(plan: Plan, memory: Memory, threads: int, watching: Watching | None = None) -> None:
-    publish_rows(
-        memory,
-        lambda: Perturber(plan, NAMES),
-        memory,
-        plan=plan,
-        threads=threads,
-        progress=watching or Watching(),
-        words=lambda: NO_NOISE,
-    )
+    engine = LocalEngine(plan, Resources.of(threads=threads), watching or Watching(), lambda: NO_NOISE)
+    engine.publish(memory, memory)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -193,27 +189,24 @@ def test_noisy_distances_are_cut_by_people_too() -> None:
 
 
 @pytest.mark.parametrize("where", ["rows", "perturber", "parts"])
-def test_the_first_failure_ends_the_run_and_nothing_is_spent_before_there_is_something_to_draw_with(where: str) -> None:
+def test_the_first_failure_ends_the_run_and_nothing_is_spent_before_there_is_something_to_draw_with(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = plan_of("counting+laplace")
     matrix, rows = table()
 
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise DataError("no more")
 
     spent: list[bool] = []
     memory = Memory(len(matrix), rows)
     if where == "rows":
         memory.rows = fail  # type: ignore[method-assign]
+    if where == "perturber":
+        monkeypatch.setattr(Perturber, "numbered", fail)
     if where == "parts":
         memory.write_part = fail  # type: ignore[assignment]
+    engine = LocalEngine(plan, Resources.of(threads=2), Silence())
     with pytest.raises(DataError, match="no more"):
-        publish_rows(
-            memory,
-            fail if where == "perturber" else lambda: Perturber(plan, NAMES),
-            memory,
-            plan=plan,
-            threads=2,
-            progress=Silence(),
-            before_noise=lambda: spent.append(True),
-        )
+        engine.publish(memory, memory, before_noise=lambda: spent.append(True))
     assert spent == ([True] if where == "parts" else [])

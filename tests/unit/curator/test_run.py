@@ -10,12 +10,13 @@ from tests.plans import plan_of
 from tests.streams import NO_NOISE, Recorded
 
 from dimly.curator.append import Base
+from dimly.curator.engine import LocalEngine
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.ledger.store import Store
 from dimly.curator.options import Options
 from dimly.curator.people import people_of
 from dimly.curator.randomness import Keystream, Words, WordSource
-from dimly.curator.run import Published, publish_folder, published_bytes, rehearse
+from dimly.curator.run import Published, publish_by, published_bytes, rehearse, with_short_ids
 from dimly.curator.tables.matrix import MatrixTable
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError, ReleaseError
 from dimly.mechanisms import Plan
@@ -57,7 +58,8 @@ def publish(
     if ledger is not None:
         given |= {"ledger": ledger.path, "dataset": "visits"}
     options = Options(**given | changes)
-    return publish_folder(opening(), plan, options, vocabulary=vocabulary, words=words)
+    engine = LocalEngine(plan, options.resources, options.watcher, words)
+    return publish_by(lambda _: engine, with_short_ids(opening(), plan), plan, options, vocabulary=vocabulary)
 
 
 def states(ledger: Ledger) -> list[str]:
