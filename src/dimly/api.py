@@ -1,20 +1,21 @@
 """The short way through the rooms."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 from dimly.analyst.release import Release
 from dimly.curator.cooccurrence import LearnedFile
-from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_options
+from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_fields
 from dimly.curator.run import Published, publish_here, publish_table, warnings_of
-from dimly.curator.survey import ask_table
+from dimly.curator.survey import Questions, SurveyOptions, ask_table
 from dimly.curator.survey_run import Surveyed
 from dimly.errors import PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
-from dimly.privacy import Budget, Unit
+from dimly.privacy import Budget
 from dimly.progress import progress_bar
 from dimly.release.profiles import Profiles
 from dimly.release.reader import open_folder
@@ -29,7 +30,7 @@ def publish(
 ) -> Release: ...
 
 
-@takes_options
+@takes_fields(Options)
 def publish(
     source: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[PublishOptions]
 ) -> Release | Published:
@@ -179,58 +180,17 @@ def open_release(path: PathLike, *, verify: bool = False) -> Release:
 
 @overload
 def survey(
-    source: Any,
-    budget: Budget,
-    *,
-    dry_run: Literal[True],
-    ask: Iterable[str] | None = None,
-    share: Mapping[str, float] | None = None,
-    unit: Unit = "attribute",
-    resolution: int = 1,
-    seed: bytes | str | None = None,
-    by: PathLike | None = None,
-    members: int | None = None,
-    buckets: int | None = None,
-    protect: int = 1,
-    total: bool = False,
-    **options: Unpack[PublishOptions],
+    source: Any, budget: Budget, *, dry_run: Literal[True], **options: Unpack[SurveyOptions]
 ) -> Surveyed[Any]: ...
 @overload
 def survey(
-    source: Any,
-    budget: Budget,
-    *,
-    dry_run: Literal[False] = False,
-    ask: Iterable[str] | None = None,
-    share: Mapping[str, float] | None = None,
-    unit: Unit = "attribute",
-    resolution: int = 1,
-    seed: bytes | str | None = None,
-    by: PathLike | None = None,
-    members: int | None = None,
-    buckets: int | None = None,
-    protect: int = 1,
-    total: bool = False,
-    **options: Unpack[PublishOptions],
+    source: Any, budget: Budget, *, dry_run: Literal[False] = False, **options: Unpack[SurveyOptions]
 ) -> Survey | Profiles | Directions: ...
 
 
+@takes_fields(Questions)
 def survey(
-    source: Any,
-    budget: Budget,
-    *,
-    dry_run: bool = False,
-    ask: Iterable[str] | None = None,
-    share: Mapping[str, float] | None = None,
-    unit: Unit = "attribute",
-    resolution: int = 1,
-    seed: bytes | str | None = None,
-    by: PathLike | None = None,
-    members: int | None = None,
-    buckets: int | None = None,
-    protect: int = 1,
-    total: bool = False,
-    **options: Unpack[PublishOptions],
+    source: Any, budget: Budget, *, dry_run: bool = False, **options: Unpack[SurveyOptions]
 ) -> Survey | Profiles | Directions | Surveyed[Any]:
     """Learn what planning needs to know about a private table, under a share of its promise.
 
@@ -299,23 +259,11 @@ def survey(
     >>> [one.attribute for one in found.counts.attributes], found.weights.quantiles["0.5"].value
     (['0', '1', '2'], 2.0)
     """
-    check_keywords(options, function="survey")
-    with progress_bar(options.get("progress"), "asking") as watching:
-        done = ask_table(
-            source,
-            budget,
-            Options(dry_run=dry_run, **{**options, "progress": watching}),
-            ask=ask,
-            share=share,
-            unit=unit,
-            resolution=resolution,
-            seed=seed,
-            by=by,
-            members=members,
-            buckets=buckets,
-            protect=protect,
-            total=total,
-        )
+    given: dict[str, Any] = dict(options)
+    questions = Questions(**{one.name: given.pop(one.name) for one in fields(Questions) if one.name in given})
+    check_keywords(given, function="survey")
+    with progress_bar(given.get("progress"), "asking") as watching:
+        done = ask_table(source, budget, questions, Options(dry_run=dry_run, **{**given, "progress": watching}))
     for text in done.warnings:
         warnings.warn(text, PrivacyWarning, stacklevel=2)
     found: Survey | Profiles | LearnedFile | None = done.survey

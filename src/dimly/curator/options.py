@@ -374,15 +374,21 @@ class PublishOptions(TableKeywords, total=False):
     progress: Progress | None
 
 
-def takes_options(function: FunctionT) -> FunctionT:
-    """Show the options in the signature of a function that passes its keywords on to :class:`Options`."""
-    signature = inspect.signature(function)
-    own = [
-        parameter for parameter in signature.parameters.values() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    ]
-    options = inspect.signature(Options).parameters.values()
-    function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    return function
+def takes_fields(record: type) -> Callable[[FunctionT], FunctionT]:
+    """Show the fields of a record in the signature of a function that passes its keywords on to it.
+
+    Of :class:`Options` these are all keywords. Beside another record the function takes options, too.
+    """
+
+    def with_fields(function: FunctionT) -> FunctionT:
+        signature = inspect.signature(function)
+        keywords = inspect.signature(record).parameters
+        *own, options = (one for one in signature.parameters.values() if one.name not in keywords)
+        shown = [*own, *keywords.values()] if record is Options else [*own, *keywords.values(), options]
+        function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+        return function
+
+    return with_fields
 
 
 def check_keywords(keywords: Iterable[str], *, function: str = "publish", known: Iterable[str] | None = None) -> None:

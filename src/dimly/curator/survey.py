@@ -6,12 +6,13 @@ each with a file of its own.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dimly.curator.cooccurrence import learn_from_table
-from dimly.curator.options import Options, PathLike
+from dimly.curator.options import Options, PathLike, PublishOptions
 from dimly.curator.profiles import profile_table
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.run import is_matrix
@@ -39,46 +40,63 @@ from dimly.release.segments import read_segments
 from dimly.release.survey import SHARES, Counted, CountNoise, Counts, Curve, Interval, Survey
 
 
-def ask_table(
-    source: Any,
-    budget: Budget,
-    options: Options,
-    *,
-    ask: Iterable[str] | None = None,
-    share: Mapping[str, float] | None = None,
-    unit: Unit = "attribute",
-    resolution: int = 1,
-    seed: bytes | str | None = None,
-    by: PathLike | None = None,
-    members: int | None = None,
-    buckets: int | None = None,
-    protect: int = 1,
-    total: bool = False,
-) -> Surveyed[Any]:
-    """Survey a private table as :func:`dimly.survey` does, which explains the rest; return what was done.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """What a survey asks, as keywords of :func:`dimly.survey`, which explains them."""
+
+    ask: Iterable[str] | None = None
+    share: Mapping[str, float] | None = None
+    unit: Unit = "attribute"
+    resolution: int = 1
+    seed: bytes | str | None = None
+    by: PathLike | None = None
+    members: int | None = None
+    buckets: int | None = None
+    protect: int = 1
+    total: bool = False
+
+
+class SurveyOptions(PublishOptions, total=False):
+    """Questions and options, for type checkers. A test compares them with :class:`Questions`."""
+
+    ask: Iterable[str] | None
+    share: Mapping[str, float] | None
+    unit: Unit
+    resolution: int
+    seed: bytes | str | None
+    by: PathLike | None
+    members: int | None
+    buckets: int | None
+    protect: int
+    total: bool
+
+
+def ask_table(source: Any, budget: Budget, questions: Questions, options: Options) -> Surveyed[Any]:
+    """Survey a private table as :func:`dimly.survey` does; return what was done.
 
     A :class:`~dimly.release.survey.Survey` comes of it, with ``by`` profiles, and for directions a file of these.
     """
-    labels = None if by is None else read_segments(by)
+    labels = None if questions.by is None else read_segments(questions.by)
+    ask = questions.ask
     if ask is None:
         ask = default_questions(source, budget, options) if labels is None else ["profiles"]
     ask = [ask] if isinstance(ask, str) else list(ask)
     if isinstance(budget, Budget):
-        budget = budget_for_each(budget, protect)
+        budget = budget_for_each(budget, questions.protect)
     plan = SurveyPlan.of(
-        share_of_total(budget, ask) if total else budget,
+        share_of_total(budget, ask) if questions.total else budget,
         ask,
-        share=share,
-        unit=unit,
-        resolution=resolution,
-        seed=seed,
+        share=questions.share,
+        unit=questions.unit,
+        resolution=questions.resolution,
+        seed=questions.seed,
         release=None if labels is None else labels.release,
-        members=members,
-        buckets=buckets,
-        protect=protect,
+        members=questions.members,
+        buckets=questions.buckets,
+        protect=questions.protect,
     )
     if labels is not None:
-        return profile_table(source, plan, options, labels=labels, labels_from=by)
+        return profile_table(source, plan, options, labels=labels, labels_from=questions.by)
     return learn_from_table(source, plan, options) if plan.members else survey_table(source, plan, options)
 
 

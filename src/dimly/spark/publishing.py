@@ -20,7 +20,7 @@ import pyarrow as pa
 from dimly.analyst.release import Release
 from dimly.api import open_release
 from dimly.curator.diagnosis import open_diagnosed
-from dimly.curator.options import Options, Progress, PublishOptions, check_keywords, takes_options
+from dimly.curator.options import Options, Progress, PublishOptions, check_keywords, takes_fields
 from dimly.curator.people import Pseudonyms
 from dimly.curator.randomness import RunSecret, WordSource, is_secret
 from dimly.curator.run import Published, ReleaseParts, publish_by, rehearse
@@ -58,7 +58,7 @@ def publish(
 ) -> Release | Published: ...
 
 
-@takes_options
+@takes_fields(Options)
 def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[PublishOptions]) -> Release | Published:
     """Publish a Spark DataFrame by ``plan``, with fresh secret noise, into a release folder.
 

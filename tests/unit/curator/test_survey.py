@@ -1,11 +1,12 @@
 """A survey from the charge to the file: exact counts, charged as a release is, whole or not there at all."""
 
 import hashlib
+import inspect
 import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,9 @@ from dimly.api import survey
 from dimly.curator import survey as surveys
 from dimly.curator import survey_run
 from dimly.curator.ledger.ledger import Ledger
-from dimly.curator.options import Options
+from dimly.curator.options import Options, PublishOptions
 from dimly.curator.randomness import Keystream, WordSource
-from dimly.curator.survey import default_questions, survey_table
+from dimly.curator.survey import Questions, SurveyOptions, default_questions, survey_table
 from dimly.curator.survey_run import Surveyed
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError
 from dimly.files import write_bytes
@@ -44,6 +45,17 @@ def ask(
 ) -> Surveyed[Survey]:
     asked = SurveyPlan.of(Budget(epsilon, delta), questions, **(plan or {}))
     return survey_table(table(CELLS) if source is None else source, asked, Options(**GIVEN | changes), words=words)
+
+
+def test_every_spelling_of_the_questions_has_the_same_names_and_types() -> None:
+    record, keywords = get_type_hints(Questions), get_type_hints(SurveyOptions)
+    assert {name: hint for name, hint in keywords.items() if name not in get_type_hints(PublishOptions)} == record
+    shown = inspect.signature(survey).parameters
+    assert list(shown) == ["source", "budget", "dry_run", *record, "options"]
+    with pytest.raises(
+        TypeError, match=r"survey\(\) got an unexpected keyword argument 'rooster'. Did you mean 'roster'"
+    ):
+        survey([[1]], Budget(1.0), rooster="people.csv")  # type: ignore[call-overload]
 
 
 def answers(*given: Any, **changes: Any) -> Survey:

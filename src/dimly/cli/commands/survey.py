@@ -200,7 +200,7 @@ def survey(
 
     $ dimly survey visits.parquet --user person --attribute place --roster people.csv --epsilon 0.05 -o survey.json
     """
-    from dimly.curator.survey import ask_table
+    from dimly.curator.survey import Questions, ask_table
     from dimly.privacy import Budget
     from dimly.release.profiles import Profiles
     from dimly.release.survey import Survey
@@ -236,22 +236,20 @@ def survey(
             raise ParameterError(
                 f"ask must be left out with --by, which asks for profiles alone, got {','.join(asked)!r}."
             )
+        questions = Questions(
+            ask=asked or None,
+            share=parts,
+            unit=unit,
+            resolution=resolution,
+            seed=seed,
+            by=by,
+            members=members,
+            buckets=buckets,
+            protect=protect,
+            total=total,
+        )
         with _opened(data, options, engine, master) as (source, rest):
-            done = ask_table(
-                source,
-                budget,
-                rest,
-                ask=asked or None,
-                share=parts,
-                unit=unit,
-                resolution=resolution,
-                seed=seed,
-                by=by,
-                members=members,
-                buckets=buckets,
-                protect=protect,
-                total=total,
-            )
+            done = ask_table(source, budget, questions, rest)
     Signals.let_pass()
     if figure is not None and isinstance(done.survey, Profiles):
         _draw(done.survey, figure, overwrite=overwrite)
