@@ -24,10 +24,10 @@ REASONS = (
         "noise",
         "gaussian, σ",
         "NumPy",
-        "The table has 26,433 weights: it takes 32 random bits a sample where others take 16, which is twice the AES, "
-        "and a guide of 256 KiB in place of 64. For 0.7 % of the samples 32 bits do not decide, against 0.04 % with a "
-        "table of counting, and those are searched one by one. Of the time a fifth is AES, half the look-up in the "
-        "guide, and a sixth the search.",
+        "The table has 26,433 weights, so it takes 32 random bits a sample where others take 16. That is twice the "
+        "AES, and a guide table of 256 KiB instead of 64. For 0.7 % of the samples 32 bits do not decide, against "
+        "0.04 % with a table of counting, and those are searched one by one. A fifth of the time is AES, half is the "
+        "look-up in the guide table, and a sixth the search.",
     ),
     Reason(
         "randomized-response",
@@ -40,71 +40,70 @@ REASONS = (
         "sketch",
         DENSE,
         "SparseRandomProjection",
-        "A dense row of P has k entries and the peer's k/√d, so that it adds up fewer numbers for each attribute. That "
-        "is what the families of few entries are for.",
+        "A dense row of P has k entries and the peer's only k/√d, so the peer adds up fewer numbers for each "
+        "attribute. That is what the families of few entries are for.",
     ),
     Reason(
         "sketch",
         DENSE,
         "FeatureHasher",
-        "A dense row of P has k entries and the peer's one.",
+        "A dense row of P has k entries, and the peer's has one.",
     ),
     Reason(
         "sketch",
         DENSE,
         "GaussianRandomProjection",
-        "As many sums as the peer's, weight × k for each person: what is gained comes from narrower integers and "
-        "faster noise.",
+        "Ours adds up as many numbers as the peer, weight × k for each person. The gain comes from narrower integers "
+        "and faster noise only.",
     ),
     Reason(
         "sketch",
         FEW_ATTRIBUTES,
         "FeatureHasher",
-        "With ten attributes to a person much of the time, ours and the peer's, goes into drawing k numbers of noise, "
-        "where ours is five to seven times as fast.",
+        "With ten attributes per person, much of the time of both goes into drawing k numbers of noise, where ours is "
+        "five to seven times as fast.",
     ),
     Reason(
         "sketch",
         FEW_ATTRIBUTES,
         "",
-        "With ten attributes to a person most of the peer's time goes into drawing k numbers of noise, where ours is "
-        "five to seven times as fast. Projecting them alone is about as fast as the peer's, and checking them comes on "
-        "top.",
+        "With ten attributes per person, most of the peer's time goes into drawing k numbers of noise, where ours is "
+        "five to seven times as fast. Projecting alone is about as fast as the peer's, and ours also checks people.",
     ),
     Reason(
         "sketch",
         SEVERAL_AS_MANY,
         "SparseRandomProjection",
         "The peer's P has as many entries in a row as ours, eight to ten. Projecting alone is two to three times as "
-        "fast as the peer's; the rest is noise, five to seven times as fast, and checks that the peer does not make.",
+        "fast as the peer's. The rest is noise, five to seven times as fast, and checks that the peer does not make.",
     ),
     Reason(
         "sketch",
         SEVERAL,
         "SparseRandomProjection",
-        "Our P has eight entries in a row and the peer's k/√d, 0.3 to 2.6 in these cases: for each attribute ours adds "
-        "up three to thirty times as many numbers.",
+        "Our P has eight entries in a row and the peer's k/√d, which is 0.3 to 2.6 in these cases. So ours adds up "
+        "three to thirty times as many numbers for each attribute.",
     ),
     Reason(
         "sketch",
         SEVERAL,
         "GaussianRandomProjection",
-        "The peer adds up k numbers for each attribute, many at a time, and ours eight, one by one: projecting alone "
-        "is twice (k = 64) to five times (k = 256, d = 1,000) as fast; checking people and saturating come on top.",
+        "The peer adds up k numbers for each attribute, many at a time, and ours eight, one by one. Projecting alone "
+        "is twice (k = 64) to five times (k = 256, d = 1,000) as fast, but ours also checks people and saturates.",
     ),
     Reason(
         "sketch",
         SEVERAL,
         "FeatureHasher",
-        "Eight entries in a row of P and the peer's one: what it loses by hashing text it partly wins back.",
+        "The peer loses time by hashing text, but wins part of it back: a row of its P has one entry, and ours eight.",
     ),
     Reason(
         "sketch",
         "",
         "SparseRandomProjection",
-        "The peer's P has k/√d entries in a row, at k = 256 and d = 1,000,000 only 0.3, and ours one. Projecting alone "
-        "is four (d = 1,000,000) to seventeen times (weight 1,000) as fast, but is only about a third of our time; "
-        "the rest is noise, five to seven times as fast, and checks that the peer does not make.",
+        "The peer's P has k/√d entries in a row, at k = 256 and d = 1,000,000 only 0.3, and ours has one. Projecting "
+        "alone is four (d = 1,000,000) to seventeen times (weight 1,000) as fast, but is only about a third of our "
+        "time. The rest is noise, five to seven times as fast, and checks that the peer does not make.",
     ),
     Reason(
         "sketch",
@@ -117,41 +116,42 @@ REASONS = (
         "tables",
         "text",
         "DuckDB",
-        "Ids and attributes as text are coded as integers before they are sorted; the peer gets integers.",
+        "Ids and attributes that are text are coded as integers before they are sorted. The peer gets integers.",
     ),
     Reason(
         "start-up",
         "dimly plan",
         "python",
-        "The command line (Typer, Rich, pydantic) takes a third of a second of processor, plans with their proofs a "
-        "fifth; scipy.special, for the norms of gaussian and ternary rows, another fifth where theory chooses.",
+        "The command line (Typer, Rich, pydantic) takes a third of a second of processor time, and plans with their "
+        "proofs a fifth. If the planner chooses, scipy.special for the norms of gaussian and ternary rows takes "
+        "another fifth.",
     ),
     Reason(
         "start-up",
         "dimly (publish|distance)",
         "python",
-        "As a plan, and numba, a quarter of a second, for kernels that a short command hardly runs. Where pandas is "
-        "installed, Arrow loads it with its first array: another third of a second.",
+        "The same as for a plan, and a quarter of a second for numba, for kernels that a short command hardly runs. "
+        "If pandas is installed, Arrow loads it with its first array, which takes another third of a second.",
     ),
     Reason(
         "neighbor-graph",
         "",
         "scikit-learn",
-        "Both take about half a second at this size. Ours also makes an estimate of each of the 100,000 distances, "
-        "with its interval, at about 1.3 µs each, which the peer does not.",
+        "Both take about half a second at this size. Ours also estimates each of the 100,000 distances with its "
+        "interval, at about 1.3 µs each, which the peer does not.",
     ),
     Reason(
         "neighbor-query",
         "denoised",
         "",
-        "Denoising multiplies every point by a matrix before it is compared: work that reading the file does not have.",
+        "Denoising multiplies every point by a matrix before it is compared, which reading the file does not.",
     ),
     Reason(
         "memory",
         "",
         "",
-        "Up to its limit publishing uses the memory that it is given, half of it for sorting, which the smaller table "
-        "fills less: the peak grows until the limit, and stays there.",
+        "Publishing uses the memory that it is given, much of it for sorting, and the smaller table fills less of "
+        "that. So the peak grows up to the limit, and stays there.",
     ),
 )
 
