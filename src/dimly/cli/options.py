@@ -43,7 +43,7 @@ Debug = Annotated[
     bool,
     typer.Option(
         "--debug",
-        help="When it fails, print where in the code: no messages, no values.",
+        help="If it fails, print where in the code, without messages or values.",
         callback=_note_debug,
         is_eager=True,
     ),
@@ -112,26 +112,33 @@ Data = Annotated[
 UserColumn = Annotated[str, typer.Option(metavar="COLUMN", help="The column of people's ids.", show_default=False)]
 AttributeColumn = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="One attribute a row: the column that names it.", rich_help_panel=SHAPE),
+    typer.Option(metavar="COLUMN", help="Each row has one attribute: the column that names it.", rich_help_panel=SHAPE),
 ]
 ValueColumn = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="With --attribute: its value from 0 to 1; else 1.", rich_help_panel=SHAPE),
+    typer.Option(
+        metavar="COLUMN",
+        help="With --attribute: the column of its value, from 0 to 1. Without it, the value is 1.",
+        rich_help_panel=SHAPE,
+    ),
 ]
 ListColumn = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="A list of attributes a row: that column.", rich_help_panel=SHAPE)
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Each row has a list of attributes: the column of the list.", rich_help_panel=SHAPE
+    ),
 ]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
         metavar="C1,C2,...",
-        help="One attribute a column: these columns. Text becomes column=value, if the plan's unit is column.",
+        help="Each of these columns is an attribute. Text becomes column=value, if the plan's unit is column.",
         rich_help_panel=SHAPE,
         parser=names_between_commas,
     ),
 ]
 AllColumns = Annotated[
-    bool, typer.Option("--all-columns", help="One attribute a column: all but the user's.", rich_help_panel=SHAPE)
+    bool, typer.Option("--all-columns", help="Every column but the user's is an attribute.", rich_help_panel=SHAPE)
 ]
 Table = Annotated[
     str | None, typer.Option(metavar="TABLE", help="The table of a database file.", rich_help_panel=READING)
@@ -178,7 +185,7 @@ Roster = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The public list of people: each gets a row, nobody else does. Without it: those in the data.",
+        help="The public list of people: each of them gets a row, and nobody else does. Without it, those in the data.",
         rich_help_panel=PUBLIC,
     ),
 ]
@@ -266,10 +273,11 @@ class ReadingOptions:
     encoding: Encoding = None
     nulls: Annotated[
         Literal["refuse", "drop"],
-        typer.Option(help="Rows without a user, an attribute or a value.", rich_help_panel=READING),
+        typer.Option(help="What to do with rows without a user, an attribute or a value.", rich_help_panel=READING),
     ] = "refuse"
     values: Annotated[
-        Literal["refuse", "clamp"], typer.Option(help="Values below 0 or above 1.", rich_help_panel=READING)
+        Literal["refuse", "clamp"],
+        typer.Option(help="What to do with values below 0 or above 1.", rich_help_panel=READING),
     ] = "refuse"
     memory: Annotated[
         int | None,

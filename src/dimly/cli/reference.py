@@ -11,17 +11,18 @@ from dimly.cli.app import app
 _HEAD = """\
 # The command line
 
-Made from the commands by `python -m dimly.cli.reference > docs/cli.md`; a test compares the two.
+Every command, with every option. This page is made from the commands themselves by
+`python -m dimly.cli.reference > docs/cli.md`, and a test compares the two.
 
 - **stdout** has the answer: text for people, or with `--json` exactly one JSON object. After an error it is empty.
-- **stderr** has the rest: progress, if it is a terminal; lines `warning: …`; one line `error: …`.
-- No line quotes cells of a private table, not even with `--debug`. So `internal error: …`, which is a fault of
-  Dimly's, names a line of code and no message. Errors do name files and columns; of a CSV file without a header, its
+- **stderr** has everything else: progress, if it is a terminal; lines `warning: …`; one line `error: …`.
+- **Exit codes**: 0 done; 1 the job failed; 2 a bad call; 130 stopped by Ctrl-C and 143 by SIGTERM, after cleaning up;
+  141 the reader of stdout has left.
+- **Private data.** No message quotes cells of a private table, not even with `--debug`. An `internal error: …` is a
+  fault of Dimly's, and names only a line of code. Errors do name files and columns. If a CSV file has no header, its
   first row is taken for the names of columns.
-- That a run stopped, and why, depends on the table, and no promise covers it. Exact private figures are told only on
-  request: `--private-diagnostics` prints them on stderr, `--diagnose FILE` writes them to a new file.
-- **Exit codes**: 0 done; 2 a bad call; 1 a job that failed; 130 and 143 stopped by Ctrl-C or SIGTERM, after
-  cleaning up; 141 the reader of stdout has left.
+- **A run that stops.** That it stopped, and why, depends on the table, and no promise covers it. Exact private figures
+  are shown only on request: `--private-diagnostics` prints them on stderr, `--diagnose FILE` writes them to a new file.
 
 What a release folder holds: [release-format.md](release-format.md). How charges are counted: [ledger.md](ledger.md).
 """

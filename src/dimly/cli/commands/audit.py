@@ -32,7 +32,7 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="DATA",
-            help="Audit the whole way from these files instead: one publication with invented people, thrown away.",
+            help="Audit the whole way from these files instead: invented people are added, published and thrown away.",
             rich_help_panel=shared.SHAPE,
         ),
     ] = None,
@@ -62,11 +62,11 @@ def audit(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Attack what a plan claims: guess coins from what it publishes, and bound epsilon from below.
+    """Attack a plan: guess attributes from what it publishes, and bound its epsilon from below.
 
-    Draws through the real perturbing function on the worst neighbors of the plan. With --data: one real publication of
-    a table with invented people in it, of which only their rows are looked at, and which is then removed. Nothing is
-    charged. The bound holds with a confidence of 99.9999 %. Exits with 1 if it exceeds the claim. See docs/audit.md.
+    Runs the real perturbing function on the worst cases of the plan. With --data, adds invented people to the table,
+    publishes only these, and removes the result. Nothing is charged. The bound holds with a confidence of 99.9999 %.
+    Exits with 1 if it exceeds the claim. See docs/audit.md.
 
     $ dimly audit plan.json
     $ dimly audit release

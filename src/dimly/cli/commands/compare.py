@@ -30,12 +30,12 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="One to compare, and again for others; paper is gaussian+gaussian by the paper's Theorem 1. "
-            "By default the paper's, hashing+laplace, counting+laplace and randomized-response.",
+            help="A mechanism to compare; may be repeated. paper is gaussian+gaussian by the paper's Theorem 1. By "
+            "default the paper's, hashing+laplace, counting+laplace and randomized-response.",
             show_default=False,
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Compare the whole menu.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Compare all mechanisms.")] = False,
     delta: Annotated[float, typer.Option(help="For mechanisms that need one; the others have 0.")] = 1e-6,
     weight: Annotated[
         float | None,
@@ -53,7 +53,8 @@ def compare(
 ) -> None:
     """Compare mechanisms: the standard error of an estimated squared distance, each at its best k.
 
-    This is theory for people of bits, and looks at no data; dimly simulate measures the same.
+    This is theory, for attributes that a person has or does not have, and looks at no data. dimly simulate measures
+    the same.
 
     $ dimly compare --epsilon 0.5,1,2,4 --distance 100,400 --n-attributes 1000,100000
     """

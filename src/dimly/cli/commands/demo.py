@@ -24,7 +24,7 @@ def demo(
         typer.Option(
             "--folder",
             metavar="DIR",
-            help="Where to put its files; must not exist. dimly-demo by default, or the next.",
+            help="Where to put its files; must not exist. dimly-demo by default, or the next free name.",
         ),
     ] = None,
     as_json: AsJson = False,

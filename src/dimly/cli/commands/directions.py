@@ -36,7 +36,7 @@ _Origin = Annotated[
     str | None,
     typer.Option(metavar="TEXT", help="Where the table comes from, in words: kept with the directions, and public."),
 ]
-_Scale = Annotated[int, typer.Option(help="Entries are rounded to multiples of one part in so many.")]
+_Scale = Annotated[int, typer.Option(help="Entries are rounded to multiples of 1/SCALE.")]
 
 
 def _count_or_auto(text: str) -> str:
@@ -48,9 +48,10 @@ def _count_or_auto(text: str) -> str:
 
 @directions.callback()
 def _directions(context: typer.Context) -> None:
-    """Choose by public knowledge what a release looks at: a few directions instead of all of them at random.
+    """Make directions from public knowledge: what a release should look at, instead of everything at random.
 
-    Groups and neighbors can be seen at a fraction of the epsilon along them. Never from the private table itself.
+    Along good directions, groups and neighbors can be seen at a fraction of the epsilon. Never make them from the
+    private table itself.
 
     $ dimly directions learn volunteers.parquet --user person --attribute place -o directions.parquet
     """
@@ -74,13 +75,15 @@ def learn(
     output: _Output,
     shape: shared.ShapeOptions,
     unit: Annotated[
-        Literal["attribute", "column"], typer.Option(help="As the plan's will be.", rich_help_panel=shared.SHAPE)
+        Literal["attribute", "column"],
+        typer.Option(help="The unit that the plan will have.", rich_help_panel=shared.SHAPE),
     ] = "attribute",
     count: Annotated[
         str, typer.Option(metavar="N|auto", help="How many directions.", callback=_count_or_auto)
     ] = "auto",
     epsilon: Annotated[
-        float, typer.Option(help="Of the release that is planned: the smaller, the fewer and bolder the directions.")
+        float,
+        typer.Option(help="Epsilon of the release that is planned. A smaller one gives fewer and bolder directions."),
     ] = 0.2,
     purpose: Annotated[
         Literal["segments", "neighbors", "distances"], typer.Option(help="What they are chosen for.")
@@ -94,9 +97,7 @@ def learn(
     ] = None,
     scale: Annotated[
         int | None,
-        typer.Option(
-            help="Entries are rounded to multiples of one part in so many; by default 128, or less if epsilon is small."
-        ),
+        typer.Option(help="Entries are rounded to multiples of 1/SCALE; 128 by default, or less if epsilon is small."),
     ] = None,
     origin: _Origin = None,
     table: shared.Table = None,

@@ -22,7 +22,9 @@ def distance(
     a: Annotated[str, typer.Argument(metavar="A", help="Id of one person.", show_default=False)],
     b: Annotated[
         str,
-        typer.Argument(metavar="B", help="Id of another; ids that begin with - come after --.", show_default=False),
+        typer.Argument(
+            metavar="B", help="Id of another person. Ids that begin with - come after --.", show_default=False
+        ),
     ],
     *,
     method: Annotated[
@@ -33,7 +35,7 @@ def distance(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Estimate the squared distance of two people, with its standard error and an interval.
+    """Estimate the squared distance between two people, with its standard error and an interval.
 
     Of bits, it is the number of attributes in which the two differ. Of a release along directions, it is the squared
     distance along the directions only, and the answer says so.

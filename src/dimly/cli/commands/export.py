@@ -33,7 +33,7 @@ def export(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="File to make; not for pgvector.", show_default=False),
+        typer.Option("-o", "--out", metavar="FILE", help="File to write; not for pgvector.", show_default=False),
     ] = None,
     dsn: Annotated[
         str | None,
@@ -45,7 +45,7 @@ def export(
         ),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For pgvector: table to make.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="For pgvector: the table to create.", show_default=False)
     ] = None,
     index: Annotated[
         Literal["auto", "flat", "hnsw"],
@@ -54,9 +54,9 @@ def export(
             "for pgvector if it takes as many coordinates."
         ),
     ] = "auto",
-    half: Annotated[bool, typer.Option("--half", help="For pgvector: half precision, in half the room.")] = False,
+    half: Annotated[bool, typer.Option("--half", help="For pgvector: half precision, in half the space.")] = False,
     denoise: Annotated[
-        bool, typer.Option("--denoise", help="Denoised points: fewer coordinates, to cluster by only.")
+        bool, typer.Option("--denoise", help="Export denoised points: fewer coordinates, for clustering only.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing file, or the table of an earlier export.")
@@ -64,7 +64,7 @@ def export(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Write everybody's point for another tool, with what must be known to read distances off it.
+    """Export everybody's point to another tool, with what you need to read distances off it.
 
     See docs/exports.md for what to do with it there.
 

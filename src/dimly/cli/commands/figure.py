@@ -19,7 +19,7 @@ def figure(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", "--output", metavar="FILE", help="Where to, as .png, .svg or .pdf; NAME.png by default."
+            "-o", "--out", "--output", metavar="FILE", help="File to write, .png, .svg or .pdf; NAME.png by default."
         ),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="For error-by-k, winners and directions.")] = 1.0,
@@ -28,13 +28,13 @@ def figure(
     n_attributes: Annotated[int, typer.Option(help="For error-by-k and error-by-epsilon.")] = 100_000,
     mechanism: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="One to show, and again for others.", show_default=False),
+        typer.Option(metavar="NAME", help="A mechanism to show; may be repeated.", show_default=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Draw a figure; --json prints its numbers too. No data are needed: all of it is theory.
+    """Draw a figure from theory; --json prints its numbers, too. No data is needed.
 
     privacy-curves: Figure 1 of the paper, what Gaussian noise promises, exactly and by Theorem 1.
     error-by-k: more numbers per person project better and carry more noise; the best k is marked.

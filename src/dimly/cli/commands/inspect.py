@@ -26,7 +26,7 @@ def inspect(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Show what a release says of itself: its plan, its promise in words, its files. With --ids: who is in it.
+    """Show what a release says about itself: its plan, its promise in words, its files. With --ids: who is in it.
 
     Reads the manifest and the footers of the files, whatever their size; dimly verify reads everything.
 

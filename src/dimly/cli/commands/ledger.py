@@ -25,7 +25,7 @@ _File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.", show_
 
 @ledger.callback()
 def _ledger(context: typer.Context) -> None:
-    """Keep account of what releases of a dataset spend together, whoever got them.
+    """Keep count of what all releases of a dataset spend together, whoever got them.
 
     A release that would exceed the budget is refused before any data is read.
 
@@ -41,7 +41,7 @@ def init(
     *,
     dataset: Annotated[str, typer.Option(metavar="NAME", help="What the budget is for.", show_default=False)],
     epsilon: Annotated[float, typer.Option(help="All releases together may cost this much.", show_default=False)],
-    delta: Annotated[float, typer.Option(help="And this much delta; 0 allows pure releases only.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="And this much delta; 0 allows only releases with delta 0.")] = 0.0,
     unit: Annotated[
         Literal["attribute", "column"], typer.Option(help="What is protected; cannot be changed later.")
     ] = "attribute",
@@ -54,7 +54,7 @@ def init(
 ) -> None:
     """Make a ledger with a dataset and its budget, or add a dataset to one.
 
-    The budget is for all releases of the dataset together, to whomever, and cannot be changed later.
+    The budget is for all releases of the dataset together, whoever gets them, and cannot be changed later.
 
     $ dimly ledger init ledger.db --dataset visits --epsilon 4
     """
@@ -147,7 +147,7 @@ def confirm(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Record that the release of a charge is out, where publishing could not.
+    """Record that the release of a charge was published, if publishing could not record it.
 
     Needed only if dimly publish says so: the disk of the ledger was full just then, say.
 

@@ -32,7 +32,7 @@ def neighbors(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Instead of a person: whoever is nearest to having just these attributes; may be repeated.",
+            help="Instead of a person: find those nearest to having just this attribute; may be repeated for several.",
             show_default=False,
         ),
     ] = None,
@@ -48,8 +48,8 @@ def neighbors(
         bool,
         typer.Option(
             "--approximate",
-            help="Ask an index instead of everybody, for many questions among millions of people. It is made at first, "
-            "kept in the cache folder, and says which part of the exact answer it finds. With --user only.",
+            help="Search by an index, for many questions about millions of people. It is made once, kept in the cache "
+            "folder, and states which share of the exact answer it finds. With --user only.",
         ),
     ] = False,
     as_csv: AsCsv = False,
@@ -58,10 +58,10 @@ def neighbors(
 ) -> None:
     """Find the people nearest to somebody, or to a list of attributes, with an estimate of how near each is.
 
-    The first line says how many of those listed can be expected to be among the truly nearest: at a small epsilon, few.
-    People are chosen and ranked after denoising, which mostly orders better; the estimate beside each one is that of
-    the published numbers, and the list is in its order. Estimates of people who were picked as the nearest of many are
-    too low on average, and their intervals hold the truth less often than they say.
+    The first line says how many of those listed can be expected to be among the truly nearest: at a small epsilon,
+    few. People are found and ranked by denoised numbers, which mostly works better. The estimate beside each one
+    comes from the published numbers, and the list is in its order. The nearest of many people look nearer than they
+    are: their estimates are too low on average, and their intervals hold the truth less often than they say.
 
     $ dimly neighbors release --user ada -n 5
     """

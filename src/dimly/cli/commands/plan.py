@@ -56,12 +56,13 @@ def plan(
         ),
     ] = None,
     interactive: Annotated[
-        bool, typer.Option("--interactive", help="Be asked in plain words instead; other options are not needed.")
+        bool, typer.Option("--interactive", help="Ask questions in plain words instead; no other options are needed.")
     ] = False,
     delta: Annotated[
         float,
         typer.Option(
-            help="Probability beyond that factor; needed by Gaussian noise only, well below 1 / number of people.",
+            help="Probability with which that factor may be exceeded. Only Gaussian noise needs it; keep it well below"
+            " 1 / number of people.",
             rich_help_panel=_PROMISE,
         ),
     ] = 0.0,
@@ -84,7 +85,7 @@ def plan(
         bool,
         typer.Option(
             "--total",
-            help="Epsilon and delta are for the survey and this plan together: what the survey spent is taken off.",
+            help="Epsilon and delta are for the survey and this plan together: what the survey spent is subtracted.",
             rich_help_panel=_PROMISE,
         ),
     ] = False,
@@ -100,8 +101,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="R2|LOW:HIGH",
-            help="Squared distances of near and of far pairs (of neighbors and of anybody; within a group and between "
-            "two); one number is that of far ones. By default what --weight allows.",
+            help="Squared distances of near and far pairs: to neighbors and to anybody, or within a group and between "
+            "two. One number is that of far pairs. By default what --weight allows.",
             rich_help_panel=_PURPOSE,
         ),
     ] = None,
@@ -109,7 +110,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="R2,R2,…",
-            help="Squared distances that get a sketch each and share the budget, beside one sketch for all.",
+            help="Plan a sketch for each of these squared distances, which share the budget, and compare them with one"
+            " sketch for all.",
             rich_help_panel=_PURPOSE,
         ),
     ] = None,
@@ -162,7 +164,8 @@ def plan(
     blend: Annotated[
         float | None,
         typer.Option(
-            help="Counting only, from 0 to 1: how far sums are trusted; less for near pairs of heavy people.",
+            help="Counting only, from 0 to 1: how much the sums of sketches are used; less is better for near pairs of"
+            " people with many attributes.",
             rich_help_panel=_SKETCH,
         ),
     ] = None,
@@ -185,7 +188,7 @@ def plan(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Closes the vocabulary to this public list; never the attributes found in the data.",
+            help="The public list of attributes; no others are published. Never make it from the data.",
             rich_help_panel=_DATA,
         ),
     ] = None,
@@ -193,23 +196,24 @@ def plan(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Made by dimly survey: distances, weight and numbers of people and attributes, where not stated here.",
+            help="A file made by dimly survey: gives distances, weight and numbers of people and attributes, unless "
+            "stated here.",
             rich_help_panel=_DATA,
         ),
     ] = None,
     n_users: Annotated[
         int | None,
         typer.Option(
-            help="Number of people: delta is compared with it, and verdicts on neighbors and segments go by it.",
+            help="Number of people. Verdicts on neighbors and segments need it, and delta is compared with it.",
             rich_help_panel=_DATA,
         ),
     ] = None,
     n_groups: Annotated[
         int | None,
-        typer.Option(help="For segments: how many groups there are, about; 6 by default.", rich_help_panel=_DATA),
+        typer.Option(help="For segments: about how many groups there are; 6 by default.", rich_help_panel=_DATA),
     ] = None,
     weight: Annotated[
-        float | None, typer.Option(help="Attributes of a person, about, if known.", rich_help_panel=_DATA)
+        float | None, typer.Option(help="About how many attributes a person has, if known.", rich_help_panel=_DATA)
     ] = None,
     resolution: Annotated[
         int, typer.Option(help="1 for bits; R for values from 0 to 1 in steps of 1/R.", rich_help_panel=_DATA)
@@ -218,14 +222,14 @@ def plan(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="People whose data is public, as dimly publish takes tables: everything is tried out on them, and no "
-            "distances need to be stated.",
+            help="A table of people whose data is public. Plans are tried out on them, and no distances need to be "
+            "stated.",
             rich_help_panel=_SAMPLE,
         ),
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Of the sample: the column of people's ids.", rich_help_panel=_SAMPLE),
+        typer.Option(metavar="COLUMN", help="The column of people's ids in the sample.", rich_help_panel=_SAMPLE),
     ] = None,
     attribute: AttributeColumn = None,
     value: ValueColumn = None,
@@ -239,7 +243,7 @@ def plan(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Where directions are written, if they are best; by default beside the plan, by its name.",
+            help="Where to write directions, if they are best; by default beside the plan, under its name.",
             rich_help_panel=_OUTPUT,
         ),
     ] = None,

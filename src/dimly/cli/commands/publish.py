@@ -73,7 +73,7 @@ def publish(
         Path | None,
         typer.Option(
             metavar="RELEASE",
-            help="Add people who are not in this release yet, in its place; costs nothing more. Needs the ledger.",
+            help="Add people who are not in this release yet, and replace it; costs nothing more. Needs the ledger.",
             rich_help_panel=shared.LEDGER,
         ),
     ] = None,
@@ -81,7 +81,7 @@ def publish(
         Path | None,
         typer.Option(
             metavar="RELEASE",
-            help="Some people of this release changed: a new release, where they are published anew and charged.",
+            help="Make a new release from this one, in which people who changed are published again and charged.",
             rich_help_panel=shared.LEDGER,
         ),
     ] = None,
@@ -95,14 +95,16 @@ def publish(
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Replace an existing release; a full new charge.", rich_help_panel=shared.OUTPUT
+            "--overwrite",
+            help="Replace an existing release; charges the full price again.",
+            rich_help_panel=shared.OUTPUT,
         ),
     ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
-            help="Check everything and say the cost, and with a roster the size; no charge.",
+            help="Check everything and show the cost, and with a roster the size; nothing is charged.",
             rich_help_panel=shared.OUTPUT,
         ),
     ] = False,
@@ -119,14 +121,15 @@ def publish(
         bool,
         typer.Option(
             "--private-diagnostics",
-            help="Print rows read and the like on stderr: NOT covered by the promise, not to be passed on.",
+            help="Print private figures, such as rows read, on stderr: NOT covered by the promise. Do not pass them "
+            "on.",
             rich_help_panel=shared.OUTPUT,
         ),
     ] = False,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Publish a table of people by a plan: a folder of noisy sketches that may go out.
+    """Publish a table of people by a plan: a folder of noisy sketches that you can hand over.
 
     The folder appears complete or not at all. With a ledger, the charge comes first, and comes back only if the run
     fails before any noise is drawn.

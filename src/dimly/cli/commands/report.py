@@ -34,11 +34,12 @@ def report(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Write a page on a release: what it promises and what not, what it cost, what can be seen through its noise.
+    """Write a page about a release: what it promises, what it does not, what it cost, what shows through its noise.
 
     One file for the privacy officer and the analyst, which opens in any browser and loads nothing from anywhere. It
-    shows no user id. A certificate that dimly publish --audit left beside the release is shown, too. Segments are those
-    that dimly segments finds, and have the same numbers; of all else it looks at 65,536 people at most, evenly spaced.
+    shows no user id. A certificate that dimly publish --audit left beside the release is shown, too. Segments are
+    those that dimly segments finds, and have the same numbers; everything else looks at 65,536 people at most, evenly
+    spaced.
 
     $ dimly report release -o report.html
     """

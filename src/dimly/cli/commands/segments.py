@@ -44,8 +44,8 @@ def segments(
             "-o",
             "--out",
             metavar="FILE",
-            help="File to make, .parquet or .csv, with user and segment, numbered from 0; -1 if nothing is known of a "
-            "person. Without it they are only shown.",
+            help="File to write, .parquet or .csv, with user and segment, numbered from 0; -1 if nothing is known "
+            "about a person. Without it, segments are only summarized.",
             show_default=False,
         ),
     ] = None,
@@ -53,7 +53,7 @@ def segments(
         str,
         typer.Option(
             metavar="N|auto",
-            help="How many segments; auto estimates it, and finds 1 where there are no groups.",
+            help="How many segments; auto estimates it, and gives 1 if there are no groups.",
             parser=count_or_auto,
         ),
     ] = "auto",
@@ -65,10 +65,11 @@ def segments(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Divide the people into segments, and say how stable these are: clustering divides pure noise, too.
+    """Divide people into segments, and say how stable they are: clustering divides pure noise, too.
 
-    Shows sizes, the stability from 0 to 1, and how much structure there is; with --out writes who is in which segment.
-    Of a release along directions, it names the attributes that count most toward each segment and away from it.
+    Shows sizes, the stability from 0 to 1, and how much structure there is; with --out writes who is in which
+    segment. Of a release along directions, it names the attributes that count most toward each segment and away from
+    it.
 
     $ dimly segments release
     $ dimly segments release --count 8 --out segments.csv

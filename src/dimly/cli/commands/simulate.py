@@ -43,7 +43,7 @@ def simulate(
     plan: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", help="A plan to try, and again for others.", show_default=False, rich_help_panel=_PLANS
+            metavar="FILE", help="A plan to try; may be repeated.", show_default=False, rich_help_panel=_PLANS
         ),
     ] = None,
     epsilon: Annotated[
@@ -53,7 +53,7 @@ def simulate(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="One to try at its best k, and again for others, beside any plans; paper is the paper's own.",
+            help="A mechanism to try at its best k, beside any plans; may be repeated. paper is the paper's own.",
             show_default=False,
             rich_help_panel=_PLANS,
         ),
@@ -66,13 +66,13 @@ def simulate(
         list[Path] | None,
         typer.Option(
             metavar="DIR",
-            help="A release of the same people to measure, as published from --out, and again for others.",
+            help="A release of the same people to measure, as published from --out; may be repeated.",
             show_default=False,
             rich_help_panel=_PLANS,
         ),
     ] = None,
     no_segments: Annotated[
-        bool, typer.Option("--no-segments", help="Leave segments out, which take longest.", rich_help_panel=_PLANS)
+        bool, typer.Option("--no-segments", help="Leave out segments, which take longest.", rich_help_panel=_PLANS)
     ] = False,
     figure: Annotated[
         Path | None,
@@ -131,8 +131,8 @@ def simulate(
 ) -> None:
     """Make up people with tastes, publish them by some plans, and measure how good the answers are.
 
-    What theory predicted stands beside: the error of distances, and how often a near pair is told from a far one. The
-    people do not exist, so that nothing is spent.
+    The predictions of theory are shown beside them: the error of distances, and how often a near pair is told from a
+    far one. The people do not exist, so nothing is spent.
 
     $ dimly simulate --epsilon 2 --mechanism paper --mechanism counting+laplace
     $ dimly simulate --epsilon 2 --mechanism counting+laplace --figure recovered.png

@@ -50,7 +50,8 @@ def survey(
     delta: Annotated[
         float,
         typer.Option(
-            help="Probability beyond that factor; needed to show names of attributes that no public list holds.",
+            help="Probability with which that factor may be exceeded; needed to show names of attributes that no "
+            "public list holds.",
             rich_help_panel=_PROMISE,
         ),
     ] = 0.0,
@@ -70,8 +71,8 @@ def survey(
         bool,
         typer.Option(
             "--total",
-            help="Epsilon and delta are for the survey and the release after it: a tenth is asked with, of epsilon 0.3 "
-            "for directions. dimly plan --total takes the rest.",
+            help="Epsilon and delta are for the survey and the release after it. The survey takes a tenth, and for "
+            "directions 0.3 of epsilon; dimly plan --total takes the rest.",
             rich_help_panel=_PROMISE,
         ),
     ] = False,
@@ -159,8 +160,8 @@ def survey(
     buckets: Annotated[
         int | None,
         typer.Option(
-            help="For directions: put attributes into so many hash buckets. By default into 4,096 if there is no list "
-            "of attributes or one of more than a million, and into none otherwise.",
+            help="For directions: put attributes into this many hash buckets. By default 4,096 if there is no list of "
+            "attributes or one of more than a million, and into none otherwise.",
             rich_help_panel=_PROMISE,
         ),
     ] = None,
@@ -168,7 +169,7 @@ def survey(
         str | None,
         typer.Option(
             metavar="HEX",
-            help="Public key of the order in which people are paired, 64 hexadecimal digits; fresh by default.",
+            help="Public seed of the order in which people are paired, 64 hexadecimal digits; fresh by default.",
             rich_help_panel=shared.PUBLIC,
         ),
     ] = None,
@@ -181,12 +182,16 @@ def survey(
     master: shared.Master = None,
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Replace an existing file; a full new charge.", rich_help_panel=shared.OUTPUT),
+        typer.Option(
+            "--overwrite", help="Replace an existing file; charges the full price again.", rich_help_panel=shared.OUTPUT
+        ),
     ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Check everything and say the cost; no noise, no charge.", rich_help_panel=shared.OUTPUT
+            "--dry-run",
+            help="Check everything and show the cost; no noise is drawn, and nothing is charged.",
+            rich_help_panel=shared.OUTPUT,
         ),
     ] = False,
     diagnose: shared.Diagnose = None,
