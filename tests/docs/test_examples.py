@@ -98,7 +98,10 @@ def test_contributing_names_what_there_is() -> None:
         for name in re.findall(r"\w+", names):
             assert re.search(rf"(def|class) {name}\b", (rooms / path).read_text(encoding="utf-8")), f"{path}: {name}"
     for folder in {file.parent for file in rooms.rglob("__init__.py")} - {rooms}:
-        assert re.search(rf"^ +{folder.name}/ ", page, re.M), f"the tree lacks {folder.name}"
+        room = re.search(rf"^( +){folder.name}/ .*\n(?:(?: {{21}}).*\n)*", page, re.M)
+        assert room, f"the tree lacks {folder.name}"
+        for file in folder.glob("[a-z]*.py") if folder.name != "commands" else ():
+            assert re.search(rf"\b{file.stem}\b", room[0]), f"the tree lacks {file.stem} of {folder.name}"
 
 
 def test_the_table_of_blends_is_what_theory_says() -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.analyst.structure.map import map_of
+from dimly.analyst.structure.plane import map_of
 from dimly.analyst.structure.points import Coordinates, known
 from dimly.analyst.structure.segments import Count, Segments
 from dimly.errors import ParameterError

@@ -54,8 +54,8 @@ from dimly.analyst.pairs import (
     saturated,
 )
 from dimly.analyst.structure.denoise import Denoised, Denoiser, denoised
+from dimly.analyst.structure.disk_cache import denoiser_of, structure_kept
 from dimly.analyst.structure.evidence import Structure, structure_of
-from dimly.analyst.structure.kept import denoiser_of, structure_kept
 from dimly.analyst.structure.points import Points
 from dimly.analyst.structure.segments import Activity, Count, Segments, segments_of
 from dimly.display import Shown

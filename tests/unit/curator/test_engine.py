@@ -205,7 +205,7 @@ def test_the_first_failure_ends_the_run_and_nothing_is_spent_before_there_is_som
     if where == "perturber":
         monkeypatch.setattr(Perturber, "numbered", fail)
     if where == "parts":
-        memory.write_part = fail  # type: ignore[assignment]
+        memory.write_part = fail  # type: ignore[method-assign]
     engine = LocalEngine(plan, Resources.of(threads=2), Silence())
     with pytest.raises(DataError, match="no more"):
         engine.publish(memory, memory, before_noise=lambda: spent.append(True))

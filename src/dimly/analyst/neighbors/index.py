@@ -30,7 +30,7 @@ from dimly.analyst.neighbors.query import (
 )
 from dimly.analyst.neighbors.spaces import DenoisedSpace, SketchSpace, Space
 from dimly.analyst.pairs import Who, chosen, lost_rows
-from dimly.analyst.structure.kept import cells_kept, forget_cells, keep_cells
+from dimly.analyst.structure.disk_cache import cells_kept, forget_cells, keep_cells
 from dimly.analyst.structure.points import Points, known, parts_of, sample
 from dimly.errors import ParameterError, ReleaseError
 

@@ -1,7 +1,7 @@
-"""Everybody on a plane: a map of a release, along the two directions in which published points differ most."""
+"""Maps of people on a plane: of everybody, where published points differ most, and of some, where segments do."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +9,14 @@ from numpy.typing import NDArray
 from dimly.analyst.neighbors.query import Progress
 from dimly.analyst.structure.denoise import _principal
 from dimly.analyst.structure.points import Points, blocks
+from dimly.analyst.structure.segments import Segments
 from dimly.errors import ParameterError
+from dimly.mechanisms.error.models import Floats
 
 if TYPE_CHECKING:
     from dimly.analyst.release import Release
+
+_MOST_POINTS = 1500  # a page must stay small, and a cloud of more is a blot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,3 +75,54 @@ def plane_of(release: "Release", *, progress: Progress | None = None) -> Plane:
             progress(here.stop, len(sketches))
     points[~known] = 0.0
     return Plane(points, known, kept, (believed[0], believed[1]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentMap:
+    """Where some people lie, and their segments.
+
+    Attributes
+    ----------
+    points : ndarray (n, 2)
+        Of some people.
+    labels : ndarray of int
+        Their segments.
+    centers : ndarray (count, 2)
+        Averages of the segments, of everybody.
+    shares : tuple of float
+        Part of the variance of denoised points that lies along each of the two directions.
+    """
+
+    points: Floats
+    labels: Any
+    centers: Floats
+    shares: tuple[float, float]
+
+
+def map_of(people: "Release", segments: Segments, *, positions: NDArray[np.int64]) -> SegmentMap | None:
+    """Return the map of segments; None where there is no structure, or people differ in one way at most.
+
+    The directions are those in which the segments were searched for: without activity, where that was left out.
+
+    Parameters
+    ----------
+    people : Release
+        Those to be shown.
+    segments : Segments
+        Of the release that they are from.
+    positions : ndarray of int64
+        Where they are in it.
+    """
+    view = segments._assigner.view
+    if segments.structure.components == 0 or view.denoiser.rank < 2:
+        return None
+    seen = np.concatenate([view(block.points).points for block in blocks(people._sketches)]).astype(np.float64)
+    average = seen.mean(axis=0)
+    centered = seen - average
+    variances, basis = np.linalg.eigh(centered.T @ centered)
+    flat = centered @ basis[:, :-3:-1]
+    total = max(float(variances.sum()), 1e-30)
+    some = np.random.default_rng(0).permutation(len(flat))[:_MOST_POINTS]
+    centers = (segments._assigner.middles - average) @ basis[:, :-3:-1]
+    shares = (float(variances[-1]) / total, float(variances[-2]) / total)
+    return SegmentMap(flat[some], segments.labels[positions[some]], centers, shares)

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from dimly.analyst.structure.map import Map
+from dimly.analyst.structure.plane import SegmentMap
 from dimly.lab.charts import SEGMENTS, Look
 from dimly.lab.report.distances import Acuity, Distances, SeenDistance
 from dimly.mechanisms.error.models import Floats
@@ -230,7 +230,7 @@ def histogram(distances: Distances, *, measure: str = "squared distance") -> str
     return drawing("histogram", "Estimated distances of random pairs", words, frame.height, content)
 
 
-def segment_map(found: Map) -> str:
+def segment_map(found: SegmentMap) -> str:
     """Return people as points, by segment in color and shape, each segment's number at its center."""
     reach = 1.05 * float(np.quantile(np.abs(found.points), 0.995))
     left = 21  # room for a label on a phone
@@ -263,7 +263,7 @@ def segment_map(found: Map) -> str:
         if count > 1
         else f"{int(inside.sum()):,} people as points, which do not fall into groups."
     )
-    return drawing("map", "Map of segments", words, _RIGHT + size + 26, "".join(parts))
+    return drawing("map", "SegmentMap of segments", words, _RIGHT + size + 26, "".join(parts))
 
 
 def symbol(label: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dimly.analyst.release import Release
-from dimly.analyst.structure.map import Map, map_of
+from dimly.analyst.structure.plane import SegmentMap, map_of
 from dimly.analyst.structure.segments import Count, Segments
 from dimly.curator.options import Progress, Silence
 from dimly.lab.report.distances import Acuity, Distances, SeenDistance, acuity_of, distances_of, reach_of
@@ -38,7 +38,7 @@ class Report:
         Squared distance up to which it is worth looking.
     segments : Segments or None
         Of everybody, numbered anew. None where distances alone are published, or nobody is left to look at.
-    map : Map or None
+    map : SegmentMap or None
         None where there is nothing to be seen.
     """
 
@@ -48,7 +48,7 @@ class Report:
     distances: Distances | None
     reach: float
     segments: Segments | None
-    map: Map | None
+    map: SegmentMap | None
 
     @property
     def rungs(self) -> list[float]:

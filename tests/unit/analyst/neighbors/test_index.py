@@ -10,7 +10,7 @@ from tests.streams import Recorded
 
 import dimly
 from dimly.analyst import Release
-from dimly.analyst.structure import kept
+from dimly.analyst.structure import disk_cache
 from dimly.errors import ParameterError, ReleaseError
 from dimly.lab.population import make_population
 from dimly.mechanisms import Plan
@@ -123,7 +123,7 @@ def test_what_is_refused(releases: dict[str, Release]) -> None:
 def test_an_index_is_kept_and_a_wrong_one_is_found_out(
     releases: dict[str, Release], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path / "cache"))
     path = releases["counting+laplace"].save(tmp_path / "release")
     first = dimly.open_release(path).index()
     expected = first.neighbors(5)

@@ -8,7 +8,7 @@ from tests.matrices import publish_matrix
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.analyst.structure.map import Map, map_of
+from dimly.analyst.structure.plane import SegmentMap, map_of
 from dimly.lab.charts import SEGMENTS
 from dimly.lab.report.charts import WIDTH, _bins, attack_curve, error_curve, histogram, ladder, segment_map, symbol
 from dimly.lab.report.distances import Acuity, Distances
@@ -90,10 +90,10 @@ def test_segments_differ_in_color_or_shape_or_filling() -> None:
 def test_a_map_of_more_segments_than_colors() -> None:
     generator = np.random.default_rng(0)
     labels = generator.integers(12, size=300)
-    drawn = segment_map(Map(generator.normal(size=(300, 2)), labels, generator.normal(size=(12, 2)), (0.5, 0.2)))
+    drawn = segment_map(SegmentMap(generator.normal(size=(300, 2)), labels, generator.normal(size=(12, 2)), (0.5, 0.2)))
     assert drawn.count('class="people"') == 12
     assert drawn.count('class="name"') == 12
-    alone = segment_map(Map(generator.normal(size=(50, 2)), np.zeros(50), np.zeros((1, 2)), (0.5, 0.2)))
+    alone = segment_map(SegmentMap(generator.normal(size=(50, 2)), np.zeros(50), np.zeros((1, 2)), (0.5, 0.2)))
     assert 'class="name"' not in alone
     assert "do not fall into groups" in alone
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dimly.analyst.structure import kept
+from dimly.analyst.structure import disk_cache
 from dimly.analyst.structure.denoise import Denoiser
 from dimly.api import open_release, publish
 from dimly.mechanisms import Plan
@@ -14,7 +14,7 @@ from dimly.privacy import Budget
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -55,45 +55,45 @@ def test_of_another_release_nothing_is_used(folder: Path, path: Path, tmp_path: 
     (file,) = folder.iterdir()
     people = np.random.default_rng(1).random((50, 60)) < 0.3
     other = open_release(publish(people, Plan.of("hashing+laplace", Budget(4.0), k=16)).save(tmp_path / "other"))
-    target = kept._path(other._sketches, "denoiser")
+    target = disk_cache._path(other._sketches, "denoiser")
     assert target is not None
     target.write_bytes(file.read_bytes())  # the digest holds the name, too
-    assert kept._read(other._sketches, "denoiser", set()) is None
+    assert disk_cache._read(other._sketches, "denoiser", set()) is None
 
 
 def test_folders_that_others_can_write_to_are_not_used(folder: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
-    assert kept.cache_folder() is None
+    assert disk_cache.cache_folder() is None
     folder.chmod(0o700)
-    assert kept.cache_folder() == folder
+    assert disk_cache.cache_folder() == folder
 
 
 def test_nothing_is_written_into_a_release(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for inside in (path, path / "sketches", path / "new"):
-        monkeypatch.setenv(kept.VARIABLE, str(inside))
-        assert kept.cache_folder() is None
+        monkeypatch.setenv(disk_cache.VARIABLE, str(inside))
+        assert disk_cache.cache_folder() is None
     assert not (path / "new").exists()
 
 
 def test_it_can_be_turned_off(folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kept.VARIABLE, "off")
+    monkeypatch.setenv(disk_cache.VARIABLE, "off")
     _ = open_release(path).denoiser
-    assert kept.cache_folder() is None
+    assert disk_cache.cache_folder() is None
     assert not folder.exists()
-    monkeypatch.delenv(kept.VARIABLE)
+    monkeypatch.delenv(disk_cache.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     monkeypatch.setattr("sys.platform", "linux")
-    assert kept.cache_folder() == folder / "dimly"
+    assert disk_cache.cache_folder() == folder / "dimly"
 
 
 def test_old_files_are_forgotten_and_nobody_elses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_MOST_FILES", 3)
+    monkeypatch.setattr(disk_cache, "_MOST_FILES", 3)
     folder.mkdir(0o700)
     for i in range(5):
         (folder / f"denoiser-{i:064x}.npz").write_bytes(b"x")
         (folder / f"measured-{i}.npz").write_bytes(b"x")
-    kept._forget_old(folder)
+    disk_cache._forget_old(folder)
     assert len(list(folder.glob("denoiser-*"))) == 3
     assert len(list(folder.glob("measured-*"))) == 5
 
@@ -101,8 +101,8 @@ def test_old_files_are_forgotten_and_nobody_elses(folder: Path, monkeypatch: pyt
 def test_files_of_another_shape_are_not_used(folder: Path, path: Path) -> None:
     release = open_release(path)
     found, structure = release.denoiser, release.structure
-    kept._write(release._sketches, "denoiser", {"gains": np.zeros((2, 2))})
-    kept._write(release._sketches, "structure", {"facts": np.frombuffer(b'{"later": 1}', np.uint8)})
+    disk_cache._write(release._sketches, "denoiser", {"gains": np.zeros((2, 2))})
+    disk_cache._write(release._sketches, "structure", {"facts": np.frombuffer(b'{"later": 1}', np.uint8)})
     np.testing.assert_array_equal(open_release(path).denoiser.gains, found.gains)
     assert open_release(path).structure == structure
     assert len(list(folder.iterdir())) == 2
@@ -112,7 +112,7 @@ def test_an_account_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch)
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.delenv(kept.VARIABLE, raising=False)
+    monkeypatch.delenv(disk_cache.VARIABLE, raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    assert kept.cache_folder() is None
+    assert disk_cache.cache_folder() is None
