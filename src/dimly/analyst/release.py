@@ -628,17 +628,17 @@ class Release:
     def _published_distances(self, a: Whom, b: Whom, confidence: float) -> Arrays:
         if isinstance(a, Vector) or isinstance(b, Vector):
             raise ParameterError("noisy distances hold pairs of published people only. Publish sketches instead.")
-        rows, columns = (side.positions for side in (self._side(a), self._side(b)))
-        assert rows is not None  # noqa: S101
-        assert columns is not None  # noqa: S101
-        check_lengths(len(rows), len(columns))
-        rows, columns = np.broadcast_arrays(rows, columns)
-        return self._condensed(rows, columns, confidence)
+        first, second = (side.positions for side in (self._side(a), self._side(b)))
+        assert first is not None  # noqa: S101
+        assert second is not None  # noqa: S101
+        check_lengths(len(first), len(second))
+        first, second = np.broadcast_arrays(first, second)
+        return self._condensed(first, second, confidence)
 
-    def _condensed(self, rows: NDArray[np.int64], columns: NDArray[np.int64], confidence: float) -> Arrays:
+    def _condensed(self, first: NDArray[np.int64], second: NDArray[np.int64], confidence: float) -> Arrays:
         """Look pairs of positions up in the upper triangle; the distance of a person to themselves is 0."""
-        same = rows == columns
-        steps = self._sketches.pairs(rows.reshape(-1), columns.reshape(-1)).reshape(rows.shape)
+        same = first == second
+        steps = self._sketches.pairs(first.reshape(-1), second.reshape(-1)).reshape(first.shape)
         found = inverted(steps * self.plan.scale, self.plan.error.distance(), confidence, largest=self._largest)
         found = choose(at_limit(steps), unknown(same.shape, self._largest), found)
         return choose(same, exactly(np.zeros(same.shape)), found)

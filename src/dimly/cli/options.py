@@ -100,6 +100,7 @@ LEDGER = "Ledger"
 READING = "Reading"
 ENGINE = "Engine"
 OUTPUT = "Output"
+PROMISE = "What is promised"
 
 Data = Annotated[
     list[str],
@@ -159,6 +160,14 @@ Encoding = Annotated[
         metavar="NAME",
         help="CSV: the encoding; UTF-8 by default, or what a byte-order mark says.",
         rich_help_panel=READING,
+    ),
+]
+Protect = Annotated[
+    int,
+    typer.Option(
+        metavar="M",
+        help="Keep epsilon and delta for any M attributes of a person together, by group privacy.",
+        rich_help_panel=PROMISE,
     ),
 ]
 Diagnose = Annotated[

@@ -25,13 +25,13 @@ from dimly.curator import kernels
 from dimly.curator.engine import cut_batches, people_of_sorted
 from dimly.curator.people import People
 from dimly.curator.perturb import Texts
-from dimly.curator.survey_run import CountedTable, CountingTable, having, order_key
+from dimly.curator.survey_run import PEOPLE_AT_ONCE, CountedTable, CountingTable, having, order_key
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.survey import SurveyPlan
 
 KEY_DIGITS: Final = 15
 """Hexadecimal digits of a hash that key a person's order: 60 bits, which fit the integers of every engine."""
-_STEP: Final = 1 << 16
+_TEXTS_AT_ONCE: Final = 1 << 16
 
 Integers = NDArray[np.int64]
 
@@ -85,7 +85,7 @@ def person_key(key: str, user: object) -> int:
 def _batches(table: CountedTable, plan: SurveyPlan, buckets: Buckets | None) -> Iterator[tuple[int, People]]:
     """Yield people by their attributes, or by the different buckets of these, and the number of the first."""
     codes = None if buckets is None else bucket_codes(table.texts(), buckets)
-    for batch in cut_batches(table.rows(), n_users=table.n_users, step=_STEP):
+    for batch in cut_batches(table.rows(), n_users=table.n_users, step=PEOPLE_AT_ONCE):
         people = having(people_of_sorted(batch, resolution=plan.resolution))
         if codes is not None and buckets is not None:
             people = People(people.indptr, codes[people.indices], None).bounded(width=buckets.count, resolution=1)
@@ -95,7 +95,7 @@ def _batches(table: CountedTable, plan: SurveyPlan, buckets: Buckets | None) -> 
 def bucket_codes(texts: Texts, buckets: Buckets) -> NDArray[np.int32]:
     """Return the bucket of each attribute."""
     found = np.empty(len(texts), np.int32)
-    for start in range(0, len(texts), _STEP):
-        stop = min(start + _STEP, len(texts))
+    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+        stop = min(start + _TEXTS_AT_ONCE, len(texts))
         found[start:stop] = buckets.codes(texts.between(start, stop))
     return found

@@ -21,6 +21,7 @@ from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey_run import (
+    PEOPLE_AT_ONCE,
     CountedTable,
     CountingTable,
     Settle,
@@ -41,7 +42,6 @@ from dimly.release.segments import Labels
 
 MOST_COUNTS: Final = 1 << 26
 """Segments times attributes: half a gigabyte of counts."""
-_STEP: Final = 1 << 16
 _NOBODY: Final = (
     "by must hold people who have attributes in the table, but it holds none. If the release has pseudonyms, give "
     "their key (--pseudonyms KEY). Else check that user names the column of ids, and that segments are of this table."
@@ -152,7 +152,7 @@ def count_segments(
     """Return exactly how many people of each segment have each attribute."""
     exact = np.zeros(count * width, np.int64)
     progress = options.watcher
-    for number, batch in enumerate(cut_batches(table.rows(), n_users=table.n_users, step=_STEP)):
+    for number, batch in enumerate(cut_batches(table.rows(), n_users=table.n_users, step=PEOPLE_AT_ONCE)):
         if not number:
             progress.phase("counting")
             progress.start(table.n_users)

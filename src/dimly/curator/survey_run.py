@@ -44,7 +44,8 @@ Integers = NDArray[np.int64]
 
 MOST_ATTRIBUTES: Final = 1 << 24
 """Weights and distances beyond this are not told apart, where no list bounds them."""
-_STEP: Final = 1 << 16
+PEOPLE_AT_ONCE: Final = 1 << 16
+"""Whose rows are counted together; fewer where they have many."""
 _CLEAR: Final = 4.0
 """People, or pairs, in standard deviations of the noise, below which a distribution is not worth its share."""
 
@@ -379,7 +380,7 @@ def count_table(
     width = len(table.texts())
     at = boundaries_for(vocabulary)
     exact = ExactCounts(np.zeros(width, np.int64), np.zeros(len(at), np.int64), np.zeros(len(at), np.int64))
-    batches = cut_batches(table.rows(), n_users=table.n_users, step=_STEP, together=2)
+    batches = cut_batches(table.rows(), n_users=table.n_users, step=PEOPLE_AT_ONCE, together=2)
     first = next(batches)  # after sorting
     progress.phase("counting")
     progress.start(table.n_users)

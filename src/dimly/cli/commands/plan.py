@@ -14,6 +14,7 @@ import typer
 
 from dimly.cli.commands.plan_choice import Fixed, Output, plan_by_advice, plan_by_name, plan_by_scales
 from dimly.cli.options import (
+    PROMISE,
     AllColumns,
     AsJson,
     AttributeColumn,
@@ -22,6 +23,7 @@ from dimly.cli.options import (
     Delimiter,
     Encoding,
     ListColumn,
+    Protect,
     Table,
     ValueColumn,
     chosen_columns,
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from dimly.privacy import Budget
     from dimly.release.survey import Survey
 
-_PROMISE, _PURPOSE, _DATA = "What is promised", "What it is for", "What the data are"
+_PURPOSE, _DATA = "What it is for", "What the data are"
 _SAMPLE = "Trying it out on public people"
 _SKETCH, _OUTPUT = "What is published, instead of letting Dimly choose", "Output"
 _MANY_ROWS = 1_000_000  # some seconds
@@ -52,7 +54,7 @@ def plan(
         float | None,
         typer.Option(
             help="The odds of any one attribute change by at most e^epsilon. Required unless --interactive is given.",
-            rich_help_panel=_PROMISE,
+            rich_help_panel=PROMISE,
         ),
     ] = None,
     interactive: Annotated[
@@ -63,35 +65,28 @@ def plan(
         typer.Option(
             help="Probability with which that factor may be exceeded. Only Gaussian noise needs it; keep it well below"
             " 1 / number of people.",
-            rich_help_panel=_PROMISE,
+            rich_help_panel=PROMISE,
         ),
     ] = 0.0,
     unit: Annotated[
         Literal["attribute", "column"],
         typer.Option(
             help="What is protected: one attribute, or one categorical column (needed for columns of text).",
-            rich_help_panel=_PROMISE,
+            rich_help_panel=PROMISE,
         ),
     ] = "attribute",
-    protect: Annotated[
-        int,
-        typer.Option(
-            metavar="M",
-            help="Keep epsilon and delta for any M attributes of a person together, by group privacy.",
-            rich_help_panel=_PROMISE,
-        ),
-    ] = 1,
+    protect: Protect = 1,
     total: Annotated[
         bool,
         typer.Option(
             "--total",
             help="Epsilon and delta are for the survey and this plan together: what the survey spent is subtracted.",
-            rich_help_panel=_PROMISE,
+            rich_help_panel=PROMISE,
         ),
     ] = False,
     rule: Annotated[
         Literal["exact", "lemma1", "theorem1", "lemma2"],
-        typer.Option(help="How Gaussian noise is calibrated; exact is never worse.", rich_help_panel=_PROMISE),
+        typer.Option(help="How Gaussian noise is calibrated; exact is never worse.", rich_help_panel=PROMISE),
     ] = "exact",
     purpose: Annotated[
         Literal["distances", "neighbors", "segments"],

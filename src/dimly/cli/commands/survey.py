@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dimly.release.profiles import Profiles
     from dimly.release.survey import Counts, Curve, Survey
 
-_PROMISE = "What is promised"
 _SHOWN = 20
 _TELLING = 5
 
@@ -43,7 +42,7 @@ def survey(
         float,
         typer.Option(
             help="All answers together change the odds of any one attribute by at most e^epsilon.",
-            rich_help_panel=_PROMISE,
+            rich_help_panel=shared.PROMISE,
         ),
     ],
     user: shared.UserColumn,
@@ -52,28 +51,23 @@ def survey(
         typer.Option(
             help="Probability with which that factor may be exceeded; needed to show names of attributes that no "
             "public list holds.",
-            rich_help_panel=_PROMISE,
+            rich_help_panel=shared.PROMISE,
         ),
     ] = 0.0,
     unit: Annotated[
         Literal["attribute", "column"],
-        typer.Option(help="What is protected: one attribute, or one categorical column.", rich_help_panel=_PROMISE),
-    ] = "attribute",
-    protect: Annotated[
-        int,
         typer.Option(
-            metavar="M",
-            help="Keep epsilon and delta for any M attributes of a person together, by group privacy.",
-            rich_help_panel=_PROMISE,
+            help="What is protected: one attribute, or one categorical column.", rich_help_panel=shared.PROMISE
         ),
-    ] = 1,
+    ] = "attribute",
+    protect: shared.Protect = 1,
     total: Annotated[
         bool,
         typer.Option(
             "--total",
             help="Epsilon and delta are for the survey and the release after it. The survey takes a tenth, and for "
             "directions 0.3 of epsilon; dimly plan --total takes the rest.",
-            rich_help_panel=_PROMISE,
+            rich_help_panel=shared.PROMISE,
         ),
     ] = False,
     ask: Annotated[
@@ -84,7 +78,7 @@ def survey(
             "(of pairs); by default all that can be answered with what is given. Or directions alone (what goes "
             "together).",
             parser=names_between_commas,
-            rich_help_panel=_PROMISE,
+            rich_help_panel=shared.PROMISE,
         ),
     ] = None,
     share: Annotated[
@@ -93,7 +87,7 @@ def survey(
             metavar="Q=PART,...",
             help="How epsilon is divided, such as distances=2,weights=1; equally by default.",
             parser=names_between_commas,
-            rich_help_panel=_PROMISE,
+            rich_help_panel=shared.PROMISE,
         ),
     ] = None,
     by: Annotated[
@@ -154,7 +148,7 @@ def survey(
         int | None,
         typer.Option(
             help="For directions: how many attributes of a person count at most; 150 by default.",
-            rich_help_panel=_PROMISE,
+            rich_help_panel=shared.PROMISE,
         ),
     ] = None,
     buckets: Annotated[
@@ -162,7 +156,7 @@ def survey(
         typer.Option(
             help="For directions: put attributes into this many hash buckets. By default 4,096 if there is no list of "
             "attributes or one of more than a million, and into none otherwise.",
-            rich_help_panel=_PROMISE,
+            rich_help_panel=shared.PROMISE,
         ),
     ] = None,
     seed: Annotated[
