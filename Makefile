@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start Dimly more than a hundred times: its byte code is kept, whatever the machine's habit.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo docs docs-screens package test test-fast test-generic test-s3 test-spark4 torture lint bench bench-quick setup pins clean
+.PHONY: help demo docs docs-screens package test test-short test-fast test-generic test-s3 test-spark4 torture lint bench bench-quick setup pins clean
 
 help:            ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -26,6 +26,10 @@ demo: .venv/demo ## the whole story on made-up people: plan, publish, verify, as
 test: .venv/dev  ## all tests, doctests included
 	$(BIN)/python -m pytest -n auto --dist loadgroup src tests
 
+# What every change has to pass in a quarter of an hour: of each test six cases, without those marked thorough.
+test-short: .venv/dev ## every test with six of its cases at most, without the thorough ones
+	$(BIN)/python -m pytest -n auto --dist loadgroup --short src tests
+
 # For daily work: no Spark, no kills, no statistics (audits and simulations among them), neither the demo nor the pages,
 # and none of the other files that take some ten seconds.
 SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/unit/audit tests/unit/lab \
@@ -33,8 +37,8 @@ SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/unit/aud
   $(addprefix tests/privacy/test_,neighboring_files.py directions.py leaks.py edited_plans.py composition_accountants.py) \
   tests/unit/analyst/structure/test_segments.py tests/unit/analyst/likelihood \
   $(addprefix tests/unit/curator/test_,cooccurrence.py options.py) tests/unit/curator/ledger/test_concurrency.py
-test-fast: .venv/dev ## most tests: no Spark, no kills, no statistics, no demo
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
+test-fast: .venv/dev ## six cases of most tests: no Spark, no kills, no statistics, no demo
+	$(BIN)/python -m pytest -n auto --dist loadgroup --short $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
 
 # Where results could hang on the processor: what is exact, kernels, sampling, estimates and their intervals.
 NUMERICAL := tests/golden/test_golden.py tests/privacy/test_noise_tables.py tests/unit/privacy/test_calibration.py \
@@ -44,7 +48,7 @@ NUMERICAL := tests/golden/test_golden.py tests/privacy/test_noise_tables.py test
   $(addprefix tests/unit/analyst/structure/,test_denoise.py test_evidence.py) tests/statistical/test_sampling.py
 
 test-generic: .venv/dev ## the numerical tests again, as on a processor without newer instructions
-	$(BIN)/python -m tests.processors -n auto --dist loadgroup $(NUMERICAL)
+	$(BIN)/python -m tests.processors -n auto --dist loadgroup $(SHORT) $(NUMERICAL)
 
 torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files, 1,000,000 damaged files
 	DIMLY_KILLS=200 $(BIN)/python -m pytest -n auto tests/crash/test_kill.py tests/crash/test_signals.py

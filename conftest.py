@@ -61,6 +61,38 @@ def _name(node: Any) -> str:
     return name if group is None else name.removesuffix(f"@{group.args[0]}")
 
 
+_CASES = 6  # of one test, in a short run
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let runs be short."""
+    parser.addoption(
+        "--short",
+        action="store_true",
+        help=f"leave out tests that are marked as thorough, and all but {_CASES} cases of a test that has more",
+    )
+
+
+def _left_out_if_short(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the tests that a short run leaves out.
+
+    ``thorough`` marks what another test says in less time; ``thorough(but=2)`` all but two cases of a test. Those that
+    stay are spread evenly over its cases, and the same in every run. Both engines are tests of their own.
+    """
+    cases: dict[tuple[str, Any], list[pytest.Item]] = {}
+    for item in items:
+        found = getattr(item, "callspec", None)
+        engine = None if found is None else found.params.get("engine")
+        cases.setdefault((item.nodeid.partition("[")[0], engine), []).append(item)
+    left_out: set[pytest.Item] = set()
+    for several in cases.values():
+        thorough = several[0].get_closest_marker("thorough")
+        most = _CASES if thorough is None else thorough.kwargs.get("but", 0)
+        stay = {several[i * len(several) // most] for i in range(most)}
+        left_out |= set(several) - stay
+    return left_out
+
+
 _LONG = ("tests/crash", "tests/docs", "tests/statistical", "tests/unit/audit", "tests/unit/lab", "tests/cli/test_lab")
 
 
@@ -71,6 +103,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     All that need Spark, because its Java takes long to get up to speed; and the tests of a file that share a fixture of
     it, which each process would make for itself. Groups are dealt out first, the largest first.
     """
+    if config.getoption("short"):
+        left_out = _left_out_if_short(items)
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))

@@ -130,6 +130,7 @@ class TestSimulate:
         assert len(set(header)) == len(header)
         assert {"error", "predicted error", "near < far", "predicted near < far"} <= set(header)
 
+    @pytest.mark.thorough
     def test_a_release_is_measured_and_drawn(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         people = ("--users", 200, "--attributes", 500, "--weight", 40)
@@ -179,6 +180,7 @@ class TestSimulate:
         said = run("simulate", *people, "--no-segments", "--release", "release").stderr
         assert said.endswith("seed? Are their attributes on the list that its plan has?\n")
 
+    @pytest.mark.thorough
     def test_plans_from_files(self, tmp_path: Path) -> None:
         assert (
             run(
@@ -283,6 +285,7 @@ class TestDemo:
         again = run(*ending.split(), "--overwrite").stdout
         assert measured_of(again) == measured_of(result.stdout)
 
+    @pytest.mark.thorough
     def test_json_tells_of_ours_and_of_the_papers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         plans = "--mechanism counting+laplace --mechanism hashing+laplace --mechanism paper --found recovered.png"
         monkeypatch.setattr(story, "STEPS", (Step("", f"simulate --users 60 --attributes 200 --weight 20 {plans}"),))

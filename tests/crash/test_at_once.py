@@ -28,6 +28,7 @@ def all_at_once(scene: Scene, table: Path, targets: list[Path]) -> list[Ended]:
         return [run.result() for run in runs]
 
 
+@pytest.mark.thorough
 def test_five_processes_share_what_is_left_for_two(table: Path, inputs: Inputs, tmp_path: Path) -> None:
     scene = Scene(tmp_path, inputs, epsilon=ROOM + 0.5)
     ended = all_at_once(scene, table, [scene.parent / f"release-{number}" for number in range(N_PUBLISHERS)])

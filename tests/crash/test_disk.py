@@ -79,6 +79,7 @@ def test_a_full_disk_under_the_spill(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("left", [0, 64 << 10])  # the first record does not fit, or the people do not
+@pytest.mark.thorough(but=1)
 def test_a_full_disk_under_the_ledger(left: int, scene: Scene, tmp_path: Path) -> None:
     with mounted(tmp_path, "size=512k"):
         ledger = Ledger.create(tmp_path / "ledger.db")
@@ -111,6 +112,7 @@ def test_a_spill_folder_that_is_read_only(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing/release", "missing/deeper/release"])
+@pytest.mark.thorough(but=1)
 def test_a_folder_that_is_not_there(name: str, scene: Scene) -> None:
     target = scene.parent / name
     with scene.start(out=target) as run:

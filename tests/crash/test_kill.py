@@ -82,6 +82,7 @@ def check_release(scene: Scene, ended: Ended) -> None:
 
 
 @kills("publish")
+@pytest.mark.thorough(but=4)
 def test_a_release_is_complete_or_not_there(kill: Kill, scene: Scene, widely_published: Published) -> None:
     with scene.start(out=scene.target, wide=True) as run:
         ended = kill.strike(run, widely_published.seconds)
@@ -92,6 +93,7 @@ def test_a_release_is_complete_or_not_there(kill: Kill, scene: Scene, widely_pub
 
 
 @kills("overwrite")
+@pytest.mark.thorough(but=2)
 def test_the_old_release_is_there_or_the_new_one(kill: Kill, published_scene: Scene, published: Published) -> None:
     scene = published_scene
     with scene.start("--overwrite", out=scene.target) as run:
@@ -105,6 +107,7 @@ def test_the_old_release_is_there_or_the_new_one(kill: Kill, published_scene: Sc
 
 
 @kills("append")
+@pytest.mark.thorough(but=2)
 def test_a_release_that_grows_is_the_old_or_the_new_one(
     kill: Kill, published_scene: Scene, published: Published
 ) -> None:
@@ -131,6 +134,7 @@ def test_a_release_that_grows_is_the_old_or_the_new_one(
 
 
 @kills("update")
+@pytest.mark.thorough(but=1)
 def test_an_update_leaves_the_old_release_alone(kill: Kill, published_scene: Scene, published: Published) -> None:
     scene = published_scene
     new = scene.parent / "updated"

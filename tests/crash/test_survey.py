@@ -68,6 +68,7 @@ def desk(tmp_path: Path) -> Desk:
         ("os", "fsync", "sampling", True, 1),  # the draft is whole, and has no name yet
     ],
 )
+@pytest.mark.thorough(but=1)
 def test_killed_at_a_step(desk: Desk, module: str, name: str, state: str, sealed: bool, left: int) -> None:
     with desk.start("survey.json", _KILLED_AT.format(module=module, name=name)) as run:
         _, errors = run.communicate(timeout=300)
@@ -84,6 +85,7 @@ def test_killed_at_a_step(desk: Desk, module: str, name: str, state: str, sealed
 
 
 @pytest.mark.parametrize("number", range(max(2, KILLS // 10)))
+@pytest.mark.thorough(but=1)
 def test_killed_at_any_moment_after_the_charge(desk: Desk, number: int) -> None:
     with desk.start("survey.json") as run:
         while run.poll() is None and not any(one.sampling_at for one in desk.charges()):

@@ -65,6 +65,7 @@ def test_every_guide_is_tested() -> None:
 
 
 @pytest.mark.parametrize("guide", GUIDES)
+@pytest.mark.thorough(but=2)
 def test_a_guide_runs_from_top_to_bottom(
     guide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

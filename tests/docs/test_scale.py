@@ -23,6 +23,7 @@ COSTS = {engine: [cost for cost in REPORT["costs"] if cost["engine"] == engine] 
 
 @uses_spark
 @pytest.mark.filterwarnings("ignore::dimly.errors.PrivacyWarning")
+@pytest.mark.thorough
 def test_the_examples_run(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ PEOPLE = pa.table({"person": ["ada", "ben", "ben"], "place": ["place 1", "hill",
     ],
     ids=["spelling", "type", "no rows"],
 )
+@pytest.mark.thorough(but=1)
 def test_roster_and_list_that_leave_nothing_stop_before_anything_is_charged(
     engine: Engine, rows: pa.Table, roster: list[Any], text: str, charged: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def no_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_batches", "no_room_for_rows")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "sign+gaussian"])
+@pytest.mark.thorough(but=2)
 def test_batches_end_between_people_and_rows_are_derived_again(mechanism: str, threads: int, tmp_path: Path) -> None:
     people = crowd(50)
     plan = plan_for(mechanism, listed=False)

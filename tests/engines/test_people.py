@@ -42,6 +42,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.thorough(but=2)
 def test_ids_are_kept_exactly(engine: Engine, form: str, tmp_path: Path) -> None:
     ids = [one for one in ODD_IDS if form != "CSV, latin-1" or one.isascii() or one in ("é", "ß")]
     people = some(ids)
@@ -81,6 +82,7 @@ def test_integers_of_untyped_formats_are_text(engine: Engine, form: str, tmp_pat
         (pa.array([datetime.date(2024, 2, 29), datetime.date(1, 1, 1)]), ["2024-02-29", "0001-01-01"]),
     ],
 )
+@pytest.mark.thorough(but=1)
 def test_other_ids_are_text(engine: Engine, column: pa.Array, texts: list[str], tmp_path: Path) -> None:
     rows = pa.table({"person": column, "page": ["tea", "jam"]})
     release = engine.publish(rows, OPEN, out=tmp_path / "out", **LONG)
@@ -139,6 +141,7 @@ def test_an_empty_source_of_every_kind_stops(engine: Engine, form: str, tmp_path
         (pa.array(["007", "42"]), [7, 42]),
     ],
 )
+@pytest.mark.thorough(but=1)
 def test_a_roster_of_another_type_is_compared_as_text(
     engine: Engine, ids: pa.Array, roster: list[Any], tmp_path: Path
 ) -> None:
@@ -156,6 +159,7 @@ def test_without_a_roster_the_manifest_says_so(engine: Engine, tmp_path: Path) -
 
 @pytest.mark.parametrize("given", ["list", "text file", "Parquet"])
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "randomized-response", "gaussian+gaussian"])
+@pytest.mark.thorough(but=1)
 def test_attributes_outside_of_the_vocabulary_are_left_out(
     engine: Engine, mechanism: str, given: str, tmp_path: Path
 ) -> None:
@@ -224,6 +228,7 @@ def test_a_number_and_its_text_are_one_attribute(engine: Engine, tmp_path: Path)
         ),
     ],
 )
+@pytest.mark.thorough(but=1)
 def test_attributes_of_other_types_have_one_text(
     engine: Engine, column: pa.Array, texts: list[str], tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ CASES: Final = [
 
 
 @pytest.mark.parametrize(("form", "shape", "mechanism", "listed"), CASES)
+@pytest.mark.thorough(but=6)
 def test_every_source_and_shape(
     engine: Engine, form: str, shape: str, mechanism: str, listed: bool, tmp_path: Path
 ) -> None:

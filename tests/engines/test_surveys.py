@@ -56,6 +56,7 @@ def at_most(numbers: Sequence[float], boundaries: tuple[int, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("roster", [ROSTER, [str(who) for who in ROSTER]], ids=["integers", "text"])
+@pytest.mark.thorough(but=1)
 def test_every_question_is_answered_by_the_truth(engine: Engine, roster: list[Any], tmp_path: Path) -> None:
     options = Options(**LONG, roster=roster, vocabulary=LIST)
     source = source_for(engine, table(FOUND), tmp_path)
@@ -134,6 +135,7 @@ def test_profiles_are_counts_by_segment(engine: Engine, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.thorough(but=1)
 def test_pairs_of_attributes_and_of_buckets_for_directions(engine: Engine, tmp_path: Path, listed: bool) -> None:
     plan, buckets = plan_of("directions", members=5), Buckets(12, bytes(32))
     chosen, place = (np.arange(5, 25), 30) if listed else (np.arange(2, 12), 12)

@@ -106,6 +106,7 @@ ONE_HOT = {
 @pytest.mark.parametrize("names", ONE_HOT.values(), ids=ONE_HOT)
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32))
+@pytest.mark.thorough(but=1)
 def test_names_do_not_say_which_attributes_a_column_exchanges(mechanism: str, names: list[str], seed: int) -> None:
     """A matrix that was made one-hot elsewhere, and a long table, whose names say nothing of columns."""
     generator = np.random.default_rng(seed)

@@ -297,6 +297,7 @@ def normal(text: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["for people", "as JSON"])
+@pytest.mark.thorough(but=1)
 def test_the_command_prints_the_same(more: list[str], tmp_path: Path) -> None:
     said = []
     for i, rows in enumerate((ROWS, NEIGHBORS["a first attribute that nobody had"])):

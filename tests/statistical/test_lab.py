@@ -60,6 +60,7 @@ def about(values: Floats, center: float, off: float) -> bool:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.thorough(but=1)
 def test_the_predicted_error_is_measured(mechanism: str) -> None:
     squares = outcomes(mechanism)["squares"]
     assert mean_is(squares, 1.0), alarm(f"{mechanism}: squared error by its prediction", squares, 1.0)

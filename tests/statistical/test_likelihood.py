@@ -139,6 +139,7 @@ def test_less_noise_than_stated_is_noticed(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+laplace"])
+@pytest.mark.thorough(but=1)
 def test_own_vectors(mechanism: str) -> None:
     n, a, b, c = 1_000, 30, 20, 40
     release = pairs(mechanism, 2.0, 64, (a, b), c, n)

@@ -183,6 +183,7 @@ def test_values(mechanism: str) -> None:
         ("sign+laplace", 1),
     ],
 )
+@pytest.mark.thorough(but=2)
 def test_own_vectors(mechanism: str, resolution: int) -> None:
     copies = 1_500
     trials = publish_sketches(mechanism, resolution=resolution, copies=copies)

@@ -53,6 +53,7 @@ def published(name: str, table: NDArray[np.bool_], seed: int) -> Release:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.thorough(but=2)
 def test_independent_attributes_show_none(name: str) -> None:
     alarms = sum(
         published(name, people(seed, zipf=zipf, heavy=heavy)[0], seed).structure.components > 0
@@ -75,6 +76,7 @@ def test_planted_groups_show(name: str, zipf: bool, heavy: bool) -> None:
 
 # The two ends; the kinds between are told apart, or not, by the evidence above.
 @pytest.mark.parametrize(("zipf", "heavy"), [KINDS[0], KINDS[-1]])
+@pytest.mark.thorough(but=1)
 def test_segments(zipf: bool, heavy: bool) -> None:
     without = published("counting", people(7, zipf=zipf, heavy=heavy)[0], 7)
     assert len(without.segments("auto")) == 1

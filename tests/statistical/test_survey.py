@@ -104,6 +104,7 @@ def test_intervals_of_quantiles_cover_where_few_people_have_so_many() -> None:
 
 
 @pytest.mark.parametrize("shape", ["narrow", "wide"])
+@pytest.mark.thorough(but=1)
 def test_intervals_of_quantiles_cover(shape: str) -> None:
     generator = np.random.default_rng(3)
     drawn = generator.normal(300, 90, 3_000) if shape == "narrow" else np.exp(generator.normal(4.5, 1, 3_000))

@@ -134,6 +134,7 @@ def test_without_noise_everything_is_debiased_by_the_stated_noise(mechanism: str
 
 
 @pytest.mark.parametrize("family", ["counting", "hashing"])
+@pytest.mark.thorough(but=1)
 def test_with_next_to_no_noise_and_no_collisions_the_truth_is_told(family: str) -> None:
     plan = Plan.of(f"{family}+laplace", Budget(40.0), k=1 << 16, seed=bytes(32))
     release = Release(publish_matrix(PEOPLE[:4], plan, words=NO_NOISE))

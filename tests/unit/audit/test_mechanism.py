@@ -50,6 +50,7 @@ def bound(plan: Plan, **options: Any) -> float:
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 @pytest.mark.parametrize("name", ["counting+laplace", "hashing+laplace", "randomized-response", "directions+laplace"])
+@pytest.mark.thorough(but=2)
 def test_at_least_four_fifths_of_the_claim_is_seen(name: str, epsilon: float) -> None:
     more: dict[str, Any] = {"k": 32}
     if name == "randomized-response":
@@ -62,6 +63,7 @@ def test_at_least_four_fifths_of_the_claim_is_seen(name: str, epsilon: float) ->
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.thorough(but=4)
 def test_no_correct_mechanism_is_contradicted(mechanism: str) -> None:
     found = audit_plan(plan_of(mechanism), numbers=NUMBERS, processes=False, threads=1)
     assert not found.contradicts, found

@@ -55,6 +55,7 @@ def test_every_format(name: str, tmp_path: Path) -> None:
     ],
     ids=lambda one: one.mechanism if isinstance(one, Plan) else None,
 )
+@pytest.mark.thorough(but=4)
 def test_every_kind_of_plan(plan: Plan, more: dict[str, Any], least: float, tmp_path: Path) -> None:
     options = Options(user="person", attribute="page", threads=1, **more)
     found = audit_table(write("t.parquet", tmp_path), plan, options, coins=COINS)

@@ -254,6 +254,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, *, after: int, for_ever: bool) -> 
 
 @pytest.mark.parametrize("for_ever", [False, True])
 @pytest.mark.parametrize("append", [False, True])
+@pytest.mark.thorough(but=2)
 def test_wherever_the_ledger_fails_it_is_told_whether_the_release_is_out(
     tmp_path: Path, append: bool, for_ever: bool
 ) -> None:

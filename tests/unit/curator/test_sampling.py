@@ -117,6 +117,7 @@ def sampled(name: str, number: int, tail_numbers: list[int], spare: int = 0) -> 
     return int(sampler_of(name).draw(1, words)[0])
 
 
+@pytest.mark.thorough
 def test_only_tables_that_are_too_wide_have_no_guide() -> None:
     assert all(sampler_of(name)._guide is None for name in (*WIDE, *TWICE))
     assert all(sampler_of(name)._guide_twice is None for name in (*WIDE, *NARROW))

@@ -18,6 +18,7 @@ def profiles(segments: int) -> Profiles:
 
 
 @pytest.mark.parametrize("segments", [1, 4, MOST_PANELS + 1])
+@pytest.mark.thorough(but=1)
 def test_a_panel_for_each_segment(segments: int) -> None:
     text = encoded(ProfileChart(profiles(segments)).draw(), "svg").decode()
     for segment in range(segments):

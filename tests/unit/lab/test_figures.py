@@ -94,6 +94,7 @@ def winners() -> Winners:
     return drawn
 
 
+@pytest.mark.thorough
 def test_the_map_of_winners(winners: Winners) -> None:
     assert winners.best[0][-1] == "no such pairs"
     assert winners.best[-1][0] == "counting+laplace"

@@ -66,6 +66,7 @@ def test_the_same_people_give_the_same_directions(people: Population, purpose: A
 
 
 @pytest.mark.parametrize("purpose", ["segments", "neighbors", "distances"])
+@pytest.mark.thorough(but=1)
 def test_recipes_that_are_dropped_on_the_way_would_not_have_won(
     people: Population, purpose: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ def test_without_noise_all_is_found(truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["paper", "counting+laplace", "randomized-response", "noisy-distances"])
+@pytest.mark.thorough(but=1)
 def test_predicted_stands_beside_measured(mechanism: str, truth: Truth) -> None:
     """That both agree is a matter of statistics: tests/statistical/test_lab.py."""
     plan = best_plan(mechanism, 2.0, truth.people)

@@ -83,6 +83,7 @@ def test_nothing_is_made_inside_another_release(spark: Any, place: str, inside: 
 
 
 @pytest.mark.usefixtures("small_parts")
+@pytest.mark.thorough(but=1)
 def test_a_release_elsewhere_is_like_any_other(
     spark: Any, frame: Any, place: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_release_elsewhere_is_like_any_other(
 
 
 @pytest.mark.parametrize("public", ["projection", "directions"])
+@pytest.mark.thorough(but=1)
 def test_secret_noise_and_all_that_is_public_verify(spark: Any, place: str, tmp_path: Path, public: str) -> None:
     listed: dict[str, Any] = {"vocabulary": ["jam", "tea"]}
     plan = dimly.Plan.of("gaussian+gaussian", dimly.Budget(1.0, 1e-6), k=8, **listed)

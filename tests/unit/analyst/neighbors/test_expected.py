@@ -88,6 +88,7 @@ def comes_true(found: NDArray[np.float64], told: NDArray[np.float64], bias: floa
         ("hashing", "jaccard", False),
     ],
 )
+@pytest.mark.thorough(but=2)
 def test_it_comes_true(how: str, metric: Metric, denoise: bool) -> None:
     keys, release = true_keys(how, metric), published(how)
     found, told, held = [], [], []

@@ -58,6 +58,7 @@ def test_it_holds_the_neighbors_of_each(mechanism: str, denoise: bool) -> None:
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+gaussian"])
 @pytest.mark.parametrize("metric", METRICS)
 @both
+@pytest.mark.thorough(but=3)
 def test_in_tiles_too(mechanism: str, metric: Metric, denoise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     release = _large(mechanism=mechanism)
     for tile in (64, 90, 1024):
@@ -89,6 +90,7 @@ def test_ties_go_to_the_smaller_id_however_many_there_are(n: int) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 40, 699, 700])
+@pytest.mark.thorough(but=2)
 def test_people_with_saturated_numbers_come_last(lost: int) -> None:
     release = _large(lost=lost)
     saturated = release.users[(release.values == LIMITS.max).any(axis=1)]

@@ -33,6 +33,7 @@ def releases() -> dict[str, Release]:
 
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "randomized-response"])
 @pytest.mark.parametrize("denoise", [True, False])
+@pytest.mark.thorough(but=2)
 def test_recall_is_as_stated(releases: dict[str, Release], mechanism: str, denoise: bool) -> None:
     release = releases[mechanism]
     index = release.index(recall=0.9, denoise=denoise)

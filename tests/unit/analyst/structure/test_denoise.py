@@ -157,6 +157,7 @@ def _people(weights: np.ndarray, d: int = 2000) -> np.ndarray:
     ("mechanism", "epsilon"),
     [("hashing+laplace", 1.0), ("counting+laplace", 1.0), ("sign+gaussian", 4.0), ("randomized-response", 4.0)],
 )
+@pytest.mark.thorough(but=1)
 def test_the_rest_counts_where_people_are_unlike_in_weight(mechanism: str, epsilon: float) -> None:
     delta = 1e-6 if "gaussian" in mechanism else 0.0
     options: dict[str, Any] = {"n_attributes": 2000} if mechanism == "randomized-response" else {"k": 128}

@@ -59,6 +59,7 @@ def test_next_to_no_noise_is_noise_too(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.003, 0.1, 1.0])
+@pytest.mark.thorough(but=1)
 def test_the_largest_sensitivity_is_that_of_the_largest_table(epsilon: float) -> None:
     most = DiscreteLaplace.largest_sensitivity(Budget(epsilon))
     if most:
