@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from dimly.curator import kernels
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
-from dimly.release.ids import text_ids
 
 # Pseudonyms: user ids replaced by a keyed hash, so that who lacks the key cannot look anybody up by id.
 #
@@ -225,6 +224,8 @@ def user_ids(users: ArrayLike | None, n_users: int) -> NDArray[Any]:
         ids = ids.astype(object)
     kinds = {type(user) for user in ids.tolist()} if ids.dtype == object else {ids.dtype.type}
     if kinds and all(issubclass(kind, str) for kind in kinds):
+        from dimly.release.ids import text_ids  # noqa: PLC0415  (its room loads Arrow, which a device need not have)
+
         ids = text_ids(map(str, ids.tolist()))
         try:
             "".join(ids).encode()

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.error.dimension import nominal_noise
+from dimly.mechanisms.error.dimension import nominal_noise, unit_scale
 from dimly.mechanisms.error.models import (
     CountingError,
     ErrorModel,
@@ -43,7 +43,7 @@ from dimly.planner.question import (
     probability_of_own_group,
     ranking_probability,
 )
-from dimly.privacy import VALUES_MOVED, Budget, gaussian_scale
+from dimly.privacy import VALUES_MOVED
 
 Dtype = Literal["int16", "int32"]
 SketchError = SignedSketchError | CountingError
@@ -236,7 +236,7 @@ def _flipped(mechanism: str, question: Question) -> Candidate:
 def _noisy(mechanism: str, question: Question) -> Candidate:
     n, d = question.n_users or 0, question.n_attributes or 0  # which obstacles were, were they unknown
     moved = distance_sensitivity(n, resolution=question.resolution, unit=question.unit)
-    sigma = moved.l2 * _unit_sigma(question.budget)
+    sigma = moved.l2 * unit_scale(question.budget)
     if sigma > LARGEST_SIGMA:
         raise ParameterError(f"its noise of {sigma:,.0f} steps would take minutes to prove")
     dtype = fitting(sigma, data=d * question.resolution**2)
@@ -354,8 +354,3 @@ def fitting(spread: float, *, data: float = 0.0) -> Dtype:
 
 def _width(dtype: Dtype) -> int:
     return 2 if dtype == "int16" else 4
-
-
-@lru_cache(maxsize=64)
-def _unit_sigma(budget: Budget) -> float:
-    return gaussian_scale(budget, l2_sensitivity=1.0)

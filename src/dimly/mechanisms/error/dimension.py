@@ -200,7 +200,7 @@ def nominal_noise(
         sigma = gaussian_scale(budget, l2_sensitivity=1.0, rule=rule, k=k, n_attributes=n_attributes)
         v, m4 = gaussian_moments(sigma * moved.l2)
     else:
-        v, m4 = gaussian_moments(moved.l2 * _unit_scale(budget, rule))
+        v, m4 = gaussian_moments(moved.l2 * unit_scale(budget, rule))
     return Noise(v * scale**2, m4 * scale**4)
 
 
@@ -227,5 +227,6 @@ def _grid_size(low: int, high: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _unit_scale(budget: Budget, rule: Rule) -> float:
+def unit_scale(budget: Budget, rule: Rule = "exact") -> float:
+    """Return the standard deviation of Gaussian noise for a sensitivity of 1: all others are multiples of it."""
     return gaussian_scale(budget, l2_sensitivity=1.0, rule=rule)
