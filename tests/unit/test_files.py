@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.processes import in_a_fork
+from tests.processes import in_a_fork, in_forks
 
 from dimly import files as dead_runs
 from dimly.files import LockedFolder, locked_folder, sweep
@@ -234,19 +234,5 @@ def test_two_processes_make_and_sweep_at_once(tmp_path: Path) -> None:
                     return b"lost"
         return b"fine"
 
-    children = []
-    for _ in range(2):
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                os.write(write, work())
-            finally:
-                os._exit(0)
-        os.close(write)
-        children.append((child, read))
-    for child, read in children:
-        with open(read, "rb") as pipe:
-            assert pipe.read() == b"fine"
-        os.waitpid(child, 0)
+    assert in_forks([work, work]) == [b"fine", b"fine"]
     assert left(tmp_path) == []

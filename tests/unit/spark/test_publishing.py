@@ -19,7 +19,7 @@ from tests.engines.tables import Holdings, check, holdings, long, plan_for
 from tests.folders import small_parts
 from tests.plans import lowered
 from tests.spark import spark, uses_spark
-from tests.unit.spark.workers import in_worker
+from tests.unit.spark.workers import failing_once, in_worker
 
 import dimly
 from dimly.curator.ledger.ledger import Ledger
@@ -97,17 +97,10 @@ def test_a_release_from_spark_is_like_any_other(frame: Any, tmp_path: Path) -> N
 def test_only_the_attempt_that_counts_is_published(frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placing, "_MOST_TASKS", 1)  # four parts in one task, which fails after some of them
     log = tmp_path / "log"
-
-    def fail_at_first(attempt: int) -> None:
-        with log.open("a") as file:
-            file.write(f"{attempt}\n")
-        if attempt == 0 and log.read_text().count("0") == 3:
-            raise OSError(5, "Input/output error")
-
     folder = tmp_path / "folder"
     folder.mkdir()
     publish_frame(
-        frame, PLAN, Options(out=folder / "out", **LONG), words=in_worker(fail_at_first, carried(silence(PLAN)))
+        frame, PLAN, Options(out=folder / "out", **LONG), words=in_worker(failing_once(log), carried(silence(PLAN)))
     )
     assert log.read_text().split() == ["0"] * 3 + ["1"] * 4
     check(dimly.open_release(folder / "out"), PEOPLE)

@@ -17,7 +17,7 @@ from tests.folders import small_parts
 from tests.plans import plan_of
 from tests.spark import spark, uses_spark
 from tests.unit.spark.fetching import fetched
-from tests.unit.spark.workers import in_worker
+from tests.unit.spark.workers import failing_once, in_worker
 
 import dimly
 from dimly.curator.ledger.ledger import Ledger
@@ -129,14 +129,7 @@ def test_only_the_attempt_that_counts_is_published(
 ) -> None:
     monkeypatch.setattr(placing, "_MOST_TASKS", 1)
     log = tmp_path / "log"
-
-    def fail_at_first(attempt: int) -> None:
-        with log.open("a") as file:
-            file.write(f"{attempt}\n")
-        if attempt == 0 and log.read_text().count("0") == 3:
-            raise OSError(5, "Input/output error")
-
-    words = in_worker(fail_at_first, carried(silence(PLAN)))
+    words = in_worker(failing_once(log), carried(silence(PLAN)))
     publish_frame(frame, PLAN, Options(out=f"{place}/out", **LONG), words=words)
     assert log.read_text().split() == ["0"] * 3 + ["1"] * 4
     check(dimly.open_release(fetched(spark, f"{place}/out", tmp_path)), PEOPLE)

@@ -1,6 +1,7 @@
 """What only workers of Spark may do."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -18,3 +19,15 @@ def in_worker(act: Callable[[int], None], make: Callable[[bytes], Any]) -> Calla
 
     made.__module__ = act.__module__ = "__main__"
     return made
+
+
+def failing_once(log: Path) -> Callable[[int], None]:
+    """Return an act that fails at its third batch in the first attempt, and notes in ``log`` which attempt each is."""
+
+    def fail_at_first(attempt: int) -> None:
+        with log.open("a") as file:
+            file.write(f"{attempt}\n")
+        if attempt == 0 and log.read_text().count("0") == 3:
+            raise OSError(5, "Input/output error")
+
+    return fail_at_first
