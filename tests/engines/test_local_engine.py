@@ -14,7 +14,7 @@ from dimly.analyst.release import Release
 from dimly.curator import engine as local
 from dimly.curator.options import Options, Resources
 from dimly.curator.run import publish_in_memory
-from dimly.curator.tables.numbered import CodedRows, CodedTable, open_table
+from dimly.curator.tables.numbered import NumberedRows, NumberedTable, open_table
 from dimly.mechanisms.vocabulary import Vocabulary
 
 __all__ = ["small_parts"]  # a fixture
@@ -23,14 +23,14 @@ __all__ = ["small_parts"]  # a fixture
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read seven rows at a time, and let no batch have more than ten unless one person does."""
-    rows = CodedTable.rows
+    rows = NumberedTable.rows
 
-    def in_pieces(table: CodedTable) -> Iterator[CodedRows]:
+    def in_pieces(table: NumberedTable) -> Iterator[NumberedRows]:
         for some in rows(table):
             for start in range(0, len(some), 7):
                 yield some.slice(start, start + 7)
 
-    monkeypatch.setattr(CodedTable, "rows", in_pieces)
+    monkeypatch.setattr(NumberedTable, "rows", in_pieces)
     monkeypatch.setattr(local, "cut_batches", partial(local.cut_batches, most_rows=10))
 
 

@@ -22,7 +22,7 @@ from dimly.curator.options import Progress, Resources
 from dimly.curator.people import People
 from dimly.curator.perturb import Perturber, Texts
 from dimly.curator.randomness import Keystream, WordSource, is_secret
-from dimly.curator.tables.numbered import CodedRows
+from dimly.curator.tables.numbered import NumberedRows
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import Layout, layout_of
@@ -41,7 +41,7 @@ class Table(Protocol):
     def users(self, start: int, stop: int) -> pa.Array:
         """Return the published ids of people ``start`` … ``stop`` − 1."""
 
-    def rows(self) -> Iterator[CodedRows]:
+    def rows(self) -> Iterator[NumberedRows]:
         """Return all rows in the order of people and then attributes."""
 
 
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
 
     first: int
     stop: int
-    pieces: list[CodedRows]
+    pieces: list[NumberedRows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +206,13 @@ def pair_parts(values: NDArray[Any], *, n_users: int, layout: Layout) -> Iterato
 
 
 def cut_batches(
-    chunks: Iterator[CodedRows], *, n_users: int, step: int, most_rows: int | None = _MOST_ROWS, together: int = 1
+    chunks: Iterator[NumberedRows], *, n_users: int, step: int, most_rows: int | None = _MOST_ROWS, together: int = 1
 ) -> Iterator[Batch]:
     """Cut sorted rows into batches of whole people that cover everybody, in order.
 
     Parameters
     ----------
-    chunks : iterator of CodedRows
+    chunks : iterator of NumberedRows
     n_users : int
         At least 1.
     step : int
@@ -223,7 +223,7 @@ def cut_batches(
         Of ``step`` a divisor: no batch is split but at a multiple of it, so that pairs of people stay together.
     """
     first = 0
-    pending: list[CodedRows] = []
+    pending: list[NumberedRows] = []
     for chunk in chunks:
         rest = chunk
         while len(rest):
@@ -274,10 +274,10 @@ def people_of_sorted(batch: Batch, *, resolution: int) -> People:
     return People(indptr, indices[:size], np.clip(values, 0, resolution) if in_steps else steps[:size])
 
 
-def _in_one_piece(pieces: list[CodedRows]) -> CodedRows:
+def _in_one_piece(pieces: list[NumberedRows]) -> NumberedRows:
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:
-        return CodedRows(np.empty(0, np.int64), None)
+        return NumberedRows(np.empty(0, np.int64), None)
     values = None if pieces[0].values is None else np.concatenate([piece.values for piece in pieces])
-    return CodedRows(np.concatenate([piece.keys for piece in pieces]), values, pieces[0].in_steps)
+    return NumberedRows(np.concatenate([piece.keys for piece in pieces]), values, pieces[0].in_steps)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimly.curator.engine import Batch, people_of_sorted
-from dimly.curator.tables.numbered import CodedRows
+from dimly.curator.tables.numbered import NumberedRows
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.spark.cluster import Batches
@@ -92,7 +92,7 @@ class ExactRows:
         else:
             order = np.argsort(keys, kind="stable")
             keys, values = keys[order], values[order]
-        people = people_of_sorted(Batch(0, len(users), [CodedRows(keys, values)]), resolution=plan.resolution)
+        people = people_of_sorted(Batch(0, len(users), [NumberedRows(keys, values)]), resolution=plan.resolution)
         found = pa.array(people.indices) if texts is None else texts.take(pa.array(people.indices))
         return cls(users, people.indptr, found, people.values)
 

@@ -22,7 +22,7 @@ from dimly.curator.people import Pseudonyms
 from dimly.curator.tables.columns import UserType, check_names, quoted, read_user
 from dimly.curator.tables.condition import apply_condition
 from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
-from dimly.curator.tables.numbered import CodedRows
+from dimly.curator.tables.numbered import NumberedRows
 from dimly.curator.tables.public_lists import MISSING_IDS, ODD_IDS
 from dimly.curator.tables.shapes import RowsView, rows_view
 from dimly.curator.tables.sources import Source
@@ -458,7 +458,7 @@ class ReadSteps:
             rows = rows.filter(rows.column("a").is_valid())  # without the marks of rows
             steps = np.full(len(rows), resolution, np.int64)
             if resolution > 1 and reader.view.has_values:
-                coded = CodedRows(np.arange(len(rows)), rows.column("v").to_numpy())
+                coded = NumberedRows(np.arange(len(rows)), rows.column("v").to_numpy())
                 steps = np.asarray(people_of_sorted(Batch(0, 1, [coded]), resolution=resolution).values)
             rows = rows.select(["u", "a"]).append_column("s", pa.array(steps))
             if self.shape.key is not None:

@@ -15,7 +15,7 @@ from dimly.curator.options import Resources, Silence
 from dimly.curator.people import people_of
 from dimly.curator.perturb import ListedTexts, Perturber
 from dimly.curator.tables.matrix import MatrixTable
-from dimly.curator.tables.numbered import CodedRows
+from dimly.curator.tables.numbered import NumberedRows
 from dimly.errors import DataError
 from dimly.mechanisms import Plan, Vocabulary
 from dimly.release import format as layouts
@@ -23,12 +23,12 @@ from dimly.release import format as layouts
 NAMES = Vocabulary.numbered(N_ATTRIBUTES)
 
 
-def coded(users: list[int], attributes: list[int], values: list[float] | None = None) -> CodedRows:
+def coded(users: list[int], attributes: list[int], values: list[float] | None = None) -> NumberedRows:
     numbers = None if values is None else np.array(values)
-    return CodedRows.of(np.array(users, np.int64), np.array(attributes, np.int64), numbers)
+    return NumberedRows.of(np.array(users, np.int64), np.array(attributes, np.int64), numbers)
 
 
-def chunks_of(rows: CodedRows, size: int) -> Iterator[CodedRows]:
+def chunks_of(rows: NumberedRows, size: int) -> Iterator[NumberedRows]:
     for start in range(0, len(rows), size):
         yield rows.slice(start, start + size)
 
@@ -90,7 +90,7 @@ def test_steps_of_a_matrix_are_taken_as_they_are() -> None:
     assert rows.values.tolist() == [2, 8, 4]
     found = people_of_sorted(Batch(0, 2, list(chunks_of(rows, 2))), resolution=8)
     assert (found.indices.tolist(), np.asarray(found.values).tolist()) == ([0, 2, 1], [2, 8, 4])
-    twice = CodedRows.of(np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([8, 8]), in_steps=True)
+    twice = NumberedRows.of(np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([8, 8]), in_steps=True)
     with pytest.raises(DataError, match="must be in the order of people and attributes"):
         people_of_sorted(Batch(0, 1, [twice]), resolution=8)
 
@@ -106,7 +106,7 @@ def test_without_values_an_attribute_is_one() -> None:
 class Memory:
     """A table and the parts of its release, both in memory."""
 
-    def __init__(self, n_users: int, rows: CodedRows, chunk: int = 5) -> None:
+    def __init__(self, n_users: int, rows: NumberedRows, chunk: int = 5) -> None:
         self.n_users = n_users
         self._rows = rows
         self._chunk = chunk
@@ -116,7 +116,7 @@ class Memory:
     def users(self, start: int, stop: int) -> pa.Array:
         return pa.array(range(start, stop))
 
-    def rows(self) -> Iterator[CodedRows]:
+    def rows(self) -> Iterator[NumberedRows]:
         return chunks_of(self._rows, self._chunk)
 
     def texts(self) -> ListedTexts:
@@ -149,7 +149,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layouts, "_MOST_USERS", 8)
 
 
-def table() -> tuple[np.ndarray, CodedRows]:
+def table() -> tuple[np.ndarray, NumberedRows]:
     matrix = (np.random.default_rng(1).random((37, N_ATTRIBUTES)) < 0.2).astype(np.int64)
     matrix[5] = 0
     matrix[16:24] = 0  # a part in which nobody has anything

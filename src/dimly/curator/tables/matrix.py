@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dimly.curator.people import People, people_of, user_ids
 from dimly.curator.perturb import ListedTexts, Perturber, Texts
 from dimly.curator.randomness import Keystream, WordSource, is_secret
-from dimly.curator.tables.numbered import CodedRows
+from dimly.curator.tables.numbered import NumberedRows
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -60,7 +60,7 @@ class MatrixTable:
 
     published_ids = own_ids
 
-    def rows(self) -> Iterator[CodedRows]:
+    def rows(self) -> Iterator[NumberedRows]:
         """Return all rows in the order of people and then attributes."""
         starts, n = self.people.indptr, len(self.people)
         first = 0
@@ -71,7 +71,7 @@ class MatrixTable:
             used = slice(int(starts[first]), int(starts[stop]))
             users = np.repeat(np.arange(first, stop, dtype=np.int32), np.diff(starts[first : stop + 1]))
             values = None if self.people.values is None else self.people.values[used]
-            yield CodedRows.of(users, self.people.indices[used], values, in_steps=True)
+            yield NumberedRows.of(users, self.people.indices[used], values, in_steps=True)
             first = stop
 
     def texts(self) -> Texts:

@@ -34,7 +34,7 @@ _MOST_PEOPLE = 1 << 31
 _OTHER_ROWS = "the table must hold the same rows whenever it is read, but it does not."
 
 
-class CodedRows(NamedTuple):
+class NumberedRows(NamedTuple):
     """Some (user, attribute[, value]) rows as integers, in the order of users and then attributes.
 
     A key holds the user's number in its upper and the attribute's in its lower 32 bits: one integer sorts faster than
@@ -61,17 +61,17 @@ class CodedRows(NamedTuple):
     def __len__(self) -> int:
         return len(self.keys)
 
-    def slice(self, start: int, stop: int) -> "CodedRows":
+    def slice(self, start: int, stop: int) -> "NumberedRows":
         """Return some of the rows."""
         values = None if self.values is None else self.values[start:stop]
-        return CodedRows(self.keys[start:stop], values, self.in_steps)
+        return NumberedRows(self.keys[start:stop], values, self.in_steps)
 
     def rows_before(self, user: int) -> int:
         """Return how many rows are of users with a smaller number."""
         return int(np.searchsorted(self.keys, np.int64(user) << 32))
 
 
-class CodedTable:
+class NumberedTable:
     """A private table in which people and attributes are numbers; its rows come sorted. A context manager.
 
     Parameters
@@ -165,7 +165,7 @@ class CodedTable:
         for batch in self._database.stream(f"SELECT u FROM {self._people}", batch_rows=_CHUNK):
             yield batch.column(0)
 
-    def rows(self) -> Iterator[CodedRows]:
+    def rows(self) -> Iterator[NumberedRows]:
         """Return all rows in the order of people and then attributes, repeats included."""
         key = "(CAST(p.code AS BIGINT) << 32) | t.code"
         if self._is_sorted_here:
@@ -173,7 +173,7 @@ class CodedTable:
                 self._keys = self._sorted(f"SELECT {key} FROM {self._published_rows}")
                 self._check_unchanged()
             for start in range(0, len(self._keys), _ROWS):
-                yield CodedRows(self._keys[start : start + _ROWS], None)
+                yield NumberedRows(self._keys[start : start + _ROWS], None)
             return
         value = ", r.v AS v" if self._values else ""
         sql = f"SELECT {key} AS key{value} FROM {self._published_rows} ORDER BY key"
@@ -182,7 +182,7 @@ class CodedTable:
         self._check_unchanged()  # to sort rows takes all of them, so that nothing of the source is left to read
         for batch in chain([] if first is None else [first], batches):
             keys, *values = map(numbers_of, batch.columns)
-            yield CodedRows(keys, values[0] if values else None)
+            yield NumberedRows(keys, values[0] if values else None)
 
     def texts(self) -> Texts:
         """Return what the numbers of attributes stand for."""
@@ -349,7 +349,7 @@ def open_table(
     pseudonyms: Pseudonyms | None = None,
     order_key: str | None = None,
     resources: Resources | None = None,
-) -> Iterator[CodedTable]:
+) -> Iterator[NumberedTable]:
     """Read, check and number a table; all of it is forgotten at the end.
 
     Parameters
@@ -357,7 +357,7 @@ def open_table(
     source, plan, options
         As :func:`dimly.publish` takes them.
     vocabulary, pseudonyms, order_key : optional
-        As :class:`CodedTable` takes them.
+        As :class:`NumberedTable` takes them.
     resources : Resources, optional
         What reading may use; by default as the options say.
 
@@ -393,7 +393,7 @@ def open_table(
             roster = read_roster(database, options.roster, user_column=options.user_column)
         view.check()
         progress.phase("numbering")
-        table = CodedTable(
+        table = NumberedTable(
             database,
             view,
             roster=roster,

@@ -19,7 +19,7 @@ from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options, Silence
 from dimly.curator.run import publish_table
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.numbered import CodedTable
+from dimly.curator.tables.numbered import NumberedTable
 from dimly.curator.tables.shapes import rows_view
 from dimly.curator.tables.sources import open_source
 from dimly.errors import DataError
@@ -125,10 +125,10 @@ def numbered(people: Any, pages: Any = PAGES, *, memory: int, **given: Any) -> A
         source = open_source(database, pa.table({"person": pa.array(people), "page": pa.array(pages)}))
         view = rows_view(database, source, PLAN, LONG)
         view.check()
-        yield CodedTable(database, view, memory=memory, **given)
+        yield NumberedTable(database, view, memory=memory, **given)
 
 
-def content(table: CodedTable) -> tuple[list[Any], NDArray[np.int64]]:
+def content(table: NumberedTable) -> tuple[list[Any], NDArray[np.int64]]:
     ids = [user for some in table.published_ids() for user in some.to_pylist()]
     return ids, np.concatenate([np.empty(0, np.int64), *(rows.keys for rows in table.rows())])
 
@@ -154,14 +154,14 @@ def test_somebody_without_a_listed_attribute_is_there() -> None:
 
 def test_rows_that_were_not_there_before_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = PAGES.copy()
-    count = CodedTable._number_attributes
+    count = NumberedTable._number_attributes
 
-    def changing(table: CodedTable) -> str:
+    def changing(table: NumberedTable) -> str:
         counted = count(table)
         pages[:] = 1234
         return counted
 
-    monkeypatch.setattr(CodedTable, "_number_attributes", changing)
+    monkeypatch.setattr(NumberedTable, "_number_attributes", changing)
     with pytest.raises(DataError, match="same rows"), numbered(PEOPLE, pages, memory=1 << 20):
         pass
 
