@@ -343,7 +343,7 @@ def _row(one: "Candidate", found: "Advice") -> list[str]:
         _number(one.stderr_high),
         f"{one.probability:.1%}",
         size_text(one.bytes_per_user),
-        "pure" if one.pure else f"({budget.epsilon:g}, {budget.delta:g})",
+        "delta = 0" if one.pure else f"({budget.epsilon:g}, {budget.delta:g})",
     ]
 
 

@@ -161,7 +161,7 @@ def _row(one: "Tried", found: "Trial", columns: list[str]) -> list[str]:
         f"{one.k:,}" if one.k else "",
         *(_cell(one, name) for name in columns),
         size_text(one.bytes_per_user),
-        "pure" if one.pure else f"({budget.epsilon:g}, {budget.delta:g})",
+        "delta = 0" if one.pure else f"({budget.epsilon:g}, {budget.delta:g})",
     ]
 
 
