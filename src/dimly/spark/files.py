@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
@@ -51,8 +52,10 @@ class FrameSource:
         """Return the frame with the state of its files now, if they were not looked at when it was opened."""
         if self.files:
             return self
-        session = self.frame.sparkSession
-        return replace(self, states=file_states(session, asked(self.frame.inputFiles, "reading the table")))
+        read = asked(self.frame.inputFiles, "reading the table")
+        here = {address: stamp for address in read if (stamp := stamp_here(address)) is not None}
+        elsewhere = file_states(self.frame.sparkSession, (address for address in read if address not in here))
+        return replace(self, files=tuple(here.values()), states=elsewhere)
 
     def check_unchanged(self) -> None:
         """Refuse if a file changed since it was opened.
@@ -69,6 +72,15 @@ class FrameSource:
             for name, state in self.states.items():
                 if now[name] != state:
                     raise changed(name)
+
+
+def stamp_here(address: str) -> Stamp | None:
+    """Return the state of a file by its address; None of one that this machine does not see as a file of its own."""
+    parts = urlsplit(address)
+    try:
+        return Stamp.of(unquote(parts.path)) if parts.scheme == "file" else None
+    except DimlyError:
+        return None
 
 
 def read_files(session: Any, paths: str | Sequence[str], *, csv: CsvOptions = _AS_WRITTEN) -> FrameSource:

@@ -24,6 +24,7 @@ from dimly.curator.options import Options, Progress, PublishOptions, check_keywo
 from dimly.curator.people import Pseudonyms
 from dimly.curator.randomness import RunSecret, WordSource, is_secret
 from dimly.curator.run import Published, ReleaseParts, publish_by, rehearse
+from dimly.curator.tables.files import Stamp
 from dimly.curator.tables.public_lists import (
     check_before_reading,
     not_public,
@@ -38,7 +39,7 @@ from dimly.release.format import part_path
 from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.writer import ReleaseWriter, full_disk
 from dimly.spark.cluster import asked, check_frame, column, mapped
-from dimly.spark.files import FrameSource
+from dimly.spark.files import FrameSource, stamp_here
 from dimly.spark.hadoop import HadoopFolder, is_address
 from dimly.spark.pieces import PIECES, PackRows, PlainRows, as_tables
 from dimly.spark.reading import PlacePeople, PlaceRows, Places
@@ -149,7 +150,7 @@ def _publish(
 ) -> Published:
     """Publish with folders that are paths of this machine."""
     check_left_out(options)
-    check_before_reading(source.frame, options, files=source.files)
+    check_before_reading(source.frame, options, files=own_files(source, options))
     check_frames_apart(source.frame, options.roster, options.user_column)
     vocabulary = vocabulary_for(plan, options)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
@@ -281,6 +282,19 @@ def check_left_out(options: Options) -> None:
         if getattr(options, name) is not None:
             of = "the DataFrame is a table already" if name in _OF_FILES else "Spark's own settings say it"
             raise ParameterError(f"{name} must be left out with Spark: {of}.")
+
+
+def own_files(source: FrameSource, options: Options) -> tuple[Stamp, ...]:
+    """Return the files that the table's ids come from, as far as this machine sees them: no list may be one of these.
+
+    Others that the frame reads may be public lists, of customers or of pages, that the table was joined with.
+    """
+    frame, user = source.frame, options.user_column
+    listed = any(isinstance(one, str | os.PathLike) for one in (options.roster, options.vocabulary))
+    if source.files or not listed or user not in frame.columns:
+        return source.files
+    read = asked(lambda: _files(_Origin.of(frame, user).node), "opening the table")
+    return tuple(stamp for address in sorted(read) if (stamp := stamp_here(address)) is not None)
 
 
 def check_frames_apart(frame: Any, roster: Any, user: str) -> None:

@@ -45,7 +45,7 @@ from dimly.release.survey import Survey
 from dimly.spark.cluster import Batches, asked, check_frame, frame_of, mapped, streamed
 from dimly.spark.files import FrameSource
 from dimly.spark.hadoop import is_address
-from dimly.spark.publishing import check_frames_apart, check_left_out
+from dimly.spark.publishing import check_frames_apart, check_left_out, own_files
 from dimly.spark.reading import CHANGED, ReadSteps
 from dimly.spark.table import SparkTable, coded_list, open_rows, spark_type
 
@@ -109,7 +109,7 @@ class SurveyedFrame(CountingSource):
         if options.out is not None and is_address(options.out):
             raise ParameterError("out must be a file of the driver's machine for a survey, got an address.")
         check_survey_file(options, [one.path for one in self.files])
-        check_before_reading(self.source.frame, options, files=self.source.files)
+        check_before_reading(self.source.frame, options, files=own_files(self.source, options))
         check_frames_apart(self.source.frame, options.roster, options.user_column)
         vocabulary = None
         if options.vocabulary is not None:

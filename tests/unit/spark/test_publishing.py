@@ -350,13 +350,15 @@ def test_nobody_gets_a_second_row_between_two_passes(spark: Any, tmp_path: Path,
 def test_files_that_change_before_noise_is_drawn_cost_nothing(spark: Any, tmp_path: Path, opened: str) -> None:
     stored, rows = tmp_path / "visits.parquet", long(PEOPLE)
     pq.write_table(rows, stored)
+    times = stored.stat()
     Ledger.create(tmp_path / "ledger.db").add_dataset("visits", epsilon=3.0)
     source = read_files(spark, str(stored)) if opened == "by path" else FrameSource(spark.read.parquet(str(stored)))
 
     class Rewriting(Silence):
         def phase(self, name: str) -> None:
-            if name == "numbering":
-                pq.write_table(pa.concat_tables([rows, rows]), stored)
+            if name == "numbering":  # as long as before, and with its time set back
+                pq.write_table(rows, stored)
+                os.utime(stored, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     charged: dict[str, Any] = {"ledger": tmp_path / "ledger.db", "dataset": "visits", **LONG}
     with pytest.raises(DataError, match=r"visits\.parquet must not change while it is read"):
@@ -455,10 +457,11 @@ def test_the_frame_is_not_its_own_roster(frame: Any, spark: Any, tmp_path: Path)
     ):
         with pytest.raises(ParameterError, match=text):
             publish(table, PLAN, **(LONG | {"attribute": table.columns[1]}), roster=roster, out=tmp_path / "release")
-    source = read_files(spark, str(stored))
     (tmp_path / "people").symlink_to(stored)
-    with pytest.raises(ParameterError, match=itself):
-        publish_frame(source, PLAN, Options(**LONG, roster=tmp_path / "people", out=tmp_path / "release"))
+    for source in (read_files(spark, str(stored)), read.where("person IS NOT NULL")):
+        for public in ("roster", "vocabulary"):
+            with pytest.raises(ParameterError, match=f"{public} must be a public list, got the private table itself"):
+                publish_frame(source, PLAN, Options(**LONG, **{public: tmp_path / "people"}, out=tmp_path / "release"))
 
 
 def test_a_few_rows_say_whether_anything_is_left(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -484,7 +487,7 @@ def test_a_few_rows_say_whether_anything_is_left(spark: Any, monkeypatch: pytest
         assert bool(joined) == all_rows
 
 
-def test_a_roster_may_share_sources_with_the_table(spark: Any) -> None:
+def test_a_roster_may_share_sources_with_the_table(spark: Any, tmp_path: Path) -> None:
     both = spark.createDataFrame(
         [("ada", "tea", "ben"), ("ben", "jam", "cy")], "person string, page string, host string"
     )
@@ -498,6 +501,12 @@ def test_a_roster_may_share_sources_with_the_table(spark: Any) -> None:
         (counted, spark.range(40)),  # numbers that belong to nobody
     ):
         publishing.check_frames_apart(table, roster, "person")
+    for name in ("visits", "customers"):
+        pq.write_table(pa.table({"person": ["ada"], name: ["tea"]}), tmp_path / name)
+    visits, agreed = (spark.read.parquet(str(tmp_path / name)) for name in ("visits", "customers"))
+    options = Options(**LONG, roster=tmp_path / "customers")
+    (own,) = publishing.own_files(FrameSource(visits.join(agreed, "person")), options)
+    assert own.path == tmp_path / "visits"
 
 
 def test_too_many_people_for_noisy_distances(spark: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.spark import spark, uses_spark
 from tests.surveys import LIST, ROSTER, cells
@@ -76,7 +77,11 @@ def test_the_charge_comes_back_if_spark_fails_before_noise(
     survey(frame, dimly.Budget(3.0), **ASK, ledger=ledger, dataset="d", out=out)  # all of it is left
 
 
-def test_what_a_frame_is_refused_for(frame: Any, tmp_path: Path) -> None:
+def test_what_a_frame_is_refused_for(frame: Any, spark: Any, tmp_path: Path) -> None:
+    visits = tmp_path / "visits.parquet"
+    pq.write_table(pa.table({"who": [1], "what": ["tea"]}), visits)
+    with pytest.raises(ParameterError, match="vocabulary must be a public list, got the private table itself"):
+        survey(spark.read.parquet(str(visits)), dimly.Budget(2.0), **ASK | {"vocabulary": visits})
     for more, match in (
         ({"memory": 1 << 30}, "memory must be left out with Spark"),
         ({"delimiter": ";"}, "delimiter must be left out with Spark"),
