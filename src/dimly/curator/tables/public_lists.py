@@ -7,6 +7,7 @@ import csv as python_csv
 import glob
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 import pyarrow.parquet
 from numpy.typing import NDArray
 
@@ -221,12 +223,20 @@ def check_apart(source: object, given: object, role: str, *, files: Iterable[Sta
     same = given is source or _share_memory(source, given)
     if isinstance(given, str | os.PathLike):
         _check_there(given, role)
-        if files is None:
-            files = find_files(source)[1] if are_paths(source) else ()
+        own = _files_of(source) if files is None else [stamp.path for stamp in files]
         listed = {_identity(path) for path in _paths(given)}
-        same = same or not listed.isdisjoint(_identity(stamp.path) for stamp in files)
+        same = same or not listed.isdisjoint(map(_identity, own))
     if same:
         raise not_public(role, "the private table itself")
+
+
+def _files_of(source: object) -> list[FilePath]:
+    """Return the files of this machine that a table is, or that a dataset of Arrow reads."""
+    if are_paths(source):
+        return [stamp.path for stamp in find_files(source)[1]]
+    if isinstance(source, pyarrow.dataset.FileSystemDataset) and source.filesystem.type_name == "local":
+        return [path for path in source.files if os.path.exists(path)]
+    return []
 
 
 _BATCH = 1 << 20
@@ -338,6 +348,8 @@ def _columns_of(table: Any) -> list[Any]:
 def _memory(column: Any) -> list[NDArray[Any]]:
     """Return the memory that the cells of a column are in."""
     room = type(column).__module__.partition(".")[0]
+    if room == "pandas" and not hasattr(column, "array"):  # an array of its own kind, as Series.array and .values give
+        column = sys.modules["pandas"].Series(column, copy=False)
     if room == "pandas" and isinstance(getattr(column, "dtype", None), np.dtype):
         column = column.to_numpy()
     if isinstance(column, np.ndarray):

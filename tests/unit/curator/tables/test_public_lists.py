@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
@@ -323,6 +324,8 @@ def test_a_table_in_memory_is_not_its_own_roster_and_a_copy_is_not_recognized(tm
     with pytest.raises(ParameterError, match=f"roster {ITSELF}"):
         dimly.publish(table, plan, user="person", attribute="page", roster=table)
     source, copy = written(tmp_path), tmp_path / "people.parquet"
+    with pytest.raises(ParameterError, match=f"roster {ITSELF}"):
+        dimly.publish(pyarrow.dataset.dataset(source), plan, user="person", attribute="page", roster=source)
     copy.write_bytes(source.read_bytes())
     assert len(dimly.publish(source, plan, user="person", attribute="page", roster=copy)) == 2
 
@@ -353,6 +356,8 @@ FRAME = pd.DataFrame({"who": [3, 1, 2], "name": ["ann", "bob", "cem"], "what": [
         (FRAME, FRAME["who"]),
         (FRAME, FRAME["name"]),
         (FRAME, FRAME["who"].to_numpy()),
+        (FRAME, FRAME["who"].array),
+        (FRAME, FRAME["name"].array),
         (FRAME.astype(object), None),
         (pa.table({"who": [1, 2]}), None),
         (pl.DataFrame({"who": [1, 2]}), None),
@@ -360,7 +365,19 @@ FRAME = pd.DataFrame({"who": [3, 1, 2], "name": ["ann", "bob", "cem"], "what": [
         (pl.DataFrame({"who": ["a", "b" * 99]}), None),
         (pl.DataFrame({"who": ["a", "b"]}).cast(pl.Categorical), None),
     ],
-    ids=["integers", "text", "array", "objects", "Arrow", "polars", "polars text", "polars views", "categories"],
+    ids=[
+        "integers",
+        "text",
+        "array",
+        "integers of pandas",
+        "text of pandas",
+        "objects",
+        "Arrow",
+        "polars",
+        "polars text",
+        "polars views",
+        "categories",
+    ],
 )
 def test_a_column_of_the_table_is_no_public_list(source: Any, roster: Any) -> None:
     given = source["who"] if roster is None else roster
