@@ -78,6 +78,8 @@ def release(browser: Any, studio: Served) -> None:
     page.get_by_role("button", name="Verify").click()
     page.get_by_text("attributes on average").wait_for()
     page.get_by_text("Everything that can be checked is in order").wait_for()
+    heading = page.get_by_text("What can be seen through the noise")
+    heading.evaluate("it => window.scrollTo(0, it.getBoundingClientRect().top + window.scrollY - 90)")
     take(page, "release", height=1180)
 
 
