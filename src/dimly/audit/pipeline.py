@@ -21,7 +21,7 @@ from dimly.audit.mechanism import (
     repeats_check,
 )
 from dimly.audit.noise_law import NoiseLaw, Signs, dependence, fair_signs
-from dimly.audit.planting import Planted, first_free_id, free_names, planted
+from dimly.audit.planting import InventedRows, first_free_id, free_names, plant
 from dimly.audit.rules import best_rule
 from dimly.audit.trials import (
     PersonTrials,
@@ -61,7 +61,7 @@ Publishing = Callable[[list[str], Plan, Options], object]
 """Publishes files by a plan: this machine, or a cluster."""
 
 
-class _PlantedPeople(NamedTuple):
+class _InventedPeople(NamedTuple):
     """The invented people: those with many coins, then pairs of a known and a hidden one."""
 
     coins: NDArray[np.bool_]
@@ -139,17 +139,17 @@ def audit_table(
     if _looked_at(plan) * collision_bits(plan) < SURPRISE:
         pairs = 0
     pairs = min(pairs, 1 << 14)
-    crowd = _PlantedPeople(
+    invented = _InventedPeople(
         source_of_coins.integers(0, 2, (n, len(canaries))).astype(bool),
         source_of_coins.integers(0, 2, pairs).astype(bool),
         source_of_coins.permutation(n + 2 * pairs),  # so that known and hidden people are mixed
     )
-    rows = crowd.rows
-    ids = first_free_id(source, options, people=len(rows)) + crowd.places
+    rows = invented.rows
+    ids = first_free_id(source, options, people=len(rows)) + invented.places
     with private_folder(options.temp, _PREFIX) as held:
         folder = held.path / "table"  # publishing waits for the lock of the folder that it writes to
         folder.mkdir(0o700)
-        files = planted(source, _written(canaries, rows, ids, source_of_coins), options, folder)
+        files = plant(source, _written(canaries, rows, ids, source_of_coins), options, folder)
         # A noisy row of a real person would be a release to whoever can read the folder, and would have to be charged.
         chosen = replace(options, out=folder / "release", roster=ids.tolist(), progress=options.progress or Silence())
         if publishing is None:
@@ -157,7 +157,7 @@ def audit_table(
         else:
             publishing(files, plan, chosen)
         published = _rows_of(folder / "release", ids)
-    return _judged(plan, canaries, crowd, published, false_alarm)
+    return _judged(plan, canaries, invented, published, false_alarm)
 
 
 def _together(plan: Plan) -> int:
@@ -176,14 +176,14 @@ def _looked_at(plan: Plan) -> int:
     return min(_width(plan), _LONG) if isinstance(plan, ResponsePlan) else _width(plan)
 
 
-def _written(canaries: Canaries, rows: NDArray[np.bool_], ids: IntArray, chance: np.random.Generator) -> Planted:
+def _written(canaries: Canaries, rows: NDArray[np.bool_], ids: IntArray, chance: np.random.Generator) -> InventedRows:
     """Return the table's rows, in which attributes stand twice."""
     chosen = np.where(rows, canaries.present, canaries.absent)
     person, canary = np.nonzero(chosen >= 0)
     users = np.tile(ids[person], 2)
     attributes = np.tile(np.array(canaries.attributes, object)[chosen[person, canary]], 2)
     order = chance.permutation(len(users))
-    return Planted(users[order].tolist(), attributes[order].tolist())
+    return InventedRows(users[order].tolist(), attributes[order].tolist())
 
 
 def _rows_of(folder: Path, ids: IntArray) -> NDArray[Any]:
@@ -196,14 +196,14 @@ def _rows_of(folder: Path, ids: IntArray) -> NDArray[Any]:
 def _judged(
     plan: Plan,
     canaries: Canaries,
-    crowd: _PlantedPeople,
+    invented: _InventedPeople,
     published: NDArray[Any],
     false_alarm: float,
 ) -> Audit:
     """Guess by rules that were fixed before: by draws of the same plan that have nothing to do with the table."""
     values = numbers_of(plan, published, first=_looked_at(plan))
-    n, share, delta = len(crowd.coins), false_alarm / 4, plan.cost.delta  # of each of the four attacks
-    seen = scored(plan, canaries, crowd.coins, values[:n])
+    n, share, delta = len(invented.coins), false_alarm / 4, plan.cost.delta  # of each of the four attacks
+    seen = scored(plan, canaries, invented.coins, values[:n])
     pilot = PersonTrials(plan, canaries, Keystream)
     draws = pilot.seen(max(1, _PILOT // len(canaries)), careless=False)
     scale = len(seen.coins) / len(draws.coins)
@@ -220,10 +220,10 @@ def _judged(
         bound, seen_delta = max(in_one_run, independent.epsilon_lower_bound), independent.delta_lower_bound
     said = f"{guesses.right:,} of {guesses.made:,} guesses about {n:,} invented people were right"
     checks = [Check("invented people", said, bound, guesses.trials, delta_lower_bound=seen_delta)]
-    if len(crowd.hidden):
-        checks.append(_repeats(plan, canaries, crowd.hidden, values[n:], share))
-    some = crowd.order[: max(64, _LAW // values.shape[1])]  # neighbors in the order of publication
-    noise = _noise_of(plan, canaries, crowd.rows[some], values[some])
+    if len(invented.hidden):
+        checks.append(_repeats(plan, canaries, invented.hidden, values[n:], share))
+    some = invented.order[: max(64, _LAW // values.shape[1])]  # neighbors in the order of publication
+    noise = _noise_of(plan, canaries, invented.rows[some], values[some])
     law = NoiseLaw.of(plan)
     checks.append(law_check(law.wrong(law.counted(noise.reshape(-1)), false_alarm=share), noise.size))
     signs = _signs(plan, noise)

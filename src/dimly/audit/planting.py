@@ -30,7 +30,7 @@ _FIRST_DAY: Final = dt.date(2100, 1, 1).toordinal()
 _LAST_DAY: Final = dt.date.max.toordinal()
 
 
-class Planted(NamedTuple):
+class InventedRows(NamedTuple):
     """Rows of invented people: an id and an attribute each, in any order and some of them twice."""
 
     users: Sequence[int]
@@ -45,13 +45,13 @@ class Planted(NamedTuple):
         return [1] * len(self.users) if name == options.value else None
 
 
-def planted(source: object, rows: Planted, options: Options, folder: Path) -> list[str]:
+def plant(source: object, rows: InventedRows, options: Options, folder: Path) -> list[str]:
     """Write the rows into ``folder``, and return the files to read in place of ``source``.
 
     Parameters
     ----------
     source : path, glob, folder or list of these
-    rows : Planted
+    rows : InventedRows
     options : Options
         How the table is read; a long one.
     folder : Path
@@ -205,7 +205,7 @@ def _check_columns(names: Sequence[str], options: Options) -> None:
             raise ParameterError(f"the table must have a column {name!r}, but it has none. Is it spelled as there?")
 
 
-def _csv(files: Sequence[Stamp], rows: Planted, options: Options, folder: Path) -> list[str]:
+def _csv(files: Sequence[Stamp], rows: InventedRows, options: Options, folder: Path) -> list[str]:
     dialect, names = read_header(files[0], CsvOptions.of(options))
     _check_columns(names, options)
     target = folder / ("invented.tsv" if ".tsv" in files[0].path.suffixes else "invented.csv")
@@ -226,7 +226,7 @@ def _csv(files: Sequence[Stamp], rows: Planted, options: Options, folder: Path) 
     return [*_names(files), str(target)]
 
 
-def _parquet(files: Sequence[Stamp], rows: Planted, options: Options, folder: Path) -> list[str]:
+def _parquet(files: Sequence[Stamp], rows: InventedRows, options: Options, folder: Path) -> list[str]:
     schema = pq.read_schema(files[0].path)
     _check_columns(schema.names, options)
     arrays = []
@@ -251,7 +251,7 @@ def _cast(cells: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
     )
 
 
-def _json_lines(files: Sequence[Stamp], rows: Planted, options: Options, folder: Path) -> list[str]:
+def _json_lines(files: Sequence[Stamp], rows: InventedRows, options: Options, folder: Path) -> list[str]:
     with open(files[0].path, "rb") as file:
         beginning = file.read(1 << 16)
     first, _ = json.JSONDecoder().raw_decode(beginning.decode(errors="replace").lstrip("\ufeff [\r\n\t"))
@@ -267,7 +267,7 @@ def _json_lines(files: Sequence[Stamp], rows: Planted, options: Options, folder:
     return [*_names(files), str(target)]
 
 
-def _insertion(rows: Planted, options: Options, table: str) -> tuple[str, list[tuple[Any, ...]]]:
+def _insertion(rows: InventedRows, options: Options, table: str) -> tuple[str, list[tuple[Any, ...]]]:
     names = [name for name in (options.user, options.attribute, options.value) if name is not None]
     columns = [rows.column(name, options) or [] for name in names]
     into = f"{_quoted(table)} ({', '.join(map(_quoted, names))})"
@@ -280,7 +280,7 @@ def _only(tables: list[str], options: Options) -> str:
     return options.table or tables[0]
 
 
-def _sqlite(files: Sequence[Stamp], rows: Planted, options: Options, folder: Path) -> list[str]:
+def _sqlite(files: Sequence[Stamp], rows: InventedRows, options: Options, folder: Path) -> list[str]:
     target = folder / "copy.sqlite"
     address = f"{files[0].path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(address, uri=True)) as old, closing(sqlite3.connect(target)) as new:
@@ -309,7 +309,7 @@ def _duckdb_tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
     return [name for (name,) in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()]
 
 
-def _duckdb(files: Sequence[Stamp], rows: Planted, options: Options, folder: Path) -> list[str]:
+def _duckdb(files: Sequence[Stamp], rows: InventedRows, options: Options, folder: Path) -> list[str]:
     target = folder / "copy.duckdb"
     shutil.copyfile(files[0].path, target)
     with duckdb.connect(target) as new:

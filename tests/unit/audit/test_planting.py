@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.audit.visits import FORMATS, write
 
-from dimly.audit.planting import Planted, first_free_id, free_names, planted
+from dimly.audit.planting import InventedRows, first_free_id, free_names, plant
 from dimly.curator.options import Options
 from dimly.curator.tables.numbered import open_table
 from dimly.errors import DimlyError, ParameterError
@@ -19,7 +19,7 @@ from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
 IDS = [2**62 + 5, 2**62 + 5, 2**62 + 9]
-ROWS = Planted(IDS, ["1900000001", "1900000001", "1900000002"])
+ROWS = InventedRows(IDS, ["1900000001", "1900000001", "1900000002"])
 LONG = Options(user="person", attribute="page")
 PLAN = Plan.of("counting+laplace", Budget(1.0), k=4)
 
@@ -29,7 +29,7 @@ def test_everybody_is_read(name: str, tmp_path: Path) -> None:
     source, folder = write(name, tmp_path), tmp_path / "planted"
     folder.mkdir()
     before = Path(source).read_bytes()
-    files = planted(source, ROWS, LONG, folder)
+    files = plant(source, ROWS, LONG, folder)
     with open_table(files if len(files) > 1 else files[0], PLAN, LONG) as table:
         found = [str(one) for one in table.users(0, table.n_users).to_pylist()]
     assert len(found) == 4 + 2
@@ -45,7 +45,7 @@ def test_other_columns_and_values(tmp_path: Path) -> None:
     )
     folder = tmp_path / "planted"
     folder.mkdir()
-    files = planted([source], ROWS, Options(user="person", attribute="page", value="much"), folder)
+    files = plant([source], ROWS, Options(user="person", attribute="page", value="much"), folder)
     written = pq.read_table(files[-1])
     assert written.to_pydict() == {
         "when": [None] * 3,
@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_refused(source: Any, options: Options, said: str, 
     folder = tmp_path / "planted"
     folder.mkdir()
     with pytest.raises(DimlyError, match=said) as caught:
-        planted(tmp_path / source if isinstance(source, str) else source, ROWS, options, folder)
+        plant(tmp_path / source if isinstance(source, str) else source, ROWS, options, folder)
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None
 
@@ -93,7 +93,7 @@ def test_what_stands_in_the_place_of_names_is_not_told(name: str, content: str, 
     (tmp_path / name).write_text(content)
     (tmp_path / "planted").mkdir()
     with pytest.raises(ParameterError, match="must have a column 'page'") as caught:
-        planted(tmp_path / name, ROWS, LONG, tmp_path / "planted")
+        plant(tmp_path / name, ROWS, LONG, tmp_path / "planted")
     assert "secret" not in str(caught.value)
 
 
@@ -103,7 +103,7 @@ def test_a_table_of_several_is_named(tmp_path: Path) -> None:
             database.execute(f"CREATE TABLE {name} (person VARCHAR, page VARCHAR)")
     options = Options(user="person", attribute="page", table="b")
     (tmp_path / "planted").mkdir()
-    (file,) = planted(tmp_path / "two.duckdb", ROWS, options, tmp_path / "planted")
+    (file,) = plant(tmp_path / "two.duckdb", ROWS, options, tmp_path / "planted")
     with duckdb.connect(file) as database:
         assert database.sql("SELECT count(*) FROM b").fetchall() == [(3,)]
         assert database.sql("SELECT count(*) FROM a").fetchall() == [(0,)]
@@ -112,7 +112,7 @@ def test_a_table_of_several_is_named(tmp_path: Path) -> None:
 def test_columns_that_are_not_read_are_empty() -> None:
     assert ROWS.column("other", LONG) is None
     with pytest.raises(ParameterError, match="data must be files"):
-        planted(object(), ROWS, LONG, Path())
+        plant(object(), ROWS, LONG, Path())
 
 
 NARROW = [
@@ -152,7 +152,7 @@ def test_narrow_columns(form: str, types: tuple[pa.DataType, pa.DataType], tmp_p
     ids = [first, first, first + 2999]
     assert first > 3
     (tmp_path / "planted").mkdir()
-    files = planted(source, Planted(ids, [names[0], names[0], names[1]]), LONG, tmp_path / "planted")
+    files = plant(source, InventedRows(ids, [names[0], names[0], names[1]]), LONG, tmp_path / "planted")
     with open_table(files if len(files) > 1 else files[0], PLAN, LONG) as table:
         found = {str(one) for one in table.users(0, table.n_users).to_pylist()}
     assert found == {"1", "2", "3", str(ids[0]), str(ids[2])}
@@ -187,7 +187,7 @@ def test_a_key_of_person_and_attribute(form: str, tmp_path: Path) -> None:
             connection.execute(made)
     first = first_free_id(source, LONG, people=2)
     (tmp_path / "planted").mkdir()
-    (file,) = planted(source, Planted([first, first, first + 1], ["7", "7", "8"]), LONG, tmp_path / "planted")
+    (file,) = plant(source, InventedRows([first, first, first + 1], ["7", "7", "8"]), LONG, tmp_path / "planted")
     with open_table(file, PLAN, LONG) as table:
         assert table.users(0, table.n_users).to_pylist() == [first, first + 1]
 
@@ -198,7 +198,7 @@ def test_numbered_rows_of_sqlite(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, person INTEGER, page TEXT)")
         connection.execute("INSERT INTO t (person, page) VALUES (1, 'tea')")
     (tmp_path / "planted").mkdir()
-    (file,) = planted(source, ROWS, LONG, tmp_path / "planted")
+    (file,) = plant(source, ROWS, LONG, tmp_path / "planted")
     with open_table(file, PLAN, LONG) as table:
         assert table.n_users == 3
 
