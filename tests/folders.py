@@ -12,7 +12,7 @@ from tests.releases import PEOPLE
 from dimly.curator.randomness import WordSource
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release import ReleaseWriter, Roster, Sketches, UserType, layout_of
+from dimly.release import ReleaseWriter, RosterKind, Sketches, UserType, layout_of
 from dimly.release import format as layout
 
 ODD_IDS = ["", "007", "7", 'a "quoted", one', "back\\slash", "line\nbreak", "tab\there", "é", "x" * 200, "日本", "😀"]
@@ -28,7 +28,7 @@ def write(
     path: Path,
     sketches: Sketches,
     *,
-    roster: Roster = "given",
+    roster: RosterKind = "given",
     ledger: str | None = None,
     pseudonyms: bool = False,
     vocabulary: Vocabulary | None = None,

@@ -2,10 +2,12 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+OnProgress = Callable[[int, int], None]
+"""Told of (done, in all)."""
 PATIENCE: Final = 2.0
 """Seconds before a bar appears."""
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, Never
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.analyst.neighbors.query import Progress, smallest
+from dimly.analyst.neighbors.query import smallest
 from dimly.analyst.pairs import User, lost_rows, positions_of
 from dimly.analyst.release import Release
 from dimly.analyst.structure.denoise import Denoiser
@@ -25,6 +25,7 @@ from dimly.analyst.structure.evidence import Structure
 from dimly.analyst.structure.points import JoinedCoordinates, JoinedPlan, Points, blocks
 from dimly.analyst.structure.segments import Activity, Count, Segments, segments_of
 from dimly.errors import ParameterError
+from dimly.progress import OnProgress
 
 _MOST_BYTES = 2 << 30
 RankMetric = Literal["euclidean", "cosine"]
@@ -147,7 +148,7 @@ class Joined:
         *,
         denoise: bool = True,
         activity: Activity = "auto",
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> Segments:
         """Return the people in groups; see :meth:`Release.segments`. Distances between segments are refused."""
         return segments_of(self, count, denoise=denoise, activity=activity, progress=progress)  # type: ignore[arg-type]

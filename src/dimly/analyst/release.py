@@ -31,7 +31,7 @@ from dimly.analyst.likelihood.search import Method, check_method, most_likely
 from dimly.analyst.neighbors.expected import StandIns
 from dimly.analyst.neighbors.graph import Engine, graph_of
 from dimly.analyst.neighbors.index import Index, index_of
-from dimly.analyst.neighbors.query import Neighbors, Progress, nearest_to
+from dimly.analyst.neighbors.query import Neighbors, nearest_to
 from dimly.analyst.neighbors.spaces import Metric
 from dimly.analyst.pairs import (
     Chosen,
@@ -65,7 +65,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.progress import progress_bar
+from dimly.progress import OnProgress, progress_bar
 from dimly.release.manifest import AboutRelease
 from dimly.release.sketches import Sketches
 from dimly.release.writer import save_sketches
@@ -308,7 +308,7 @@ class Release:
         *,
         denoise: bool = True,
         activity: Activity = "auto",
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> Segments:
         """Return the people in groups, by k-means; the same release gives the same groups.
 
@@ -337,7 +337,7 @@ class Release:
         *,
         metric: Metric = "euclidean",
         denoise: bool = True,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> Neighbors:
         """Return the n nearest people of a user, who is not among them, or of a vector of one's own.
 
@@ -367,7 +367,7 @@ class Release:
         with progress_bar(progress, "searching") as watching:
             return nearest_to(self, who, n, metric=metric, denoise=denoise, progress=watching)
 
-    def index(self, *, recall: float = 0.95, denoise: bool = True, progress: Progress | None = None) -> Index:
+    def index(self, *, recall: float = 0.95, denoise: bool = True, progress: OnProgress | None = None) -> Index:
         """Return an index, for many questions about neighbors among millions: approximate, without reading everybody.
 
         Making it reads the release once or twice, takes about as much memory as two copies of the published numbers,
@@ -402,7 +402,7 @@ class Release:
         metric: Metric = "euclidean",
         denoise: bool = True,
         engine: Engine = "auto",
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> Neighbors:
         """Return the n nearest people of everybody, exactly; all pairs are compared, on all cores.
 

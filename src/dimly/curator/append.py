@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dimly.curator.options import RosterKind
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import PARTS_FOLDER, UserType, layout_of
-from dimly.release.manifest import read_manifest
+from dimly.release.manifest import RosterKind, read_manifest
 from dimly.release.parts import (
     FileRecord,
     WrittenPart,

@@ -15,7 +15,7 @@ from dimly.errors import ParameterError, check_path
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.release.format import layout_of
-from dimly.release.manifest import AboutRelease
+from dimly.release.manifest import AboutRelease, RosterKind
 
 
 class Progress(Protocol):
@@ -166,7 +166,6 @@ def _machine_memory() -> int:
 
 
 PathLike = str | os.PathLike[str]
-RosterKind = Literal["given", "found"]
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 

@@ -38,7 +38,7 @@ from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
-from dimly.release.manifest import Roster
+from dimly.release.manifest import RosterKind
 
 Integers = NDArray[np.int64]
 
@@ -105,7 +105,7 @@ class SurveyTable:
 
     opening: AbstractContextManager[Any]
     vocabulary: Vocabulary | None
-    roster: Roster
+    roster: RosterKind
     checked: Callable[[int], object] | None = None
     """Refuses too few people, where the question says by itself how many those are."""
 

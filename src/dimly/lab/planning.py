@@ -16,7 +16,8 @@ from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget
 
 if TYPE_CHECKING:
-    from dimly.lab.trial import Progress, Trial
+    from dimly.lab.trial import Trial
+    from dimly.progress import OnProgress
 
 _TOLD: Final = tuple(field.name for field in fields(Brief) if field.name != "budget")
 
@@ -32,14 +33,14 @@ def advise(
     budget: Budget,
     *,
     sample: Any,
-    progress: "Progress | None" = None,
+    progress: "OnProgress | None" = None,
     total: bool = False,
     **told: Unpack[SampleKeywords],
 ) -> "Trial": ...
 
 
 def advise(
-    budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, total: bool = False, **told: Any
+    budget: Budget, *, sample: Any = None, progress: "OnProgress | None" = None, total: bool = False, **told: Any
 ) -> "Advice | Trial":
     """Return the best plan for a purpose, with everything that was weighed, or measured on a public sample.
 
@@ -126,7 +127,7 @@ def advise(
 
 
 def plan(
-    budget: Budget, *, sample: Any = None, progress: "Progress | None" = None, total: bool = False, **told: Any
+    budget: Budget, *, sample: Any = None, progress: "OnProgress | None" = None, total: bool = False, **told: Any
 ) -> Plan:
     """Return the best plan for a purpose. :func:`advise` takes the same arguments, and tells the rest.
 
@@ -152,7 +153,7 @@ def plan(
 
 
 def _answer(
-    function: str, budget: Budget, sample: Any, progress: "Progress | None", told: Mapping[str, Any], *, total: bool
+    function: str, budget: Budget, sample: Any, progress: "OnProgress | None", told: Mapping[str, Any], *, total: bool
 ) -> "Advice | Trial":
     """Make records of the keywords of a call: what the planner is told, and how a sample is read; and answer."""
     check_keywords(told, function=function, known=("sample", "progress", "total", *_TOLD, *READING))

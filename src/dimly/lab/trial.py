@@ -3,7 +3,6 @@
 Made by :func:`dimly.lab.tryout.try_out`, for :func:`dimly.advise` with a sample and ``dimly plan --sample``.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,8 +26,6 @@ MOST_PUBLISHED: Final = 3_000
 FIGURE: Final[dict[Purpose, FigureName]] = {"distances": "ranking", "neighbors": "closeness", "segments": "agreement"}
 CHOSEN_BY: Final[dict[Purpose, FigureName]] = {"distances": "error", "neighbors": "closeness", "segments": "agreement"}
 _WIDE: Final = 0.25  # width of an interval beyond which a sample is too small to tell
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

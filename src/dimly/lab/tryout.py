@@ -28,7 +28,6 @@ from dimly.lab.trial import (
     TIMES,
     CheckedBrief,
     Measured,
-    Progress,
     Trial,
     Tried,
     gain,
@@ -50,6 +49,7 @@ from dimly.planner.candidates import Candidate, LeftOut, candidates
 from dimly.planner.judge import COARSE, GOOD
 from dimly.planner.question import DEFAULT_RESOLUTION, Brief, Purpose, Question
 from dimly.privacy import Budget
+from dimly.progress import OnProgress
 
 LADDER: Final = (0.25, 0.5, 2.0, 4.0, 8.0)
 """Other epsilons that are tried, as multiples of the one that was asked for."""
@@ -76,7 +76,7 @@ _LEAST_SPREAD_OF_GROUPS: Final = 0.06  # other people may be grouped otherwise, 
 
 
 def try_out(
-    brief: Brief, sample: Sample, *, ladder: Sequence[float] | None = None, progress: Progress | None = None
+    brief: Brief, sample: Sample, *, ladder: Sequence[float] | None = None, progress: OnProgress | None = None
 ) -> Trial:
     """Return the plan that served best on public people, and everything that was measured.
 
@@ -176,7 +176,7 @@ class _Entry:
 class _Trials:
     """Parts of a sample, and what was measured on them."""
 
-    def __init__(self, asking: CheckedBrief, progress: Progress | None) -> None:
+    def __init__(self, asking: CheckedBrief, progress: OnProgress | None) -> None:
         self._asked = asking
         self._brief = asking.brief
         self._progress = progress

@@ -1,7 +1,7 @@
 """The artifact: what is published, and what it promises in words."""
 
 from dimly.release.format import Layout, UserType, layout_of
-from dimly.release.manifest import Manifest, Roster, guarantee, read_manifest
+from dimly.release.manifest import Manifest, RosterKind, guarantee, read_manifest
 from dimly.release.reader import StoredSketches, open_folder
 from dimly.release.sketches import Sketches
 from dimly.release.verify import Verification, verify
@@ -11,7 +11,7 @@ __all__ = [
     "Layout",
     "Manifest",
     "ReleaseWriter",
-    "Roster",
+    "RosterKind",
     "Sketches",
     "StoredSketches",
     "UserType",

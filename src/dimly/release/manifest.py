@@ -35,7 +35,7 @@ from dimly.release.format import (
 )
 from dimly.release.parts import FileRecord, check_footer
 
-Roster = Literal["given", "found"]
+RosterKind = Literal["given", "found"]
 
 _UNIT = {
     "attribute": "any one attribute value of any one person",
@@ -92,7 +92,7 @@ def guarantee(
     n_users: int,
     *,
     private: bool = True,
-    roster: Roster | None = None,
+    roster: RosterKind | None = None,
     pseudonyms: bool = False,
     volunteers: bool = False,
 ) -> str:
@@ -195,7 +195,7 @@ def _about_volunteers(plan: Plan, *, excepted: bool) -> list[str]:
     return [_VOLUNTEERS if isinstance(plan, DirectionsPlan) else _PLANNED_FROM]
 
 
-def _about_people(plan: Plan, roster: Roster | None, *, pseudonyms: bool) -> list[str]:
+def _about_people(plan: Plan, roster: RosterKind | None, *, pseudonyms: bool) -> list[str]:
     lines = []
     if roster == "given":
         lines.append(_GIVEN)
@@ -241,7 +241,7 @@ class Users(BaseModel):
     model_config = STRICT
 
     type: UserType
-    roster: Roster
+    roster: RosterKind
     """Whether the list of people was given, which is public, or found in the private table."""
     pseudonyms: bool
     volunteers: bool = False

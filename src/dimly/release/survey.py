@@ -17,7 +17,7 @@ from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError, ReleaseError, check_path
 from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, read_json
 from dimly.mechanisms.survey import SurveyPlan
-from dimly.release.manifest import Roster, odds_together
+from dimly.release.manifest import RosterKind, odds_together
 
 MOST_BYTES: Final = 1 << 32
 SHARES: Final = (0.1, 0.5, 0.9)
@@ -128,7 +128,7 @@ class Survey(BaseModel):
     plan: SurveyPlan
     plan_digest: str
     guarantee: tuple[str, ...]
-    roster: Roster
+    roster: RosterKind
     n_users: int | None = None
     ledger: str | None = None
     vocabulary: Counts | None = None
@@ -249,7 +249,7 @@ class Survey(BaseModel):
         return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def promise(plan: SurveyPlan, *, roster: Roster, private: bool) -> tuple[str, ...]:
+def promise(plan: SurveyPlan, *, roster: RosterKind, private: bool) -> tuple[str, ...]:
     """Return what a survey promises and what it does not, one sentence each."""
     if not private:
         return (_NOT_PRIVATE,)

@@ -47,7 +47,7 @@ from dimly.release.format import (
     column_of,
     layout_of,
 )
-from dimly.release.manifest import AboutRelease, Manifest, Roster, Users, read_manifest
+from dimly.release.manifest import AboutRelease, Manifest, RosterKind, Users, read_manifest
 from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.sketches import Sketches
 
@@ -514,7 +514,7 @@ class ReleaseWriter(Staging):
     def seal(
         self,
         *,
-        roster: Roster,
+        roster: RosterKind,
         pseudonyms: bool = False,
         volunteers: bool = False,
         ledger: str | None = None,

@@ -21,7 +21,7 @@ from dimly.curator.tables.sources import parquet_schemas
 from dimly.errors import DataError, DimlyError, ParameterError
 from dimly.spark.cluster import Batches, asked, mapped
 from dimly.spark.hadoop import FileStates, file_states, is_address
-from dimly.spark.reading import WORKER_MEMORY, Cells
+from dimly.spark.reading import WORKER_MEMORY, CellKind
 
 _BATCH = 1 << 16  # rows
 _MOST_TASKS = 1 << 14
@@ -44,7 +44,7 @@ class FrameSource:
     """
 
     frame: Any
-    cells: Cells = "typed"
+    cells: CellKind = "typed"
     files: tuple[Stamp, ...] = ()
     states: FileStates = field(default_factory=dict)
 

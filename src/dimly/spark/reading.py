@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dimly.curator.engine import Batch, people_of_sorted
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
-from dimly.curator.tables.columns import UserType, check_names, quoted, read_user
+from dimly.curator.tables.columns import check_names, quoted, read_user
 from dimly.curator.tables.condition import apply_condition
 from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
 from dimly.curator.tables.numbered import NumberedRows
@@ -27,10 +27,11 @@ from dimly.curator.tables.public_lists import MISSING_IDS, ODD_IDS
 from dimly.curator.tables.shapes import RowsView, rows_view
 from dimly.curator.tables.sources import Source
 from dimly.privacy import Unit
+from dimly.release.format import UserType
 from dimly.release.parts import excess_of
 from dimly.spark.cluster import Batches, in_pieces
 
-Cells = Literal["typed", "text", "json"]
+CellKind = Literal["typed", "text", "json"]
 """What the cells of a table are: of their columns' types; text that means anything (CSV); or JSON, one type each."""
 
 CHANGED = (
@@ -79,7 +80,7 @@ class TableReading:
     numbers: int | None = None
     coded: bool = False
     closed: bool = False
-    cells: Cells = "typed"
+    cells: CellKind = "typed"
 
 
 class PieceReader:

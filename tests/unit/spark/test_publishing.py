@@ -461,7 +461,7 @@ def test_the_frame_is_not_its_own_roster(frame: Any, spark: Any, tmp_path: Path)
     for source in (read_files(spark, str(stored)), read.where("person IS NOT NULL")):
         for public in ("roster", "vocabulary"):
             with pytest.raises(ParameterError, match=f"{public} must be a public list, got the private table itself"):
-                publish_frame(source, PLAN, Options(**LONG, **{public: tmp_path / "people"}, out=tmp_path / "release"))
+                publish_frame(source, PLAN, Options(**(LONG | {public: tmp_path / "people"}), out=tmp_path / "release"))
 
 
 def test_a_few_rows_say_whether_anything_is_left(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from dimly.analyst.export.points import AboutExport, Exported, PointBatch
 from dimly.analyst.export.postgres import Column, PostgresIndex, write_pgvector
-from dimly.analyst.neighbors.query import Progress
 from dimly.analyst.structure.points import Points
 from dimly.errors import DimlyError, MissingExtraError, ParameterError
 from dimly.files import new_file
+from dimly.progress import OnProgress
 from dimly.release.format import UserType, list_of
 from dimly.release.ids import are_texts
 from dimly.release.parts import as_user_column
@@ -41,7 +41,7 @@ def users_beside(path: str | Path) -> Path:
 
 
 def write_faiss(
-    exported: Exported, path: str | Path, *, index: FaissIndex, overwrite: bool, progress: Progress | None
+    exported: Exported, path: str | Path, *, index: FaissIndex, overwrite: bool, progress: OnProgress | None
 ) -> AboutExport:
     """Write an index and the ids of its people; see :meth:`Exports.faiss`."""
     if index not in get_args(FaissIndex):
@@ -108,7 +108,7 @@ def as_arrow(exported: Exported) -> pa.Table:
     return pa.Table.from_batches([_record(batch, schema) for batch in exported.batches()], schema)
 
 
-def write_parquet(exported: Exported, path: str | Path, *, overwrite: bool, progress: Progress | None) -> AboutExport:
+def write_parquet(exported: Exported, path: str | Path, *, overwrite: bool, progress: OnProgress | None) -> AboutExport:
     """Write a Parquet file; see :meth:`Exports.parquet`."""
     schema = _schema(exported)
     with new_file(path, overwrite=overwrite) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
@@ -126,7 +126,7 @@ def users_writer(exported: Exported, path: Path) -> Iterator[Callable[[PointBatc
         yield lambda batch: writer.write_batch(_record(batch, schema))
 
 
-def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress: Progress | None) -> AboutExport:
+def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress: OnProgress | None) -> AboutExport:
     """Write an archive of arrays; see :meth:`Exports.npz`."""
     users = exported.sketches.users
     if exported.sketches.textual:
@@ -222,7 +222,7 @@ class Exports:
         return as_arrow(self._exported(denoise))
 
     def parquet(
-        self, path: str | Path, *, denoise: bool = False, overwrite: bool = False, progress: Progress | None = None
+        self, path: str | Path, *, denoise: bool = False, overwrite: bool = False, progress: OnProgress | None = None
     ) -> AboutExport:
         """Write the table of :meth:`arrow` to a Parquet file, in parts; return what it says of itself.
 
@@ -234,7 +234,7 @@ class Exports:
         return write_parquet(self._exported(denoise), path, overwrite=overwrite, progress=progress)
 
     def npz(
-        self, path: str | Path, *, denoise: bool = False, overwrite: bool = False, progress: Progress | None = None
+        self, path: str | Path, *, denoise: bool = False, overwrite: bool = False, progress: OnProgress | None = None
     ) -> AboutExport:
         """Write ``user``, ``point``, ``excess`` and ``about``, which is JSON, for ``numpy.load``; return the latter.
 
@@ -252,7 +252,7 @@ class Exports:
         index: FaissIndex = "flat",
         denoise: bool = False,
         overwrite: bool = False,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> AboutExport:
         """Write an index for FAISS (``dimly[search]``), and beside it who is who; return what the latter says.
 
@@ -285,7 +285,7 @@ class Exports:
         column: Column = "vector",
         denoise: bool = False,
         overwrite: bool = False,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> AboutExport:
         """Write everybody's point to a table of PostgreSQL with pgvector (``dimly[postgres]``); return what it says.
 

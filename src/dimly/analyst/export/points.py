@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.analyst.estimate import Vector
-from dimly.analyst.neighbors.query import Progress
 from dimly.analyst.neighbors.spaces import sketch_norms
 from dimly.analyst.pairs import Published, SketchReader, chosen, reader_of
 from dimly.analyst.structure.denoise import Denoiser
 from dimly.analyst.structure.points import Coordinates, Points, known
 from dimly.errors import ParameterError
+from dimly.progress import OnProgress
 from dimly.release.manifest import guarantee
 from dimly.release.reader import StoredSketches
 
@@ -127,7 +127,7 @@ class Exported:
         """The same as one line of JSON."""
         return json.dumps(self.about, ensure_ascii=False, allow_nan=False)
 
-    def batches(self, progress: Progress | None = None) -> Iterator[PointBatch]:
+    def batches(self, progress: OnProgress | None = None) -> Iterator[PointBatch]:
         """Return everybody in the order of the release, in batches of bounded size.
 
         ``progress`` is told of a batch once its taker is done with it.

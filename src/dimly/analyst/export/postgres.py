@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from dimly.analyst.export.points import AboutExport, Exported, PointBatch
-from dimly.analyst.neighbors.query import Progress
 from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError
+from dimly.progress import OnProgress
 
 PostgresIndex = Literal["auto", "flat", "hnsw"]
 Column = Literal["vector", "halfvec"]
@@ -45,7 +45,7 @@ def write_pgvector(
     index: PostgresIndex,
     column: Column,
     overwrite: bool,
-    progress: Progress | None,
+    progress: OnProgress | None,
 ) -> AboutExport:
     """Write two tables; see :meth:`Exports.pgvector`."""
     if not isinstance(dsn, str):
@@ -146,7 +146,7 @@ class _Export:
         self._target = target
         self._draft = target._replace(table=f"dimly_{secrets.token_hex(8)}")
 
-    def run(self, *, overwrite: bool, progress: Progress | None) -> None:
+    def run(self, *, overwrite: bool, progress: OnProgress | None) -> None:
         """Make the tables; nothing is seen of them until the connection commits."""
         replaced = self._taken(overwrite=overwrite)
         self._execute(f"CREATE EXTENSION IF NOT EXISTS {_EXTENSION}")
@@ -194,7 +194,7 @@ class _Export:
             found.append(name)
         return found
 
-    def _copy(self, columns: dict[str, str], progress: Progress | None) -> None:
+    def _copy(self, columns: dict[str, str], progress: OnProgress | None) -> None:
         import pgvector.psycopg  # noqa: PLC0415
 
         pgvector.psycopg.register_vector(self._connection)

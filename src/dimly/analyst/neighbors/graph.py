@@ -17,7 +17,6 @@ from dimly.analyst.neighbors.expected import expected_true
 from dimly.analyst.neighbors.query import (
     Neighbors,
     Positions,
-    Progress,
     check,
     estimate,
     own_threads,
@@ -27,6 +26,7 @@ from dimly.analyst.neighbors.query import (
 from dimly.analyst.neighbors.spaces import DenoisedSpace, Metric, SketchSpace, Space
 from dimly.analyst.pairs import Chosen, Published, at_limit, lost_rows
 from dimly.errors import ParameterError
+from dimly.progress import OnProgress
 from dimly.release.reader import THREADS, in_turn
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _BLOCK = 1 << 20  # published numbers that are turned into rows at a time
 
 
 def graph_of(
-    release: "Release", n: int, *, metric: Metric, denoise: bool, engine: Engine, progress: Progress | None
+    release: "Release", n: int, *, metric: Metric, denoise: bool, engine: Engine, progress: OnProgress | None
 ) -> Neighbors:
     """Return the nearest people of everybody; see :meth:`Release.neighbor_graph`."""
     sketches = release._sketches
@@ -67,7 +67,7 @@ def graph_of(
     return Neighbors(_named(sketches, found), estimates, metric, denoised, _expect=expected, _others=others)
 
 
-def _by_comparing(sketches: Published, space: Space, n: int, progress: Progress | None) -> Positions:
+def _by_comparing(sketches: Published, space: Space, n: int, progress: OnProgress | None) -> Positions:
     lost = lost_rows(sketches.values)
     known, unknown = np.flatnonzero(~lost), np.flatnonzero(lost)
     rows = _rows(space, sketches.values if not len(unknown) else sketches.values[known])
@@ -96,7 +96,7 @@ def _rows(space: Space, values: NDArray[Any]) -> NDArray[Any]:
         return np.concatenate(list(blocks))
 
 
-def _by_tiles(space: Space, rows: NDArray[Any], most: int, progress: Progress | None) -> Positions:
+def _by_tiles(space: Space, rows: NDArray[Any], most: int, progress: OnProgress | None) -> Positions:
     """Return the nearest of everybody, unordered, by comparing blocks of people with each other."""
     n = len(rows)
     step = min(_TILE, max(64, -(-n // (4 * THREADS))))
@@ -143,7 +143,7 @@ def _settled(space: Space, rows: NDArray[Any], near: Positions) -> Positions:
     return ordered
 
 
-def _by_distances(sketches: Published, n: int, progress: Progress | None) -> Positions:
+def _by_distances(sketches: Published, n: int, progress: OnProgress | None) -> Positions:
     """Return the nearest of everybody by noisy distances."""
     count = len(sketches)
     everyone = np.arange(count)

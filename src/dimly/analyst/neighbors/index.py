@@ -22,7 +22,6 @@ from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors.query import (
     Neighbors,
     Positions,
-    Progress,
     check,
     nearest_to,
     neighbors_at,
@@ -33,6 +32,7 @@ from dimly.analyst.pairs import Who, chosen, lost_rows
 from dimly.analyst.structure.disk_cache import cells_kept, forget_cells, keep_cells
 from dimly.analyst.structure.points import Points, known, parts_of, sample
 from dimly.errors import ParameterError, ReleaseError
+from dimly.progress import OnProgress
 
 if TYPE_CHECKING:
     from dimly.analyst.release import Release
@@ -45,7 +45,7 @@ _LISTED = 10  # of each
 _LEAST = 200  # people looked at: a small release is searched whole
 
 
-class Cells(NamedTuple):
+class IndexCells(NamedTuple):
     """Who is in which cell.
 
     Attributes
@@ -85,7 +85,7 @@ class Index:
 
     _release: "Release"
     _space: Space
-    _cells: Cells
+    _cells: IndexCells
     _detail: str
 
     @property
@@ -144,7 +144,7 @@ class Index:
         return neighbors_at(release, side, positions, n, metric="euclidean", space=space, recall=self.recall)
 
 
-def index_of(release: "Release", *, denoise: bool, recall: Any, progress: Progress | None) -> Index:
+def index_of(release: "Release", *, denoise: bool, recall: Any, progress: OnProgress | None) -> Index:
     """Return an index of the people of a release, kept or made; see :meth:`Release.index`."""
     if isinstance(recall, bool) or not isinstance(recall, int | float) or not 0 < recall < 1:
         raise ParameterError(f"recall must be in (0, 1), got {recall!r}.")
@@ -163,10 +163,10 @@ def index_of(release: "Release", *, denoise: bool, recall: Any, progress: Progre
         rows = keep_cells(release._sketches, detail, (made.centers, made.starts, made.order, facts), made.rows)
         return Index(release, space, made._replace(rows=rows), detail)
     (centers, starts, order, facts), rows = kept
-    return Index(release, space, Cells(centers, starts, order, rows, int(facts[0]), float(facts[1])), detail)
+    return Index(release, space, IndexCells(centers, starts, order, rows, int(facts[0]), float(facts[1])), detail)
 
 
-def _cells(release: "Release", space: Space, recall: float, progress: Progress | None) -> Cells:
+def _cells(release: "Release", space: Space, recall: float, progress: OnProgress | None) -> IndexCells:
     from sklearn.cluster import KMeans  # noqa: PLC0415 (slow to import)
     from sklearn.metrics import pairwise_distances_argmin  # noqa: PLC0415
 
@@ -206,7 +206,7 @@ def _cells(release: "Release", space: Space, recall: float, progress: Progress |
     tuning, test = (np.sort(reached[half::2][true[half::2] >= 0]) for half in (0, 1))
     n_probed = int(tuning[int(np.ceil(recall * len(tuning))) - 1]) + 1 if len(tuning) else n_cells
     measured = float((test < n_probed).mean()) if len(test) else 1.0
-    return Cells(centers, starts, order, rows, n_probed, measured)
+    return IndexCells(centers, starts, order, rows, n_probed, measured)
 
 
 class _Nearest:

@@ -28,13 +28,13 @@ from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
 from dimly.plots import ladder
+from dimly.progress import OnProgress
 from dimly.release.reader import in_turn
 
 if TYPE_CHECKING:
     from dimly.analyst.release import Release
 
 
-Progress = Callable[[int, int], None]
 """Told how much is done, and how much there is to do."""
 Positions = NDArray[np.int64]
 
@@ -164,7 +164,7 @@ class Neighbors:
 
 
 def nearest_to(
-    release: "Release", who: Who, n: int, *, metric: Metric, denoise: bool, progress: Progress | None
+    release: "Release", who: Who, n: int, *, metric: Metric, denoise: bool, progress: OnProgress | None
 ) -> Neighbors:
     """Return the nearest people of one; see :meth:`Release.neighbors`."""
     sketches = release._sketches
@@ -257,7 +257,7 @@ def own_threads() -> Any:
     return threadpool_limits(1, user_api="blas")
 
 
-def _by_reading(space: Space, side: Chosen, n: int, progress: Progress | None) -> Positions:
+def _by_reading(space: Space, side: Chosen, n: int, progress: OnProgress | None) -> Positions:
     sketches, step = side.sketches, side.sketches.users_per_part
     own = side.vector
     mine = side.rows

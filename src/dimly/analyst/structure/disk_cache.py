@@ -99,13 +99,13 @@ def structure_kept(sketches: Sketches | StoredSketches, find: Any) -> Structure:
     return found
 
 
-Cells = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+CellArrays = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 _CELLS: Final = ("centers", "starts", "order", "facts")
 
 
 def cells_kept(
     sketches: Sketches | StoredSketches, detail: str, *, like: NDArray[Any]
-) -> tuple[Cells, NDArray[Any]] | None:
+) -> tuple[CellArrays, NDArray[Any]] | None:
     """Return the cells of an index and people's rows in their order, like a given one, if they are kept.
 
     Rows are mapped from their file and not read: whoever answers by them compares what they answer with the release.
@@ -122,7 +122,7 @@ def cells_kept(
     return ((centers, starts, order, facts), rows) if fits else None
 
 
-def keep_cells(sketches: Sketches | StoredSketches, detail: str, cells: Cells, rows: NDArray[Any]) -> NDArray[Any]:
+def keep_cells(sketches: Sketches | StoredSketches, detail: str, cells: CellArrays, rows: NDArray[Any]) -> NDArray[Any]:
     """Keep the cells of an index and people's rows in their order; return the rows, from their file if kept."""
     path = _path(sketches, "index", detail)
     if path is None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.analyst.neighbors.query import Progress
 from dimly.analyst.structure.denoise import _principal
 from dimly.analyst.structure.points import Points, blocks
 from dimly.analyst.structure.segments import Segments
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
+from dimly.progress import OnProgress
 
 if TYPE_CHECKING:
     from dimly.analyst.release import Release
@@ -41,7 +41,7 @@ class Plane:
     believed: tuple[float, float]
 
 
-def plane_of(release: "Release", *, progress: Progress | None = None) -> Plane:
+def plane_of(release: "Release", *, progress: OnProgress | None = None) -> Plane:
     """Return everybody's place along the two strongest directions of a release.
 
     These are the directions that denoising keeps, the strongest first; noise is not shrunk along them, since that would

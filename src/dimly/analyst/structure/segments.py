@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 
 from dimly.analyst.estimate import Arrays, Estimate
 from dimly.analyst.intervals import unified_interval
-from dimly.analyst.neighbors.query import Progress
 from dimly.analyst.structure.denoise import Denoiser, noise_variance
 from dimly.analyst.structure.evidence import Structure
 from dimly.analyst.structure.points import (
@@ -34,6 +33,7 @@ from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats, Polynomial
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.plan_parts import LaplaceNoise
+from dimly.progress import OnProgress
 from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches
 
@@ -208,7 +208,7 @@ class Segments:
 
 
 def segments_of(
-    release: "Release", count: Count, *, denoise: bool, activity: Activity, progress: Progress | None = None
+    release: "Release", count: Count, *, denoise: bool, activity: Activity, progress: OnProgress | None = None
 ) -> Segments:
     """Return the people of a release in groups; see :meth:`Release.segments`."""
     sketches, coordinates = release._sketches, Coordinates.of(release.plan)
@@ -286,7 +286,7 @@ class _Passes:
     """The people of a release, read again and again, and how much of it is done."""
 
     sketches: Sketches | StoredSketches
-    progress: Progress | None
+    progress: OnProgress | None
     n_read: int = 0
 
     def __iter__(self) -> Iterator[Block]:

@@ -4,7 +4,7 @@ import re
 import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from dimly.curator.tables.files import Stamp
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection.streams import EncodedTexts
+from dimly.release.format import UserType
 
 _SHOWN = 20
 _LONGEST_SHOWN = 60
@@ -64,8 +65,6 @@ def listing(names: Iterable[str]) -> str:
     short = [name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…" for name in known[:_SHOWN]]
     return f"The table has: {', '.join(short)}{more}."
 
-
-UserType = Literal["int64", "text"]
 
 _FITS_INT64: Final = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _LARGE: Final = {"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"}

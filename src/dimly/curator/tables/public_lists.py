@@ -21,7 +21,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from dimly.curator.options import Options
-from dimly.curator.tables.columns import UserType, check_names, listing, read_user
+from dimly.curator.tables.columns import check_names, listing, read_user
 from dimly.curator.tables.condition import check_condition
 from dimly.curator.tables.csv import CsvOptions, read_header, transcoded
 from dimly.curator.tables.database import PrivateDatabase
@@ -40,6 +40,7 @@ from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 from dimly.release.directions import read_directions
+from dimly.release.format import UserType
 from dimly.release.survey import Survey, looks_like_survey, read_survey
 
 ODD_IDS: Final = "roster must hold integers or text, but some ids are neither. Turn them all into text."

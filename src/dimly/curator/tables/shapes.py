@@ -7,7 +7,6 @@ from typing import Any, Final, Literal, Protocol
 from dimly.curator.options import Options
 from dimly.curator.tables.columns import (
     Reading,
-    UserType,
     element_type,
     is_categorical,
     kind_of,
@@ -21,6 +20,7 @@ from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.sources import Source
 from dimly.errors import DataError, ParameterError
 from dimly.privacy import Unit
+from dimly.release.format import UserType
 
 # Canonical rows: who has which attribute, with which value; and the checks that come before anything is published.
 #
