@@ -155,7 +155,7 @@ def _print_candidates(found: "Advice") -> None:
     what = "Predicted standard errors of squared distances, and how often a near pair ranks before a far one"
     rows = [_row(one, found) for one in found.candidates]
     if asked.purpose != "distances":
-        what += f"; blur is what {asked.purpose} see of the errors once denoised"
+        what += f". Blur is how much these errors count for {asked.purpose}; the smallest is chosen"
         header.append("blur")
         rows = [[*row, _number(one.blur)] for row, one in zip(rows, found.candidates, strict=True)]
     print_lines([f"{what}:", ""])
@@ -163,8 +163,15 @@ def _print_candidates(found: "Advice") -> None:
 
 
 def _in_options(words: str) -> str:
-    """Return the words of a verdict with options for what Python calls parameters."""
-    for name, option in (("distance as LOW:HIGH", "--distance LOW:HIGH"), ("n_users", "--n-users")):
+    """Return the words of a verdict or a reason with options for what Python calls parameters."""
+    for name, option in (
+        ("distance as LOW:HIGH", "--distance LOW:HIGH"),
+        ("n_users", "--n-users"),
+        ("n_attributes", "--n-attributes"),
+        ("(vocabulary)", "(--vocabulary)"),
+        ("(numbered)", "(--numbered)"),
+        ("a delta above 0", "a --delta above 0"),
+    ):
         words = words.replace(name, option)
     return words.replace("State distance or weight", "State --distance or --weight")
 
@@ -195,7 +202,7 @@ def _advice_fields(found: "Advice") -> dict[str, str]:
             f"(delta = {rule.delta:g})"
         )
     if found.left_out:
-        fields["left out"] = reasons_of(found.left_out)
+        fields["left out"] = _in_options(reasons_of(found.left_out))
     return {name: text for name, text in fields.items() if text}
 
 
