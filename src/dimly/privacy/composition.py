@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from dimly.errors import DimlyError, ParameterError, check_choice, need_extra
 from dimly.privacy.budget import UNITS, Budget, Unit, stated
@@ -228,25 +227,28 @@ def gaussian_delta(epsilon: npt.ArrayLike, *, mu: float) -> FloatArray:
     >>> float(gaussian_delta(-1.0, mu=0.0).round(3))  # no release at all
     0.632
     """
+    from scipy import special  # noqa: PLC0415 - slow to import, and no plan needs it
+
     epsilon = np.asarray(epsilon, dtype=np.float64)
     if mu == 0:
         return np.asarray(-np.expm1(np.minimum(epsilon, 0.0)))
     mu = max(mu, _SMALLEST_MU)
     x = epsilon / mu - mu / 2
     tail = np.maximum(x, 0.0) / math.sqrt(2)
-    far = 0.5 * np.exp(-(tail**2)) * (scipy.special.erfcx(tail) - scipy.special.erfcx(tail + mu / math.sqrt(2)))
+    far = 0.5 * np.exp(-(tail**2)) * (special.erfcx(tail) - special.erfcx(tail + mu / math.sqrt(2)))
     body = np.minimum(x, 0.0)
-    near = scipy.special.ndtr(-body) - np.exp(np.minimum(epsilon, mu * mu / 2) + scipy.special.log_ndtr(-body - mu))
+    near = special.ndtr(-body) - np.exp(np.minimum(epsilon, mu * mu / 2) + special.log_ndtr(-body - mu))
     return np.asarray(np.where(x > 0, far, near))
 
 
 def _atoms(coins: Counter[float]) -> tuple[FloatArray, FloatArray, float]:
     """Return losses and probabilities of a product of binomials, one for each ε; nothing is rounded."""
+    from scipy import special  # noqa: PLC0415 - slow to import, and no plan needs it
+
     losses, weights = np.zeros(1), np.ones(1)
     for epsilon, n in coins.items():
         true = np.arange(n + 1.0)
-        log_gamma = scipy.special.gammaln
-        log_choose = log_gamma(n + 1) - log_gamma(true + 1) - log_gamma(n - true + 1)
+        log_choose = special.gammaln(n + 1) - special.gammaln(true + 1) - special.gammaln(n - true + 1)
         log_weight = log_choose - n * np.log1p(math.exp(-epsilon)) - (n - true) * epsilon
         losses = np.add.outer(losses, epsilon * (2 * true - n)).ravel()
         weights = np.multiply.outer(weights, np.exp(log_weight)).ravel()
@@ -255,11 +257,13 @@ def _atoms(coins: Counter[float]) -> tuple[FloatArray, FloatArray, float]:
 
 def _grid_atoms(coins: Counter[float]) -> tuple[FloatArray, FloatArray, float]:
     """Return the same with every loss rounded up to a multiple of one step, which δ can only grow by."""
+    from scipy import special  # noqa: PLC0415 - slow to import, and no plan needs it
+
     step = 2 * math.fsum(coins.elements()) / MAX_ATOMS
     lowest, weights = 0, np.ones(1)
     for epsilon, n in coins.items():
         up, down = math.ceil(epsilon / step * (1 + 1e-12)), math.floor(epsilon / step * (1 - 1e-12))
-        true, false = scipy.special.expit([epsilon, -epsilon])
+        true, false = special.expit([epsilon, -epsilon])
         for _ in range(n):  # no Fourier transform: every term is positive and keeps its relative precision
             grown = np.zeros(len(weights) + up + down)
             grown[: len(weights)] = false * weights

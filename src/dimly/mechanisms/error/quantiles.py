@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -87,10 +86,12 @@ def quantiles(
     curve = _fitted(noisy.astype(np.float64), total)
     smooth = _without_steps(curve)
     draws = noise[: len(noise) // len(at) * len(at)].reshape(-1, len(at))[:_REPEATS]
+    from scipy.ndimage import gaussian_filter1d  # noqa: PLC0415 - slow to import, and of surveys alone
+
     found = []
     for target in (share * total for share in shares):
         spread = _crossings(smooth + draws, target).std()
-        base = scipy.ndimage.gaussian_filter1d(smooth, max(_SMOOTHING * spread, 0.01), mode="nearest")
+        base = gaussian_filter1d(smooth, max(_SMOOTHING * spread, 0.01), mode="nearest")
         errors = np.abs(_crossings(base + draws, target) - np.searchsorted(base, target))
         far, here = float(np.quantile(errors, _REACH, method="inverted_cdf")), _position(curve, target)
         found.append(Quantile(*(_value(position, at, whole=whole) for position in (here, here - far, here + far))))
@@ -103,7 +104,9 @@ def noise_needed(at: Integers) -> int:
 
 
 def _fitted(noisy: Floats, total: int) -> Floats:
-    curve: Floats = np.clip(scipy.optimize.isotonic_regression(noisy).x, 0, total)
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - slow to import, and of surveys alone
+
+    curve: Floats = np.clip(isotonic_regression(noisy).x, 0, total)
     return curve
 
 

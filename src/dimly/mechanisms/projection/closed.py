@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
@@ -138,11 +137,13 @@ def _on_grid(words: NDArray[np.uint64], *, k: int, grid_bits: int) -> NDArray[np
     decide the rounding, Φ decides it in ball arithmetic. A sensitivity is proven, and a stored P is compared, by
     deriving the rows again, perhaps elsewhere.
     """
+    from scipy.special import ndtri  # noqa: PLC0415 - slow to import, and of this family alone
+
     w = (words >> np.uint64(11)).astype(np.int64)
     # From the lower half of the law only: above 2⁵² a double cannot hold w + ½, and the largest w would be an infinity.
     upper = w >= 2**52
     w = np.where(upper, 2**53 - 1 - w, w)
-    sizes = -scipy.special.ndtri((w + 0.5) * 2.0**-53) * (2.0**grid_bits / math.sqrt(k))
+    sizes = -ndtri((w + 0.5) * 2.0**-53) * (2.0**grid_bits / math.sqrt(k))
     rounded: NDArray[np.float64] = np.rint(sizes)
     for at in zip(*np.nonzero(0.5 - np.abs(sizes - rounded) <= _DOUBTFUL * sizes), strict=True):
         rounded[at] = _rounded_size(int(w[at]), math.floor(sizes[at]), k=k, grid_bits=grid_bits)
@@ -158,10 +159,12 @@ def _rounded_size(w: int, below: int, *, k: int, grid_bits: int) -> int:
 
 def _ternary_entries(k: int, tail: float) -> int:
     """Return the smallest n that a row has more entries than with probability at most ``tail``."""
+    from scipy.special import bdtrc  # noqa: PLC0415 - slow to import, and of this family alone
+
     low, high = 0, k
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if float(scipy.special.bdtrc(middle, k, 1 / 3)) <= tail else (middle + 1, high)
+        low, high = (low, middle) if float(bdtrc(middle, k, 1 / 3)) <= tail else (middle + 1, high)
     return low
 
 
@@ -197,7 +200,9 @@ def half_normal_sum(k: int, tail: float) -> float:
 
 def _chi_squared(k: int, tail: float) -> float:
     """Return what the squared length of ``k`` standard normals exceeds with probability ``tail``."""
-    return float(scipy.special.chdtri(k, tail))
+    from scipy.special import chdtri  # noqa: PLC0415 - slow to import, and of this family alone
+
+    return float(chdtri(k, tail))
 
 
 @lru_cache(maxsize=1024)

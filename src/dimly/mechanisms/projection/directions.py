@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.display import MOST_ROWS, Shown, data_frame
@@ -361,14 +360,16 @@ class Directions:
         So any two are compared. Exact where that takes seconds; above, twice the longest row, which is at least as
         much.
         """
+        from scipy.spatial.distance import cdist  # noqa: PLC0415 - slow to import, and seldom needed
+
         l1, l2_squared = self.sensitivity.l1, self.sensitivity.l2_squared
         distinct = np.unique(self.matrix, axis=0).astype(np.float64)  # doubles hold every one of these sums exactly
         if len(distinct) * distinct.size > _MOST_COMPARED:
             return Sensitivity(2 * l1, 4 * l2_squared)
         for start in range(0, len(distinct), _COMPARED):
             some = distinct[start : start + _COMPARED]
-            l1 = max(l1, int(scipy.spatial.distance.cdist(some, distinct, "cityblock").max()))
-            l2_squared = max(l2_squared, int(scipy.spatial.distance.cdist(some, distinct, "sqeuclidean").max()))
+            l1 = max(l1, int(cdist(some, distinct, "cityblock").max()))
+            l2_squared = max(l2_squared, int(cdist(some, distinct, "sqeuclidean").max()))
         return Sensitivity(l1, l2_squared)
 
     @cached_property
