@@ -294,8 +294,8 @@ def read_survey(path: str | os.PathLike[str]) -> Survey:
         raise ReleaseError(f"survey must take at most {MOST_BYTES >> 30} GiB, got more. Is it another file?")
     if content.startswith(b"PAR1"):
         raise ReleaseError(
-            "survey must be JSON, got a Parquet file. If it holds directions that a survey learned, pass it as directions "
-            "(--directions)."
+            "survey must be JSON, got a Parquet file. If it holds directions that a survey learned, pass it as "
+            "directions (--directions)."
         )
     return Survey.from_json(content)
 

@@ -490,7 +490,7 @@ def _wide_columns(request: TableRequest, columns: Iterable[str] | Literal["all"]
     if not chosen:
         raise ParameterError(f"columns must name at least one column besides the user's. {request.listing}")
     if chosen == ["all"] and "all" not in request.source.columns:
-        raise ParameterError('columns must be names, got ["all"]. For every column write columns="all" (--all-columns).')
+        raise ParameterError('columns must be names, got ["all"]. For all of them write columns="all" (--all-columns).')
     for name in chosen:
         _type_of(request.source, name, "columns")
     _check_distinct([("user", request.user_column), *(("columns", name) for name in chosen)])
