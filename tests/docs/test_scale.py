@@ -37,6 +37,7 @@ def test_the_examples_run(
 
 
 @uses_spark
+@pytest.mark.thorough
 def test_the_command_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({"person": [1, 2], "page": ["tea", "jam"]}), "visits.parquet")

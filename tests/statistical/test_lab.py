@@ -67,6 +67,7 @@ def test_the_predicted_error_is_measured(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.thorough(but=1)
 def test_less_noise_than_was_added_is_noticed(mechanism: str) -> None:
     (a, b), weights = truth().pairs, truth().people.weights
     stated, less = (
@@ -77,6 +78,7 @@ def test_less_noise_than_was_added_is_noticed(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.thorough(but=1)
 def test_intervals_hold_the_truth_as_often_as_they_say(mechanism: str) -> None:
     coverage = outcomes(mechanism)["coverage"]
     assert about(coverage, 0.95, INTERVALS_OFF), alarm(f"{mechanism}: coverage", coverage, 0.95)

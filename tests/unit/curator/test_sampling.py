@@ -253,6 +253,7 @@ def test_settled_samples_ask_for_no_more_words(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [np.int16, np.int32])
 @every_table
+@pytest.mark.thorough(but=3)
 def test_sums_saturate_at_the_limits_of_the_published_type(name: str, kind: type[np.signedinteger]) -> None:
     limits = np.iinfo(kind)
     near = [limits.min - 10**6, limits.min - 1, limits.min, limits.min + 1, -1, 0, 1]

@@ -201,6 +201,7 @@ def test_one_more_attribute_leaves_the_shape_of_files(
 
 
 @pytest.mark.parametrize("n_partitions", [2, 2 * MOST_PARTITIONS])  # more than there are people
+@pytest.mark.thorough(but=1)
 def test_any_number_of_partitions_will_do(
     frame: Any, n_partitions: int, tmp_path: Path, settings: Callable[[str, str], None]
 ) -> None:
@@ -315,6 +316,7 @@ def swapped(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("phase", ["numbering", "publishing"])
+@pytest.mark.thorough(but=1)
 def test_people_who_are_swapped_between_two_passes_are_noticed(spark: Any, tmp_path: Path, phase: str) -> None:
     """Person 7 becomes person 100: there are as many people in every part as before."""
     flag = tmp_path / "flag"
@@ -325,6 +327,7 @@ def test_people_who_are_swapped_between_two_passes_are_noticed(spark: Any, tmp_p
 
 
 @pytest.mark.parametrize("roster", [None, list(range(40))])
+@pytest.mark.thorough(but=1)
 def test_nobody_gets_a_second_row_between_two_passes(spark: Any, tmp_path: Path, roster: list[int] | None) -> None:
     plan = plan_for("hashing+laplace", categories=True, listed=False)
     flag = tmp_path / "flag"
