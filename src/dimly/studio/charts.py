@@ -99,7 +99,7 @@ def blur_chart(places: Floats, groups: Any) -> Options:
     series = [
         {
             "type": "scatter",
-            "name": f"group {label + 1}",
+            "name": f"group {label}",  # from 0, as segments are numbered everywhere
             "data": np.round(places[labels == label], 3).tolist(),
             "symbolSize": 7,
             "itemStyle": {"color": PALETTE[label % len(PALETTE)], "opacity": 0.85},
