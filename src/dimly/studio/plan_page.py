@@ -46,7 +46,10 @@ _HEADS: Final = {
     "unknown": "This cannot be judged without knowing more",
 }
 _ON_THIS_PAGE: Final = {
-    " (--sample)": ": try the plan out at the end of this page",
+    " (--sample FILE, sample= in Python)": ": at the end of this page",
+    " (--sample FILE)": ": at the end of this page",
+    "`dimly survey` measures": "a survey (the command dimly survey) measures",
+    " (then --survey FILE)": ", and can be dropped here",
     "n_users": "how many people there are",
     "distance as LOW:HIGH, ": "in how many attributes two people differ, ",
     "epsilon": "ε",
@@ -389,7 +392,7 @@ class PlanView:
             if draft.rests_on_guess and draft.distance is not None:
                 near, far = draft.distance
                 ui.label(f"If people who are alike differ in about {near:g} attributes and others in about {far:g}:")
-            ui.label(_without_verdict(found.words))
+            ui.label(words_on_page(found.words))
             for doubt in advice.doubts:
                 ui.label(doubt)
             with ui.row().classes("gap-2 mt-1"):
@@ -592,8 +595,8 @@ def renew(chart: ui.echart, options: charts.Options) -> None:
     chart.update()
 
 
-def _without_verdict(words: str) -> str:
-    """Return the planner's sentences without the word that the heading has said already."""
+def words_on_page(words: str) -> str:
+    """Return the planner's sentences in the page's words, without the verdict, which the heading has said already."""
     text = words.partition(": ")[2]
     for option, here in _ON_THIS_PAGE.items():
         text = text.replace(option, here)

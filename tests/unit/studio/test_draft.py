@@ -1,10 +1,12 @@
 import shlex
+from typing import Any
 
 import pytest
 from tests.cli.lines import answer
 
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.studio.draft import Draft, attacked, blurred, curve_of, epsilon_for, planned
+from dimly.studio.plan_page import words_on_page
 
 SEED = "ab" * 32
 DRAFTS = {
@@ -25,6 +27,17 @@ def test_the_command_makes_the_same_plan(name: str) -> None:
     said = answer(*line[1:-2])
     assert said["digest"] == found.advice.plan.digest
     assert said["verdict"] == found.advice.verdict
+
+
+def test_words_on_the_page_name_no_options() -> None:
+    purposes: tuple[Any, ...] = ("distances", "neighbors", "segments")
+    drafts = [Draft(seed=SEED, purpose=purpose, weight=weight) for purpose in purposes for weight in (None, 50.0)]
+    said = [planned(draft).words for draft in drafts]
+    assert any("--sample FILE" in words for words in said)
+    for words in map(words_on_page, said):
+        assert words
+        assert "--" not in words
+        assert "in Python" not in words
 
 
 def test_distances_are_guessed_only_where_none_are_stated() -> None:
