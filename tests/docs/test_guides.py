@@ -101,6 +101,7 @@ def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @uses_spark
+@pytest.mark.thorough
 def test_the_guide_to_spark_runs(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -115,6 +115,7 @@ def test_the_page_names_every_field() -> None:
 
 
 @uses_spark
+@pytest.mark.thorough
 def test_the_example_with_spark_runs(
     spark: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

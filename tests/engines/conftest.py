@@ -62,6 +62,20 @@ _SOME: Final[Mapping[str, Callable[..., bool]]] = {
     "test_updating_is_publishing_all_at_once": lambda **_: False,
 }
 
+# What Spark is asked in a short run: reading, lists, borders, growing, surveys and directions, each once or twice.
+_SHORT: Final = {
+    "test_every_source_and_shape",
+    "test_ids_are_kept_exactly",
+    "test_a_roster_says_who_is_in",
+    "test_values_are_clamped_on_request",
+    "test_nothing_tells_whether_somebody_has_an_attribute",
+    "test_people_at_the_borders_of_files",
+    "test_appending_is_publishing_all_at_once",
+    "test_every_question_is_answered_by_the_truth",
+    "test_pairs_of_attributes_and_of_buckets_for_directions",
+    "test_every_kind_on_bits_and_on_values",
+}
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -73,6 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             continue
         item.add_marker(uses_spark)
         item.add_marker(pytest.mark.xdist_group("spark"))
+        if item.originalname not in _SHORT:  # type: ignore[attr-defined]
+            item.add_marker(pytest.mark.thorough)
         asked = _SOME.get(item.originalname, lambda **_: True)  # type: ignore[attr-defined]
         if not asked(**{name: value for name, value in found.params.items() if name != "engine"}):
             left_out.append(item)

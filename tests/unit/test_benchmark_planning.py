@@ -22,6 +22,7 @@ def test_people_have_about_their_weight(structure: str) -> None:
     assert 14 < people.weights.mean() < 26
 
 
+@pytest.mark.thorough
 def test_measuring_storing_and_judging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "MENU", {COUNTING: (8, 16), "sparse+laplace": (8, 4096)})
     truth = Truth(SMALL.people, planning.MEASURES)

@@ -53,6 +53,7 @@ def test_predicted_stands_beside_measured(mechanism: str, truth: Truth) -> None:
     assert "estimates" not in found.to_dict()
 
 
+@pytest.mark.thorough
 def test_a_release_that_is_there_is_measured_and_not_made_again(truth: Truth) -> None:
     release = dimly.publish(truth.people.table, best_plan("counting+laplace", 2.0, truth.people))
     found, again, _ = simulate(

@@ -117,6 +117,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(frame: Any, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("small_parts")
+@pytest.mark.thorough
 def test_an_attempt_that_reads_the_same_rows_writes_the_same_bytes(
     frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +264,7 @@ def test_only_a_small_list_of_attributes_goes_to_every_worker(
     assert sorted(tuple(row) for row in coded.collect()) == expected
 
 
+@pytest.mark.thorough
 def test_decimal_ids_are_text_and_a_roster_may_be_a_frame(spark: Any, tmp_path: Path) -> None:
     ids = [decimal.Decimal(one) for one in ("-7", "12345678901234567890123", "0")]
     rows = [(one, "tea") for one in ids]
@@ -467,6 +469,7 @@ def test_the_frame_is_not_its_own_roster(frame: Any, spark: Any, tmp_path: Path)
                 publish_frame(source, PLAN, Options(**(LONG | {public: tmp_path / "people"}), out=tmp_path / "release"))
 
 
+@pytest.mark.thorough
 def test_a_few_rows_say_whether_anything_is_left(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = spark.range(2_000, numPartitions=1).selectExpr("id AS person", "IF(id = 1, 'tea', 'sea') AS page")
     joined: list[Any] = []

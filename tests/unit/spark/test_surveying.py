@@ -61,6 +61,7 @@ def test_a_dry_run_draws_and_charges_nothing(frame: Any, ledger: Path) -> None:
     assert states(ledger) == []
 
 
+@pytest.mark.thorough
 def test_the_charge_comes_back_if_spark_fails_before_noise(
     frame: Any, ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
