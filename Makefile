@@ -26,8 +26,8 @@ demo: .venv/demo ## the whole story on made-up people: plan, publish, verify, as
 test: .venv/dev  ## all tests, doctests included
 	$(BIN)/python -m pytest -n auto --dist loadgroup src tests
 
-# What every change has to pass in a quarter of an hour: of each test six cases, without those marked thorough.
-test-short: .venv/dev ## every test with six of its cases at most, without the thorough ones
+# What every change has to pass in a quarter of an hour: of each test four cases, without those marked thorough.
+test-short: .venv/dev ## every test with four of its cases at most, without the thorough ones
 	$(BIN)/python -m pytest -n auto --dist loadgroup --short src tests
 
 # For daily work: no Spark, no kills, no statistics (audits and simulations among them), neither the demo nor the pages,
@@ -37,7 +37,7 @@ SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/unit/aud
   $(addprefix tests/privacy/test_,neighboring_files.py directions.py leaks.py edited_plans.py composition_accountants.py) \
   tests/unit/analyst/structure/test_segments.py tests/unit/analyst/likelihood \
   $(addprefix tests/unit/curator/test_,cooccurrence.py options.py) tests/unit/curator/ledger/test_concurrency.py
-test-fast: .venv/dev ## six cases of most tests: no Spark, no kills, no statistics, no demo
+test-fast: .venv/dev ## four cases of most tests: no Spark, no kills, no statistics, no demo
 	$(BIN)/python -m pytest -n auto --dist loadgroup --short $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
 
 # Where results could hang on the processor: what is exact, kernels, sampling, estimates and their intervals.

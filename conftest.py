@@ -61,7 +61,7 @@ def _name(node: Any) -> str:
     return name if group is None else name.removesuffix(f"@{group.args[0]}")
 
 
-_CASES = 6  # of one test, in a short run
+_CASES = 4  # of one test, in a short run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
