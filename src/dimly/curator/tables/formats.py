@@ -55,7 +55,7 @@ def arrow_data(source: Any) -> Any:
     DataError
         For a column whose cells are of several types.
     """
-    if isinstance(source, (pa.Table, pa.RecordBatchReader, *_datasets())):
+    if isinstance(source, (pa.Table, pa.RecordBatchReader, *dataset_types())):
         return source
     if isinstance(source, pa.RecordBatch):
         return pa.Table.from_batches([source])
@@ -71,7 +71,7 @@ def arrow_data(source: Any) -> Any:
     return None
 
 
-def _datasets() -> tuple[type, ...]:
+def dataset_types() -> tuple[type, ...]:
     """Return the type of Arrow's datasets, if somebody has loaded it: that takes long, and loads pandas."""
     loaded = sys.modules.get("pyarrow.dataset")
     return () if loaded is None else (loaded.Dataset,)

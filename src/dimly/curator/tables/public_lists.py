@@ -16,7 +16,6 @@ from typing import Any, Final, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 import pyarrow.parquet
 from numpy.typing import NDArray
 
@@ -34,7 +33,7 @@ from dimly.curator.tables.files import (
     suffix_of,
     unpacked,
 )
-from dimly.curator.tables.formats import arrow_column, arrow_data, polars_memory
+from dimly.curator.tables.formats import arrow_column, arrow_data, dataset_types, polars_memory
 from dimly.curator.tables.sources import are_paths, open_source
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
@@ -231,11 +230,11 @@ def check_apart(source: object, given: object, role: str, *, files: Iterable[Sta
         raise not_public(role, "the private table itself")
 
 
-def _files_of(source: object) -> list[FilePath]:
+def _files_of(source: Any) -> list[FilePath]:
     """Return the files of this machine that a table is, or that a dataset of Arrow reads."""
     if are_paths(source):
         return [stamp.path for stamp in find_files(source)[1]]
-    if isinstance(source, pyarrow.dataset.FileSystemDataset) and source.filesystem.type_name == "local":
+    if isinstance(source, dataset_types()) and hasattr(source, "files") and source.filesystem.type_name == "local":
         return [path for path in source.files if os.path.exists(path)]
     return []
 
