@@ -71,7 +71,7 @@ def arrow_data(source: Any) -> Any:
     return None
 
 
-def dataset_types() -> tuple[type, ...]:
+def dataset_types() -> tuple[Any, ...]:
     """Return the type of Arrow's datasets, if somebody has loaded it: that takes long, and loads pandas."""
     loaded = sys.modules.get("pyarrow.dataset")
     return () if loaded is None else (loaded.Dataset,)
