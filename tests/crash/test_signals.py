@@ -60,6 +60,7 @@ def test_numbers_that_could_be_read_stay_charged(scene: Scene) -> None:
     assert scene.leftovers() == []
 
 
+@pytest.mark.thorough
 def test_a_second_signal_does_not_stop_the_cleaning_up(scene: Scene) -> None:
     with scene.start(out=scene.target) as run:
         run.wait_for("spilling")

@@ -21,7 +21,7 @@ def test_the_ending_of_the_demo_is_shown() -> None:
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if not line.startswith("demo") and line != ENDING])
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = run(*shlex.split(command))

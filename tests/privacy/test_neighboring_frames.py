@@ -20,12 +20,13 @@ PAIRS = int(os.environ.get("DIMLY_SPARK_PAIRS", "1"))
 
 
 @pytest.mark.parametrize("shape", SPARK_SHAPES)
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_spark_frames(shape: str, spark: Any, tmp_path: Path) -> None:
     outcomes = [spark_pair(spark, shape, seed, tmp_path / "pair") for seed in range(PAIRS)]
     assert any(outcomes)
 
 
+@pytest.mark.thorough
 def test_a_frame_whose_cells_say_how_it_is_read_is_found(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,6 +179,7 @@ def test_what_cannot_be_planned_is_a_sentence(look: Any) -> None:
     assert page.get_by_role("button", name="Save plan.json").count() == 0
 
 
+@pytest.mark.thorough
 def test_two_tabs_have_drafts_of_their_own_which_outlive_a_page(look: Any) -> None:
     first, second = look(), look()
     for page, epsilon in ((first, "3"), (second, "0.2")):
@@ -271,6 +272,7 @@ def test_two_releases_are_compared(look: Any, folder: Path) -> None:
     page.get_by_text("privacy losses add up").wait_for()
 
 
+@pytest.mark.thorough
 def test_a_survey_takes_the_place_of_what_was_typed(look: Any, tmp_path: Path) -> None:
     people = np.random.default_rng(0).random((4_000, 60)) < 0.2
     with warnings.catch_warnings():

@@ -42,6 +42,7 @@ def profiles(found: Cells, by: Path, words: Any = NO_NOISE, unit: Any = "attribu
     return done
 
 
+@pytest.mark.thorough
 def test_without_noise_counts_are_exact(by: Path) -> None:
     found = profiles(cells(), by)
     wanted = [
