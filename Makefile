@@ -26,7 +26,7 @@ demo: .venv/demo ## the whole story on made-up people: plan, publish, verify, as
 test: .venv/dev  ## all tests, doctests included
 	$(BIN)/python -m pytest -n auto --dist loadgroup src tests
 
-# What every change has to pass in a quarter of an hour: of each test four cases, without those marked thorough.
+# What every change has to pass: of each test four cases, without those marked thorough.
 test-short: .venv/dev ## every test with four of its cases at most, without the thorough ones
 	$(BIN)/python -m pytest -n auto --dist loadgroup --short src tests
 

@@ -1,8 +1,8 @@
 """Ids of people in memory: int64, or texts.
 
-Texts are Python's own strings in an array of objects. NumPy's text of any length (StringDType) would take a third of
-the memory, but until 2.5 it reads or writes wrong memory where texts are searched (numpy issue 31533), put in chosen
-places (32153) or taken from two arrays at once (pull request 31609): a process that only compared releases died of it.
+Texts are Python's own strings in an array of objects. NumPy's text of any length (StringDType) would be the obvious
+type, but in 2.4, the newest for Python 3.11, it reads or writes wrong memory where texts are searched (numpy issue
+31533), put in chosen places (32153) or taken from two arrays at once (pull request 31609).
 """
 
 from collections.abc import Iterable
