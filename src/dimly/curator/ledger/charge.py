@@ -487,10 +487,10 @@ class Charge:
         command = f"dimly ledger forgive {self._store.path} {other.id}{force} --reason TEXT"
         claimed = f"users must be new to the release, and charge {other.id}, which did not finish, claimed some people."
         if other.sampling_at is None:
-            return f"{claimed} It drew no noise: strike it by `{command}`, and try again."
+            return f"{claimed} It drew no noise: cancel it with `{command}`, and try again."
         return (
             f"{claimed} Use --update, which is charged, because noise was drawn for them; or, if you are sure that "
-            f"nobody read that, strike it by `{command}` and try again."
+            f"nobody read that, cancel it with `{command}` and try again."
         )
 
 

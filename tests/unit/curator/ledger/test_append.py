@@ -148,7 +148,7 @@ def test_an_append_that_was_killed_before_it_drew_noise_is_forgiven_without_forc
 
     killed = int(in_a_fork(work))
     charge = append(ledger)
-    command = rf"It drew no noise: strike it by `dimly ledger forgive \S*/ledger\.db {killed} --reason TEXT`"
+    command = rf"It drew no noise: cancel it with `dimly ledger forgive \S*/ledger\.db {killed} --reason TEXT`"
     with pytest.raises(BudgetError, match=command):
         charge.claim_users([[11, 12]])
     ledger.forgive(killed, reason="killed before it drew noise")
