@@ -4,6 +4,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import pytest
@@ -92,3 +93,13 @@ def test_the_page_is_up_to_date() -> None:
     assert page == reference(), "run: python -m dimly.cli.reference > docs/cli.md"
     for path in COMMANDS:
         assert path == "dimly" or f"\n## {path}\n" in page
+
+
+@pytest.mark.parametrize("path", ["dimly", "dimly plan", "dimly ledger", "dimly ledger forgive"])
+def test_paragraphs_of_help_fill_the_terminal_and_flags_have_no_type(path: str) -> None:
+    shown = run(*path.split()[1:], "-h").stdout
+    _, more, _ = COMMANDS[path].help.split("\n\n")
+    assert wrap(more, 198) == [
+        line for line in map(str.strip, shown.splitlines()) if line and line in " ".join(more.split())
+    ]
+    assert "<bool>" not in shown

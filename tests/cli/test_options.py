@@ -47,7 +47,7 @@ def test_names() -> None:
 
 @pytest.mark.parametrize("text", ["", "a,", ",a", '"a', 'a\n,b"'])
 def test_names_that_are_none(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="must be column names between commas"):
+    with pytest.raises(typer.BadParameter, match="must be column names separated by commas"):
         names_between_commas(text)
 
 

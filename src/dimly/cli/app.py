@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from inspect import cleandoc
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -50,6 +51,21 @@ def option_names(group: Any, arguments: Sequence[str]) -> dict[str, str]:
     return names
 
 
+HELP_OPTIONS = ["-h", "--help"]
+
+
+def _tidy_help(command: Any) -> None:
+    """Let paragraphs of a command's help fill the terminal, and show flags without a type: they take no value."""
+    paragraphs = cleandoc(command.help).split("\n\n")
+    command.help = "\n\n".join(text if text.startswith("$ ") else text.replace("\n", " ") for text in paragraphs)
+    asking = command.get_help_option(typer.Context(command, help_option_names=HELP_OPTIONS))
+    for option in [*command.params, asking]:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        _tidy_help(inner)
+
+
 class FrontDoor(TyperGroup):
     """The group of all commands; its ``main`` turns whatever goes wrong into one line and an exit code."""
 
@@ -58,6 +74,8 @@ class FrontDoor(TyperGroup):
         arguments = list(sys.argv[1:] if args is None else args)
         if args is None:  # a shell that asks what could come next
             self._main_shell_completion({}, "dimly", "_DIMLY_COMPLETE")
+        if len(arguments) < 2 or not set(HELP_OPTIONS).isdisjoint(arguments):  # help may be shown
+            _tidy_help(self)
         meta: dict[str, Any] = {}
 
         def command() -> None:
@@ -75,7 +93,7 @@ class FrontDoor(TyperGroup):
 
 app = typer.Typer(
     cls=FrontDoor,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_OPTIONS},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,

@@ -84,7 +84,7 @@ def names_between_commas(text: str) -> list[str]:
     except csv.Error:  # a quote that does not end
         names = []
     if not all(names) or not names:
-        raise typer.BadParameter(f"must be column names between commas, got {text!r}")
+        raise typer.BadParameter(f"must be column names separated by commas, got {text!r}")
     return names
 
 
@@ -212,7 +212,7 @@ Where = Annotated[
     str | None,
     typer.Option(
         metavar="SQL",
-        help='Read only rows for which this is true, such as "rating > 0". Public: decide it beforehand.',
+        help='Read only rows for which this is true, such as "rating > 0". Public: choose it without seeing the data.',
         rich_help_panel=READING,
     ),
 ]

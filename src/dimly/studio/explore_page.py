@@ -150,7 +150,9 @@ class ExploreView:
         elif by == "attribute":
             with self.by_more:
                 name = (
-                    ui.input("Attribute, or several between commas").props("outlined dense").style("min-width: 200px")
+                    ui.input("Attribute, or several separated by commas")
+                    .props("outlined dense")
+                    .style("min-width: 200px")
                 )
                 ask = lambda: background_tasks.create(self._by_attribute(name.value or ""))  # noqa: E731
                 name.on("keydown.enter", ask)

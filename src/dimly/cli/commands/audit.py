@@ -32,7 +32,7 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="DATA",
-            help="Audit the whole way from these files instead: invented people are added, published and thrown away.",
+            help="Audit the whole path from these files instead: invented people are added, published and thrown away.",
             rich_help_panel=shared.SHAPE,
         ),
     ] = None,

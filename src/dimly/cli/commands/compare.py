@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def compare(
     *,
     epsilon: Annotated[
-        str, typer.Option(metavar="E,E,…", help="Promises to compare at, between commas.")
+        str, typer.Option(metavar="E,E,…", help="Promises to compare at, separated by commas.")
     ] = "0.25,0.5,1,2,4,8",
-    distance: Annotated[str, typer.Option(metavar="D,D,…", help="Squared distances, between commas.")] = "400",
+    distance: Annotated[str, typer.Option(metavar="D,D,…", help="Squared distances, separated by commas.")] = "400",
     n_attributes: Annotated[
         str,
         typer.Option(
@@ -103,7 +103,7 @@ def _whole(number: float) -> int:
     from dimly.errors import ParameterError
 
     if not number.is_integer():  # nor are inf and nan
-        raise ParameterError(f"n_attributes must be whole numbers between commas, got {number:g}.")
+        raise ParameterError(f"n_attributes must be whole numbers separated by commas, got {number:g}.")
     return int(number)
 
 

@@ -32,7 +32,7 @@ def demo(
 ) -> None:
     """Show everything at work on 20,000 people who do not exist: learn, plan, publish, verify, ask, report.
 
-    300 volunteers who are not among them say along which directions people differ. Every step is printed with its
+    300 volunteers, who are not among them, show along which directions people differ. Every step is printed with its
     command, to be repeated on data of your own. The end shows which groups were recovered, beside what the best plan
     without volunteers and the paper's mechanism recover at the same epsilon.
 

@@ -48,7 +48,7 @@ def _count_or_auto(text: str) -> str:
 
 @directions.callback()
 def _directions(context: typer.Context) -> None:
-    """Make directions from public knowledge: what a release should look at, instead of everything at random.
+    """Make directions from public knowledge, to publish people along them instead of a random projection.
 
     Along good directions, groups and neighbors can be seen at a fraction of the epsilon. Never make them from the
     private table itself.
@@ -109,7 +109,7 @@ def learn(
 ) -> None:
     """Learn directions from volunteers: people whose data is public, or who agreed to its publication.
 
-    Some hundreds are enough. They must not be chosen by anything private, and must not be in the release. Several
+    A few hundred are enough. Nothing private may decide who they are, and they must not be in the release. Several
     recipes are compared on people that were held back, and the best for the purpose and epsilon is kept.
 
     $ dimly directions learn volunteers.parquet --user person --attribute place -o directions.parquet

@@ -31,14 +31,14 @@ def distance(
         Literal["unbiased", "likelihood"],
         typer.Option(help="How to estimate; likelihood is for counting and hashing on bits, and has less error."),
     ] = "unbiased",
-    confidence: Annotated[float, typer.Option(help="Of the interval, from 0 to 1.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence of the interval, from 0 to 1.")] = 0.95,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
     """Estimate the squared distance between two people, with its standard error and an interval.
 
-    Of bits, it is the number of attributes in which the two differ. Of a release along directions, it is the squared
-    distance along the directions only, and the answer says so.
+    For bits, it is the number of attributes in which the two differ. In a release along directions, it is the
+    squared distance along the directions only, and the answer says so.
 
     $ dimly distance release ada bob
     """

@@ -51,7 +51,7 @@ def export(
         Literal["auto", "flat", "hnsw"],
         typer.Option(
             help="For faiss and pgvector: flat is exact, hnsw is faster and misses some. auto: flat for faiss, hnsw "
-            "for pgvector if it takes as many coordinates."
+            "for pgvector if it can index that many coordinates."
         ),
     ] = "auto",
     half: Annotated[bool, typer.Option("--half", help="For pgvector: half precision, in half the space.")] = False,

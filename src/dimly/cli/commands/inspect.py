@@ -21,7 +21,7 @@ _MOST_FILES = 20
 def inspect(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
     *,
-    ids: Annotated[bool, typer.Option("--ids", help="List the ids of the people instead, one a line.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="List the ids of the people instead, one per line.")] = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
     _debug: Debug = False,

@@ -111,7 +111,10 @@ def forgive(
     charge: Annotated[int, typer.Argument(metavar="CHARGE", help="The charge's number.", show_default=False)],
     *,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="How you know that; kept in the ledger.", show_default=False)
+        str,
+        typer.Option(
+            metavar="TEXT", help="How you know that nobody saw any noise; kept in the ledger.", show_default=False
+        ),
     ],
     force: Annotated[
         bool,
@@ -123,10 +126,10 @@ def forgive(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Take back a charge of a run that was killed before it drew noise.
+    """Cancel the charge of a run that was killed before it drew noise.
 
-    What was drawn may have been read while it was staged, and is spent: --force takes it back on your word that nobody
-    did. The charge and the reason stay in the ledger.
+    Once noise was drawn, somebody may have read the numbers, so the charge stays. --force cancels it on your word
+    that nobody did. The charge and the reason stay in the ledger.
 
     $ dimly ledger forgive ledger.db 3 --reason "killed while it sorted"
     """
@@ -149,7 +152,7 @@ def confirm(
 ) -> None:
     """Record that the release of a charge was published, if publishing could not record it.
 
-    Needed only if dimly publish says so: the disk of the ledger was full just then, say.
+    Needed only if dimly publish says so, for example because the ledger's disk was full.
 
     $ dimly ledger confirm ledger.db 3
     """

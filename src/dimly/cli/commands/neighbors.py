@@ -42,7 +42,7 @@ def neighbors(
         typer.Option(help="Nearest by squared distance, or most alike by cosine or by Jaccard similarity."),
     ] = "euclidean",
     no_denoise: Annotated[
-        bool, typer.Option("--no-denoise", help="Rank by the published numbers as they are; mostly worse.")
+        bool, typer.Option("--no-denoise", help="Rank by the published numbers as they are; usually worse.")
     ] = False,
     approximate: Annotated[
         bool,
@@ -59,9 +59,9 @@ def neighbors(
     """Find the people nearest to somebody, or to a list of attributes, with an estimate of how near each is.
 
     The first line says how many of those listed can be expected to be among the truly nearest: at a small epsilon,
-    few. People are found and ranked by denoised numbers, which mostly works better. The estimate beside each one
-    comes from the published numbers, and the list is in its order. The nearest of many people look nearer than they
-    are: their estimates are too low on average, and their intervals hold the truth less often than they say.
+    few. People are found and ranked by denoised numbers, which usually works better. The estimate beside each one
+    comes from the published numbers, and the list is sorted by it. The nearest of many people look nearer than they
+    are: their estimates are too low on average, and their intervals contain the truth less often than they say.
 
     $ dimly neighbors release --user ada -n 5
     """

@@ -262,7 +262,7 @@ def plan(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Make a plan: what will be published and what it promises. Looks at no data but a public sample.
+    """Make a plan: what will be published and what it promises. It looks at no private data.
 
     Finds the mechanism and k that are best for a purpose, and says what they will be good for: by theory, from what is
     stated, or with --sample by trying everything out on public people. With --mechanism and --k, or with --directions,

@@ -58,7 +58,7 @@ def segments(
         ),
     ] = "auto",
     no_denoise: Annotated[
-        bool, typer.Option("--no-denoise", help="Cluster the published numbers as they are; mostly worse.")
+        bool, typer.Option("--no-denoise", help="Cluster the published numbers as they are; usually worse.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     as_csv: AsCsv = False,
@@ -68,8 +68,8 @@ def segments(
     """Divide people into segments, and say how stable they are: clustering divides pure noise, too.
 
     Shows sizes, the stability from 0 to 1, and how much structure there is; with --out writes who is in which
-    segment. Of a release along directions, it names the attributes that count most toward each segment and away from
-    it.
+    segment. For a release along directions, it names the attributes that count most toward each segment and away
+    from it.
 
     $ dimly segments release
     $ dimly segments release --count 8 --out segments.csv

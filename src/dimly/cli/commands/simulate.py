@@ -129,7 +129,7 @@ def simulate(
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Make up people with tastes, publish them by some plans, and measure how good the answers are.
+    """Make up people with tastes, try plans on them, and measure how good the answers are.
 
     The predictions of theory are shown beside them: the error of distances, and how often a near pair is told from a
     far one. The people do not exist, so nothing is spent.
