@@ -9,7 +9,7 @@ then decide who is there at all.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -38,8 +38,15 @@ _FUNCTIONS: Final = _OPERATORS | frozenset(
     """.split()  # noqa: SIM905 - a list of so many names would not be read
 )
 _ESCAPES: Final = frozenset({"like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape"})
+_PARTS: Final = frozenset(
+    "year month day hour minute second quarter week weekday dayofweek isodow dayofyear".split()  # noqa: SIM905
+)
+_BY_UNIT: Final = frozenset({"date_part", "datepart", "date_trunc", "datetrunc", "date_diff", "datediff"})
+_UNITS: Final = frozenset(
+    "year quarter month week day hour minute second millisecond microsecond decade century millennium".split()  # noqa: SIM905
+)
+_OTHER_UNITS: Final = frozenset({"dow", "isodow", "doy", "epoch", "isoyear", "yearweek", "centuries", "millennia"})
 _MOST = 4_000  # characters
-_WHOLE: Final = '"dimly row"'
 _NUMBERS: Final = frozenset({"INTEGER", "DECIMAL", "DOUBLE", "FLOAT", "BIGINT", "HUGEINT", "NUMERIC"})
 
 
@@ -55,11 +62,14 @@ class Condition:
         The columns that it looks at, as they were written.
     numbers : frozenset of str
         Those that it compares, as they are, with a number.
+    dates : tuple of str
+        What it takes parts of dates from, as SQL.
     """
 
     sql: str
     columns: frozenset[str]
     numbers: frozenset[str]
+    dates: tuple[str, ...]
 
     @classmethod
     def of(cls, text: str) -> "Condition":
@@ -88,13 +98,14 @@ class Condition:
             where = found["statements"][0]["node"]["where_clause"]
             columns: set[str] = set()
             numbers: set[str] = set()
+            dates: list[dict[str, Any]] = []
             for node in _nodes(where):
                 _check(node, columns)
                 numbers |= _compared_with_numbers(node)
+                dates += _dates(node)
             # Only the expression is taken over: whatever else the text held is not in it, or was refused.
-            template["statements"][0]["node"]["where_clause"] = where
-            ((sql,),) = parser.execute("SELECT json_deserialize_sql(?)", [json.dumps(template)]).fetchall()
-        return cls(sql.split(" WHERE ", 1)[1], frozenset(columns), frozenset(numbers))
+            sql, *dated = (_written(parser, template, one) for one in (where, *dates))
+        return cls(sql, frozenset(columns), frozenset(numbers), tuple(dated))
 
     def check_columns(self, options: Options) -> None:
         """Refuse a condition on what is published together with other attributes of the same row.
@@ -135,26 +146,39 @@ class Condition:
                     f"where must compare numbers with numbers, but {name!r} holds text. "
                     f"Write CAST({name} AS DOUBLE) instead of {name}."
                 )
+        # Whatever else can be named beside the columns must not be called like one: else a.b would not be the field b
+        # of the column a, which was checked, but the column b.
+        table, row = (quoted(_unused(name, known)) for name in ("dimly table", "dimly row"))
         written = [name for name, kind in source.columns.items() if kind.upper() == "JSON"]
-        looked_at = source.name
-        rows = f"SELECT * FROM {source.name} WHERE TRY({self.sql})"
+        looked_at = f"{source.name} AS {table}"
+        rows = f"SELECT * FROM {looked_at} WHERE TRY({self.sql})"
         if written:  # a condition is about texts and numbers, and not about JSON's way to write them, with quotes
             plain = ", ".join(f"{quoted(name)} ->> '$' AS {quoted(name)}" for name in written)
-            whole = f"SELECT * REPLACE ({plain}), whole AS {_WHOLE} FROM {source.name} AS whole"
-            looked_at = f"({whole})"
-            rows = f"SELECT {_WHOLE}.* FROM {looked_at} WHERE TRY({self.sql})"
+            looked_at = f"(SELECT * REPLACE ({plain}), {table} AS {row} FROM {source.name} AS {table}) AS {table}"
+            rows = f"SELECT {row}.* FROM {looked_at} WHERE TRY({self.sql})"
         try:
             name = database.create_view(rows)
             # Text would be taken for true or false row by row, and one cell that is neither would stop the run.
-            ((_, kind),) = database.columns(f"(SELECT {self.sql} FROM {looked_at})")
-            if kind == "BOOLEAN":
-                return replace(source, name=name, columns=dict(database.columns(name)))
+            (kind, *dates) = _kinds(database, (self.sql, *self.dates), looked_at)
+            # A constant that is wrong, such as a pattern, fails when DuckDB plans or begins to read, whatever the rows
+            # are: so both are tried without any, and the fault is the condition's.
+            database.fetch(f"EXPLAIN SELECT * FROM {name}")
+            empty = database.create_table(f"SELECT * FROM {looked_at} LIMIT 0")
+            database.fetch(f"SELECT 1 FROM {empty} AS {table} WHERE TRY({self.sql})")
         except (DataError, ParameterError):
-            pass
-        raise ParameterError(
-            "where must be true or false for each row, but it does not fit the types of its columns. Use CAST(… AS "
-            "DOUBLE) for numbers that are stored as text, and quotes around text."
-        )
+            kind, dates = "", []
+        if kind != "BOOLEAN":
+            raise ParameterError(
+                "where must be true or false for each row, but it does not fit the types of its columns, or holds a "
+                "value that means nothing, such as a regular expression with a bracket too few. Use CAST(… AS DOUBLE) "
+                "for numbers that are stored as text, and quotes around text."
+            )
+        if not all(one.startswith(("DATE", "TIMESTAMP", "VARCHAR")) for one in dates):
+            raise ParameterError(
+                "where must take parts such as year, week and day from dates and times of a date only, got an interval "
+                "or a time of day. Compare these as they are."
+            )
+        return replace(source, name=name, columns=dict(database.columns(name)))
 
 
 def apply_condition(database: PrivateDatabase, source: Source, options: Options) -> Source:
@@ -241,22 +265,61 @@ def _check(node: dict[str, Any], columns: set[str]) -> None:
             )
         # DuckDB's TRY does not catch what it says of a pattern that ends in the middle of an escape: that would stop a
         # run, or not, by the rows that come so far.
-        if name in _ESCAPES and not _is_whole(*(one["expression"] for one in node["arguments"][1:])):
+        arguments = [one["expression"] for one in node["arguments"]]
+        if name in _ESCAPES and not _is_whole(*arguments[1:]):
             raise ParameterError(
                 "where must compare by LIKE … ESCAPE with a pattern that is written out, between quotes, and one "
                 "character that something follows in it, got another expression. Use contains, starts_with or "
                 "ends_with to compare columns."
             )
+        if name in _BY_UNIT and not _is_unit(*arguments[:1]):
+            raise ParameterError(
+                f"where must give {name} a unit that is written out, between quotes, such as 'month', got another. Use "
+                f"one of {', '.join(sorted(_UNITS))}."
+            )
     if kind == "COLUMN_REF":
         columns.add(str(node["column_names"][0]))  # what follows are fields of it
 
 
-def _is_whole(pattern: dict[str, Any], escape: dict[str, Any]) -> bool:
+def _is_whole(*given: dict[str, Any]) -> bool:
     """Return whether pattern and escape are constants of text, and no escape stands at the end."""
-    text, sign = ((one.get("literal") or {}).get("text") for one in (pattern, escape))
+    text, sign, *_ = *((one.get("literal") or {}).get("text") for one in given), None, None
     if not (isinstance(text, str) and isinstance(sign, str) and len(sign) <= 1):
         return False
     return not sign or not text.replace(2 * sign, "").endswith(sign)
+
+
+def _is_unit(*given: dict[str, Any]) -> bool:
+    """Return whether a constant names a unit that all dates have: DuckDB stops at a row for some of the others."""
+    texts = [str((one.get("literal") or {}).get("text")).lower() for one in given]
+    return all(one in _OTHER_UNITS or one.removesuffix("s") in _UNITS for one in texts)
+
+
+def _dates(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a function takes parts of dates from. Of other types DuckDB stops at a row, which TRY lets pass."""
+    name = str(node.get("function_name")).lower()
+    first = 0 if name in _PARTS else 1 if name in _BY_UNIT else None
+    return [] if first is None else [one["expression"] for one in node["arguments"][first:]]
+
+
+def _written(parser: duckdb.DuckDBPyConnection, template: dict[str, Any], expression: dict[str, Any]) -> str:
+    """Return an expression as SQL. The template is of a SELECT with a condition, which is changed."""
+    template["statements"][0]["node"]["where_clause"] = expression
+    ((sql,),) = parser.execute("SELECT json_deserialize_sql(?)", [json.dumps(template)]).fetchall()
+    return str(sql).split(" WHERE ", 1)[1]
+
+
+def _kinds(database: PrivateDatabase, expressions: tuple[str, ...], relation: str) -> list[str]:
+    """Return DuckDB's types of expressions."""
+    listed = ", ".join(f"{one} AS x{i}" for i, one in enumerate(expressions))
+    return [kind for _, kind in database.columns(f"(SELECT {listed} FROM {relation})")]
+
+
+def _unused(name: str, known: Collection[str]) -> str:
+    """Return a name that no column has."""
+    while name.casefold() in known:
+        name += " "
+    return name
 
 
 def _compared_with_numbers(node: dict[str, Any]) -> set[str]:
