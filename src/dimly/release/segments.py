@@ -77,7 +77,7 @@ def read_segments(path: str | os.PathLike[str]) -> Labels:
     try:
         facts = json.loads((table.schema.metadata or {}).get(_KEY, b"null"))
         release = str(facts["release"]) if facts["format"] == 1 else ""
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         release = ""
     if not _ID.fullmatch(release):
         raise ParameterError(
@@ -85,8 +85,11 @@ def read_segments(path: str | os.PathLike[str]) -> Labels:
             "of which release. Labels from anywhere else may tell about the private table. Make it again by dimly "
             "segments."
         )
-    if table.column_names != ["user", "segment"]:
-        raise ReleaseError("by must have the columns user and segment. It was changed: make it again.")
+    if table.column_names != ["user", "segment"] or not _are_ids_and_numbers(*table.schema.types):
+        raise ReleaseError(
+            "by must have the columns user, of integers or text, and segment, of integers. It was changed: make it "
+            "again."
+        )
     users = table.column("user").combine_chunks()
     segments = table.column("segment").to_numpy().astype(np.int64)
     fits = len(segments) and segments.min() >= -1 and segments.max() < MOST_SEGMENTS and not users.null_count
@@ -96,3 +99,10 @@ def read_segments(path: str | os.PathLike[str]) -> Labels:
             "it again."
         )
     return Labels(users, segments, release)
+
+
+def _are_ids_and_numbers(ids: pa.DataType, numbers: pa.DataType) -> bool:
+    kinds = pa.types
+    return kinds.is_signed_integer(numbers) and (
+        kinds.is_signed_integer(ids) or kinds.is_string(ids) or kinds.is_large_string(ids)
+    )

@@ -177,7 +177,16 @@ def test_labels_of_unknown_origin_are_refused(by: Path, tmp_path: Path) -> None:
             read_segments(own)
     stored = pq.read_table(by)
     pq.write_table(stored.rename_columns(["user", "label"]).replace_schema_metadata(stored.schema.metadata), own)
-    with pytest.raises(ReleaseError, match="columns user and segment"):
+    with pytest.raises(ReleaseError, match="columns user, of integers or text, and segment"):
+        read_segments(own)
+    odd = ({"user": [[1]]}, {"user": [0.5]}, {"segment": ["north"]}, {"segment": [[0]]}, {"segment": pa.nulls(1)})
+    for columns in odd:  # no text of Arrow's or NumPy's, which quote what stands there
+        changed = pa.table({"user": [1], "segment": [0], **columns}).replace_schema_metadata(stored.schema.metadata)
+        pq.write_table(changed, own)
+        with pytest.raises(ReleaseError, match="columns user, of integers or text, and segment"):
+            read_segments(own)
+    pq.write_table(stored.replace_schema_metadata({"dimly.segments": "[" * 100_000}), own)
+    with pytest.raises(ParameterError, match="does not say of which release"):
         read_segments(own)
     pq.write_table(stored.rename_columns(["who", "what"]), own)
     with pytest.raises(ParameterError, match="roster must be a public list"):  # it is the table that is surveyed
