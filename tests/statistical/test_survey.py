@@ -13,7 +13,7 @@ from dimly.curator.randomness import Keystream
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey import survey_table
 from dimly.curator.survey_run import noise_between
-from dimly.mechanisms.error.quantiles import boundaries, cumulative, noise_needed, quantiles
+from dimly.mechanisms.error.quantiles import boundaries, cumulative, quantiles
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.mechanisms.survey import SurveyPlan
@@ -93,12 +93,13 @@ SKEWED = np.rint(np.exp(np.random.default_rng(8).normal(3.5, 1.15, 4_339))).asty
 
 def test_intervals_of_quantiles_cover_where_few_people_have_so_many() -> None:
     at, shares, repeats = boundaries(1_000), (0.1, 0.5, 0.9), 200
-    exact, sampler = cumulative(SKEWED, at), NoiseSampler(DiscreteLaplace.of(Budget(0.0033), l1_sensitivity=1))
+    noise = DiscreteLaplace.of(Budget(0.0033), l1_sensitivity=1)
+    exact, sampler = cumulative(SKEWED, at), NoiseSampler(noise)
     truth = [int(np.sort(SKEWED)[math.ceil(share * len(SKEWED)) - 1]) for share in shares]
     held = np.zeros(3)
     for _ in range(repeats):
         noisy = exact + sampler.draw(len(at), Keystream())
-        found = quantiles(noisy, at, total=4_339, shares=shares, noise=sampler.draw(noise_needed(at), Keystream()))
+        found = quantiles(noisy, at, total=4_339, shares=shares, variance=noise.variance)
         held += [one.low <= wanted <= one.high for one, wanted in zip(found, truth, strict=True)]
     assert fewest(3 * repeats) <= held.sum()
 
@@ -110,12 +111,13 @@ def test_intervals_of_quantiles_cover(shape: str) -> None:
     drawn = generator.normal(300, 90, 3_000) if shape == "narrow" else np.exp(generator.normal(4.5, 1, 3_000))
     numbers = np.maximum(0, np.rint(drawn)).astype(np.int64)
     at, shares, repeats = boundaries(4_000), (0.1, 0.5, 0.9), 200
-    exact, sampler = cumulative(numbers, at), NoiseSampler(DiscreteLaplace.of(Budget(0.02), l1_sensitivity=1))
+    noise = DiscreteLaplace.of(Budget(0.02), l1_sensitivity=1)
+    exact, sampler = cumulative(numbers, at), NoiseSampler(noise)
     truth = [int(np.sort(numbers)[math.ceil(share * 3_000) - 1]) for share in shares]
     held = np.zeros(3)
     for _ in range(repeats):
         noisy = exact + sampler.draw(len(at), Keystream())
-        found = quantiles(noisy, at, total=3_000, shares=shares, noise=sampler.draw(noise_needed(at), Keystream()))
+        found = quantiles(noisy, at, total=3_000, shares=shares, variance=noise.variance)
         held += [one.low <= wanted <= one.high for one, wanted in zip(found, truth, strict=True)]
     # Intervals that are too wide are no better: those that hold 0.975 would all hold with probability 3e-7.
     assert fewest(3 * repeats) <= held.sum() < 3 * repeats

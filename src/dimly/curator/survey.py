@@ -31,7 +31,7 @@ from dimly.curator.survey_run import (
     run_survey,
 )
 from dimly.errors import ParameterError
-from dimly.mechanisms.error.quantiles import LEVEL, boundaries, noise_needed, quantiles
+from dimly.mechanisms.error.quantiles import LEVEL, boundaries, quantiles
 from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.mechanisms.protect import budget_for_each
 from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total
@@ -199,11 +199,10 @@ class _Answers:
         }
         return {topic: made[topic]() for topic in self._plan.topics}
 
-    def _perturbed(self, topic: str, exact: Integers) -> tuple[Integers, NoiseSampler]:
-        sampler = NoiseSampler(self._plan.noise(topic))
+    def _perturbed(self, topic: str, exact: Integers) -> Integers:
         noisy = np.empty(len(exact), np.int64)
-        sampler.add(exact, self._words(), noisy)
-        return noisy, sampler
+        NoiseSampler(self._plan.noise(topic)).add(exact, self._words(), noisy)
+        return noisy
 
     def _facts(self, topic: str) -> dict[str, Any]:
         share, table = self._plan.share_of(topic), self._plan.noise(topic)
@@ -215,12 +214,12 @@ class _Answers:
         return {"epsilon": share.epsilon, "delta": share.delta, "noise": noise}
 
     def _counts(self) -> Counts:
-        noisy, _ = self._perturbed("counts", self._exact.attributes)
+        noisy = self._perturbed("counts", self._exact.attributes)
         names = list(self._table.texts().between(0, len(noisy)))
         return Counts(**self._facts("counts"), attributes=self._counted("counts", names, noisy))
 
     def _vocabulary(self) -> Counts:
-        noisy, _ = self._perturbed("vocabulary", self._exact.attributes)
+        noisy = self._perturbed("vocabulary", self._exact.attributes)
         law = self._plan.noise("vocabulary")
         assert isinstance(law, RandomThreshold)  # noqa: S101 - for the type checker
         threshold = law.center
@@ -247,14 +246,14 @@ class _Answers:
         return tuple(Counted.model_construct(attribute=name, count=count, low=a, high=b) for name, count, a, b in rows)
 
     def _curve(self, topic: str, exact: Integers, total: int) -> Curve:
-        noisy, sampler = self._perturbed(topic, exact)
+        noisy = self._perturbed(topic, exact)
         at = boundaries(MOST_ATTRIBUTES)[: len(noisy)]
         found = quantiles(
             noisy,
             at,
             total=total,
             shares=SHARES,
-            noise=sampler.draw(noise_needed(at), self._words()),
+            variance=self._plan.noise(topic).variance,
             whole=topic == "weights" or self._plan.resolution == 1,
         )
         told = {

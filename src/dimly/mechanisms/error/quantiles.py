@@ -4,6 +4,7 @@ Each count has the same noise, and the true ones rise. Isotonic regression avera
 boundaries, which cost no privacy, lower the noise. All of this is computed from noisy counts alone: post-processing.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -15,13 +16,12 @@ Integers = NDArray[np.int64]
 
 LEVEL: Final = 0.95
 _FINE: Final = 200
-_REPEATS: Final = 400
-_SMOOTHING: Final = 3.0
-"""Standard deviations of a quantile's position over which the curve is taken to be smooth. Measured: with 1 intervals
-cover 0.86 to 0.93 instead of 0.95, with 3 they cover 0.935 to 0.985, on average 0.96."""
-_REACH: Final = 0.96
-"""The part of all errors that an interval at 0.95 reaches as far as: how steep the curve is, is itself estimated, which
-costs about a point. Chosen on real tables, where 0.95 held single quantiles in 0.92 to 1 of 220 surveys."""
+_WORSE: Final = 2.5
+"""How much worse than the best fit, in variances of the noise, a curve may fit that reaches the count elsewhere.
+
+In the limit of many boundaries, whatever the curve, 95 % of all differences are below 2.27 (Banerjee and Wellner 2001,
+"Likelihood ratio tests for monotone functions"). Laplace noise at few boundaries takes a little more: at 2.5 the
+quantiles of four real tables and of nine made populations were held by 0.94 to 0.97 of 1,000 surveys."""
 
 
 class Quantile(NamedTuple):
@@ -57,7 +57,7 @@ def cumulative(numbers: Integers, at: Integers) -> Integers:
 
 
 def quantiles(
-    noisy: Integers, at: Integers, *, total: int, shares: Sequence[float], noise: Integers, whole: bool = True
+    noisy: Integers, at: Integers, *, total: int, shares: Sequence[float], variance: float, whole: bool = True
 ) -> tuple[Quantile, ...]:
     """Return quantiles of ``total`` numbers.
 
@@ -71,36 +71,53 @@ def quantiles(
         How many numbers there are.
     shares : sequence of float
         Such as 0.5 for the median: the smallest number that at least this share of all is at most.
-    noise : ndarray of int
-        Other draws of the same noise, which the table knows nothing of, for the intervals.
+    variance : float
+        Of the noise of one count.
     whole : bool, default=True
         Whether the numbers are integers, and quantiles therefore are.
 
     Returns
     -------
     tuple of Quantile
-        By 400 repetitions with other noise around the smoothed curve. An interval reaches equally far to both sides,
-        because errors are skewed where the curve bends, and to which side a noisy curve does not tell (symmetric
-        bootstrap; Hall 1988). It reaches whole boundaries, so that short intervals hold more than 95 %.
+        An interval holds every boundary at which a rising curve that reaches the count there fits about as well as
+        the best one. That adapts to how steep the curve is, which a noisy one does not tell. It reaches whole
+        boundaries, so that short intervals hold more than 95 %. Where the quantile falls into a gap between two
+        groups, it is wide, but need not reach both ends of the gap.
     """
     curve = _fitted(noisy.astype(np.float64), total)
-    smooth = _without_steps(curve)
-    draws = noise[: len(noise) // len(at) * len(at)].reshape(-1, len(at))[:_REPEATS]
-    from scipy.ndimage import gaussian_filter1d  # noqa: PLC0415 - slow to import, and of surveys alone
-
     found = []
     for target in (share * total for share in shares):
-        spread = _crossings(smooth + draws, target).std()
-        base = gaussian_filter1d(smooth, max(_SMOOTHING * spread, 0.01), mode="nearest")
-        errors = np.abs(_crossings(base + draws, target) - np.searchsorted(base, target))
-        far, here = float(np.quantile(errors, _REACH, method="inverted_cdf")), _position(curve, target)
-        found.append(Quantile(*(_value(position, at, whole=whole) for position in (here, here - far, here + far))))
+        explained = _explained(noisy.astype(np.float64) - target)
+        possible = np.flatnonzero(explained >= explained.max() - _WORSE * variance)
+        first, last = int(possible[0]), min(int(possible[-1]), len(at) - 1)
+        before = float(at[first - 1] + whole) if first else 0.0
+        value = _value(_position(curve, target), at, whole=whole)
+        found.append(Quantile(value, min(before, value), max(float(at[last]), value)))
     return tuple(found)
 
 
-def noise_needed(at: Integers) -> int:
-    """Return how many draws of noise :func:`quantiles` takes."""
-    return _REPEATS * len(at)
+def _explained(above: Floats) -> Floats:
+    """Return how many squares each place explains, for a rising curve that is below 0 before it and above 0 from there.
+
+    The best such curve is the isotonic regression of each side by itself, cut off at 0.
+    """
+    left = _explained_before(above)
+    right = _explained_before(-above[::-1])[::-1]
+    return left + right
+
+
+def _explained_before(above: Floats) -> Floats:
+    """Return what the part of the isotonic regression below 0 explains of the first 0, 1, 2, … numbers."""
+    found = [0.0]
+    blocks = [(-math.inf, 1, 0.0)]  # sum, length, and what blocks up to here explain, in the order of their means
+    for height in above.tolist():
+        total, length = height, 1
+        while blocks[-1][0] * length >= total * blocks[-1][1]:  # pool adjacent violators
+            total, length = total + blocks[-1][0], length + blocks[-1][1]
+            blocks.pop()
+        blocks.append((total, length, blocks[-1][2] + (total * total / length if total < 0 else 0.0)))
+        found.append(blocks[-1][2])
+    return np.array(found)
 
 
 def _fitted(noisy: Floats, total: int) -> Floats:
@@ -108,23 +125,6 @@ def _fitted(noisy: Floats, total: int) -> Floats:
 
     curve: Floats = np.clip(isotonic_regression(noisy).x, 0, total)
     return curve
-
-
-def _crossings(noisy: Floats, target: float) -> Integers:
-    """Return at which boundary the isotonic regression of each row reaches a count, without computing it.
-
-    It is below the count up to where the sum of all differences to it is smallest (Groeneboom's switch relation).
-    """
-    sums = np.cumsum(noisy - target, axis=1)
-    lowest = sums.argmin(axis=1)
-    return np.where(np.take_along_axis(sums, lowest[:, None], axis=1)[:, 0] < 0, lowest + 1, 0)
-
-
-def _without_steps(curve: Floats) -> Floats:
-    """Return a curve of steps as straight lines between the middles of the steps."""
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(curve) > 0]))
-    ends = np.concatenate([starts[1:], [len(curve)]]) - 1
-    return np.interp(np.arange(len(curve)), (starts + ends) / 2, curve[starts])
 
 
 def _position(curve: Floats, target: float) -> float:
