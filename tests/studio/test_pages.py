@@ -234,6 +234,35 @@ def test_a_release_of_many_is_explored(look: Any, folder: Path, tmp_path: Path) 
     assert all(0 <= int(one) < N_PEOPLE for one in ids[1:])
 
 
+def test_a_graphics_card_draws_the_map_that_is_drawn_without_one(look: Any) -> None:
+    painted = []
+    for renderer in ("canvas", "webgl"):
+        page = look("/explore")
+        if renderer == "webgl":  # WebGL in software, whose name the page is not told, passes for a card
+            page.add_init_script(
+                "const all = WebGLRenderingContext.prototype.getExtension;"
+                "WebGLRenderingContext.prototype.getExtension = function (name) {"
+                "  return name === 'WEBGL_debug_renderer_info' ? null : all.call(this, name); };"
+            )
+            page.reload()
+        page.locator(f"[data-drawn='{N_PEOPLE}'][data-renderer={renderer}]").wait_for()
+        painted.append(
+            page.evaluate(
+                """() => {
+                  const map = document.querySelector("canvas"), copy = document.createElement("canvas");
+                  const w = copy.width = map.width, h = copy.height = map.height, sums = new Array(32 * 24).fill(0);
+                  const pen = copy.getContext("2d");
+                  pen.drawImage(map, 0, 0);
+                  const pixels = pen.getImageData(0, 0, w, h).data;
+                  for (let y = 0; y < h; y++) for (let x = 0; x < w; x++)
+                    sums[Math.floor(y * 24 / h) * 32 + Math.floor(x * 32 / w)] += pixels[4 * (y * w + x) + 3];
+                  return sums;
+                }"""
+            )
+        )
+    assert np.corrcoef(painted)[0, 1] > 0.9  # where there are how many
+
+
 def test_people_are_colored_by_groups_attributes_and_public_columns(look: Any, folder: Path, tmp_path: Path) -> None:
     page = look("/explore")
     page.locator(f"[data-drawn='{N_PEOPLE}']").wait_for()
