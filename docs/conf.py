@@ -31,6 +31,7 @@ highlight_language = "none"  # unless a block says its language
 myst_heading_anchors = 4  # links such as ledger.md#what-is-charged work here as they do in the repository
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_all_links_external = False
+smartquotes_action = "qe"  # quotes and ellipses; options keep their two hyphens
 
 # Notebooks
 nb_execution_mode = "force"

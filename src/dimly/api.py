@@ -192,7 +192,7 @@ def survey(
 def survey(
     source: Any, budget: Budget, *, dry_run: bool = False, **options: Unpack[SurveyOptions]
 ) -> Survey | Profiles | Directions | Surveyed[Any]:
-    """Learn what planning needs to know about a private table, under a share of its promise.
+    """Learn what planning needs to know about a private table, for a share of its budget.
 
     A few noisy counts: which attributes are frequent, how many a person has, how far apart people are. The result is
     public, and charged as a release is.

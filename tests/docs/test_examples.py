@@ -79,7 +79,7 @@ def test_every_page_is_in_the_table_of_contents() -> None:
 
 def test_the_reference_names_everything() -> None:
     page = (ROOT / "docs" / "reference" / "api.rst").read_text(encoding="utf-8")
-    listed = {name.rpartition(".")[2] for name in re.findall(r"^   ([\w.]+)$", page, re.M)}
+    listed = {name.rpartition(".")[2] for name in re.findall(r"^(?:   |\.\. py:data:: )([\w.]+)$", page, re.M)}
     assert not {*dimly.__all__, *dimly.estimators.__all__, *dimly.spark.__all__} - listed
 
 

@@ -76,9 +76,9 @@ _MOST_IN_A_MATRIX = 3_000
 class Release:
     """What an analyst can tell from published numbers. Users are always named by their ids.
 
-    Wherever a user is taken, so is a :class:`Vector` of the analyst's own, and a list of users (then the answer holds
-    arrays). Distances and norms are squared. Of somebody with a saturated number (see docs/error-theory.md) nothing is
-    known: the value is NaN and the interval everything.
+    Methods that take a user also take a :class:`Vector` of the analyst's own, or a list of users (then the answer holds
+    arrays). Distances and norms are squared. Nothing is known about somebody with a saturated number (see
+    docs/error-theory.md): the value is NaN, and the interval holds everything.
 
     Parameters
     ----------
@@ -166,20 +166,20 @@ class Release:
         return Shown("Release", [*stamp, *self.guarantee.splitlines()[:2]], ("", ""), rows).html()
 
     def distance(self, a: Who, b: Who, *, confidence: float = 0.95, method: Method = "unbiased") -> Estimate[float]:
-        """Return the squared distance of two people.
+        """Return the squared distance between two people.
 
-        For bits it is the number of attributes in which they differ. Of a release along directions it is the squared
-        distance *along the directions*, and not the full one. See :meth:`distances` for ``method``.
+        For bits it is the number of attributes in which they differ. In a release along directions it is the squared
+        distance *along the directions* only. See :meth:`distances` for ``method``.
         """
         if not is_one(a, b):
             raise ParameterError("distance is of one user to one other. Use distances for several.")
         return scalar(self.distances(a, b, confidence=confidence, method=method))
 
     def distances(self, a: Whom, b: Whom, *, confidence: float = 0.95, method: Method = "unbiased") -> Arrays:
-        """Return the squared distances of pairs: of equally many users on both sides, or of one with many.
+        """Return the squared distances of pairs: two lists of the same length, or one user and a list.
 
-        ``method="likelihood"``, for counting and hashing on bits, errs less, the more so the larger k is: see
-        docs/likelihood.md. Its estimates are never negative, and so too large on average for the nearest pairs.
+        ``method="likelihood"``, for counting and hashing on bits, has smaller errors, above all at a large k: see
+        docs/likelihood.md. Its estimates are never negative, and therefore too large on average for the nearest pairs.
 
         Examples
         --------
@@ -193,8 +193,8 @@ class Release:
     def distance_matrix(self, users: ArrayLike | None = None, *, confidence: float = 0.95) -> Arrays:
         """Return the squared distances of all pairs of a small set of users (all of them by default).
 
-        Small, since four numbers of each pair are held: three thousand people make 0.3 GB. See :meth:`neighbor_graph`
-        for the near ones of everybody.
+        Four numbers of each pair are kept in memory: 0.3 GB for three thousand people. See :meth:`neighbor_graph` for
+        the nearest people of everybody.
         """
         positions = np.arange(len(self)) if users is None else self._positions(users)
         n = len(positions)

@@ -101,7 +101,7 @@ class Curve(BaseModel):
 
 
 class Survey(BaseModel):
-    """What was counted about a private table under a share of the budget. Public. Made by :func:`dimly.survey`.
+    """What was counted about a private table, for a share of its budget. Public. Made by :func:`dimly.survey`.
 
     Attributes
     ----------

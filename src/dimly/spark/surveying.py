@@ -57,7 +57,7 @@ _CELLS: Final = 1 << 20
 
 
 def survey(frame: Any, budget: Budget, **options: Any) -> Survey | Profiles | Directions | Surveyed[Any]:
-    """Ask a Spark DataFrame what planning needs to know, under a share of its promise.
+    """Ask a Spark DataFrame what planning needs to know, for a share of its budget.
 
     The survey is the one that :func:`dimly.survey` makes: same questions, same noise, same file, same charge, same
     errors. Workers count exactly, and only counts come to the driver. The frame is computed several times: if it is
