@@ -1,5 +1,6 @@
 """docs/cli.md, made from the commands themselves: ``python -m dimly.cli.reference > docs/cli.md``."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,6 +45,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 def _section(path: str, command: Any) -> str:
     *purpose, example = command.help.split("\n\n")
+    purpose = [_marked(paragraph) for paragraph in purpose]
     text = "\n\n".join([f"\n## {path}", *purpose, f"```sh\n{example}\n```"]) + "\n"
     context = typer.Context(command)
     options = [param for param in command.params if param.name != "help"]
@@ -52,6 +54,11 @@ def _section(path: str, command: Any) -> str:
     for panel in panels:
         text += f"\n**{panel}**\n\n" + "".join(_item(option, context) for option in options if _panel(option) == panel)
     return text
+
+
+def _marked(text: str) -> str:
+    """Return the text with its options as code, which keeps their hyphens together."""
+    return re.sub(r"(?<![\w-])(?:dimly \w+ )?--[a-z](?:[a-z-]*[a-z])?", r"`\g<0>`", text)
 
 
 def _panel(option: Any) -> str:
@@ -63,7 +70,7 @@ def _item(option: Any, context: typer.Context) -> str:
     kind = "" if getattr(option, "is_flag", False) else option.metavar or option.display_type(context).strip("<>")
     default = "" if option.default is None or option.default is False else f" Default: {option.default}."
     required = " Required." if option.required else ""
-    return f"- `{f'{names} {kind}'.strip()}`: {option.help}{required}{default}\n"
+    return f"- `{f'{names} {kind}'.strip()}`: {_marked(option.help)}{required}{default}\n"
 
 
 if __name__ == "__main__":
