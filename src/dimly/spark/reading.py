@@ -26,6 +26,7 @@ from dimly.curator.tables.numbered import NumberedRows
 from dimly.curator.tables.public_lists import MISSING_IDS, ODD_IDS
 from dimly.curator.tables.shapes import RowsView, rows_view
 from dimly.curator.tables.sources import Source
+from dimly.errors import DataError
 from dimly.privacy import Unit
 from dimly.release.format import UserType
 from dimly.release.parts import excess_of
@@ -134,6 +135,11 @@ class PieceReader:
 
         If ``with_people``, everybody has a row without an attribute, too. Where nobody may have several rows of the
         table, each of those leaves one without an attribute, and ``m`` is true there.
+
+        Raises
+        ------
+        DataError
+            If somebody has no id: a pass before this one saw that everybody has.
         """
         view, shape = self.view, self._shape
         value, none = (", v", ", NULL") if view.has_values else ("", "")
@@ -150,7 +156,10 @@ class PieceReader:
             sql = f"SELECT *, NULL AS m FROM ({sql}) UNION ALL {marks}"
         elif with_people and (shape.closed or not view.people_in_rows):
             sql += f" UNION ALL SELECT {self._user}, CAST(NULL AS {kind}){none} FROM ({view.people_sql})"
-        return self._database.table(sql)
+        found = self._database.table(sql)
+        if found.column("u").null_count:
+            raise DataError(CHANGED)
+        return found
 
     @property
     def _user(self) -> str:

@@ -328,6 +328,25 @@ def test_people_who_are_swapped_between_two_passes_are_noticed(spark: Any, tmp_p
     assert left_over(tmp_path) == ["flag"]
 
 
+def forgotten(table: pa.Table) -> pa.Table:
+    person = [None if str(one) == "7" else one for one in table.column("person").to_pylist()]
+    return table.set_column(0, "person", pa.array(person, table.schema.field(0).type))
+
+
+@pytest.mark.parametrize("kind", ["string", "bigint"])
+@pytest.mark.parametrize("roster", [None, list(range(40))])
+@pytest.mark.thorough(but=1)
+def test_ids_that_vanish_between_two_passes_are_noticed(
+    spark: Any, tmp_path: Path, kind: str, roster: list[int] | None
+) -> None:
+    flag = tmp_path / "flag"
+    rows = spark.range(40).selectExpr(f"CAST(nullif(id, -1) AS {kind}) AS person", "id % 5 AS page")
+    options = Options(out=tmp_path / "out", roster=roster, progress=Flagging(flag, "publishing"), **LONG)
+    with pytest.raises(DataError, match="the table must stay as it is while it is read"):
+        publish_frame(changing(rows, flag, forgotten), PLAN, options)
+    assert left_over(tmp_path) == ["flag"]
+
+
 @pytest.mark.parametrize("roster", [None, list(range(40))])
 @pytest.mark.thorough(but=1)
 def test_nobody_gets_a_second_row_between_two_passes(spark: Any, tmp_path: Path, roster: list[int] | None) -> None:
