@@ -51,7 +51,7 @@ def read_column(
         If the file cannot be read, or names nobody of the release.
     """
     table = _table(path, ids, shown)
-    texts = np.array(table.column(ids).cast(pa.string()).to_pylist(), object)
+    texts = np.array(_texts(table.column(ids), ids), object)
     places = locate(np.array(["" if text is None else text for text in texts], object))
     inside = places >= 0
     if not inside.any():
@@ -62,15 +62,14 @@ def read_column(
         numbers = np.full(n_users, np.nan)
         numbers[where] = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
         return PublicColumn(numbers, None, [], int(np.isfinite(numbers).sum()))
-    codes, names = _coded(values)
+    codes, names = _coded(_texts(values, shown))
     everybody = np.full(n_users, UNKNOWN_COLOR, np.uint8)
     everybody[where] = codes
     return PublicColumn(None, everybody, names, int((everybody != UNKNOWN_COLOR).sum()))
 
 
-def _coded(values: pa.ChunkedArray) -> tuple[Bytes, list[str]]:
+def _coded(texts: list[str | None]) -> tuple[Bytes, list[str]]:
     """Return each value's rank among the most frequent ones; the last rank stands for all others, if these are many."""
-    texts = values.cast(pa.string()).to_pylist()
     found, inverse, counts = np.unique([text or "" for text in texts], return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     order = order[[bool(found[i]) for i in order]]
@@ -80,6 +79,16 @@ def _coded(values: pa.ChunkedArray) -> tuple[Bytes, list[str]]:
     rank[kept] = np.arange(len(kept))
     names = [str(found[i])[:_SHOWN] for i in kept]
     return rank[inverse], names if len(kept) == len(order) else [*names, f"{len(order) - len(kept):,} others"]
+
+
+def _texts(column: pa.ChunkedArray, name: str) -> list[str | None]:
+    try:
+        found: list[str | None] = column.cast(pa.string()).to_pylist()
+    except pa.ArrowException:  # whose text may quote a cell
+        pass
+    else:
+        return found
+    raise DataError(f"column {name!r} must hold text in UTF-8, numbers or dates, but it holds something else.")
 
 
 def _table(path: Path, ids: str, shown: str) -> pa.Table:

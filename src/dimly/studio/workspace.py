@@ -1,6 +1,7 @@
 """What the studio looks at: the releases, ledgers and samples that were named, each opened once for all tabs."""
 
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from dimly.studio.point_map import Bytes, MapData
 
 _MOST_LAYERS: Final = 12  # of colors, of one release
 _MOST_VALUES: Final = 1 << 30  # bytes of published numbers that are held in memory, so that clicks are answered at once
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _MOST_LISTED: Final = 200  # characters of a name on the page
 
 
@@ -178,7 +180,7 @@ def as_ids(opened: OpenedRelease, texts: NDArray[Any]) -> NDArray[np.int64]:
     numbers, places = [], []
     for i, one in enumerate(texts):
         text = str(one).strip()
-        if text.lstrip("-").isdigit() and len(text) < 20 and abs(int(text)) < 2**63:
+        if _INTEGER.fullmatch(text) and abs(int(text)) < 2**63:
             numbers.append(int(text))
             places.append(i)
     found = np.full(len(texts), -1, np.int64)

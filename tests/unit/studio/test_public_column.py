@@ -55,6 +55,13 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
     path.write_bytes(b"id,region\n1,2,3\n\xff")
     with pytest.raises(DataError, match="must be CSV"):
         read_column(path, "id", "region", locate, 10)
+    path.write_bytes(b"id,region\n1,\xffnorth\n")
+    with pytest.raises(DataError, match="column 'region' must hold text in UTF-8"):
+        read_column(path, "id", "region", locate, 10)
+    pq.write_table(pa.table({"id": [1], "lists": [["north"]]}), tmp_path / "lists.parquet")
+    for ids, shown in (("id", "lists"), ("lists", "id")):
+        with pytest.raises(DataError, match="column 'lists' must hold text"):
+            read_column(tmp_path / "lists.parquet", ids, shown, locate, 10)
     (tmp_path / "bad.parquet").write_bytes(b"no")
     assert columns_of(tmp_path / "bad.parquet") == ()
     assert columns_of(tmp_path / "none.csv") == ()

@@ -74,7 +74,7 @@ def test_releases_of_one_name_are_told_apart(tmp_path: Path) -> None:
 def test_ids_are_found_as_they_are_typed(tmp_path: Path, textual: bool) -> None:
     users = [f"u{i:02d}" for i in range(60)] if textual else None
     opened = Workspace().open_release(made(tmp_path / "a", users))
-    asked = ["u07", "u99", ""] if textual else [" 7 ", "60", "-1", "x", "9" * 30]
+    asked = ["u07", "u99", ""] if textual else [" 7 ", "60", "-1", "x", "9" * 30, "²", "--7"]
     assert as_ids(opened, np.array(asked, object)).tolist() == [7] + [-1] * (len(asked) - 1)
 
 
