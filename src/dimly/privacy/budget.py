@@ -66,7 +66,7 @@ class Budget:
     epsilon : float
         In [1e-20, 700]. The odds of any one attribute change by at most e^ε.
     delta : float, default=0.0
-        In [0, 1). Probability mass on which the factor may fail; 0 is a pure guarantee.
+        In [0, 1). How much the probability of any set of outcomes may change beyond that; 0 is a pure guarantee.
 
     Raises
     ------

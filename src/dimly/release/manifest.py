@@ -1,4 +1,8 @@
-"""The manifest: what a release is, what it promises and which files it holds. Nothing in it depends on private data."""
+"""The manifest: what a release is, what it promises and which files it holds.
+
+Of the private table it depends on the noisy numbers alone, by the digests of their files; and without a roster on who
+is in the table, as the numbers of people and the sizes of parts do.
+"""
 
 import builtins
 import datetime

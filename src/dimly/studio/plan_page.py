@@ -87,7 +87,7 @@ def build(tab: PlanTab) -> None:
     theme.title(
         "Plan a release",
         "Say what the table of people is like and what it will be used for. You see at once what can be promised to "
-        "the people in it, and how well it will still work. No data is needed, and none is read.",
+        "the people in it, and how well it will still work. No private data is needed.",
     )
     PlanView(tab).build()
 
@@ -217,7 +217,7 @@ class PlanView:
     def _more(self) -> None:
         draft = self.tab.draft
         with theme.sheet(), ui.expansion("More settings").classes("w-full"), ui.element("div").classes("stack"):
-            self._number("δ: chance that the promise fails (0 is safest)", draft.delta, "delta", least=0.0)
+            self._number("δ: change of a probability beyond e^ε (0 is safest)", draft.delta, "delta", least=0.0)
             ui.select(
                 {"attribute": "one attribute", "column": "one whole column (a category such as the profession)"},
                 value=draft.unit,

@@ -63,8 +63,8 @@ def plan(
     delta: Annotated[
         float,
         typer.Option(
-            help="Probability with which that factor may be exceeded. Only Gaussian noise needs it; keep it well below"
-            " 1 / number of people.",
+            help="How much the probability of any outcome may change beyond that factor. Only Gaussian noise "
+            "needs it; keep it well below 1 / number of people.",
             rich_help_panel=PROMISE,
         ),
     ] = 0.0,

@@ -34,8 +34,8 @@ def studio(
 ) -> None:
     """Open a page in the browser: make a plan, look into releases, see what was spent.
 
-    It runs on this computer alone, at 127.0.0.1 behind a token, and loads nothing from anywhere. It opens no private
-    data and cannot publish: plans, releases, ledgers, surveys and public samples only. Stop it with Ctrl-C.
+    It runs on this computer alone, at 127.0.0.1 behind a token, and loads nothing from anywhere. It asks for no private
+    data and cannot publish: give it plans, releases, ledgers, surveys and public samples only. Stop it with Ctrl-C.
 
     $ dimly studio
     $ dimly studio release --ledger ledger.db

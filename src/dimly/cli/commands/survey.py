@@ -49,8 +49,8 @@ def survey(
     delta: Annotated[
         float,
         typer.Option(
-            help="Probability with which that factor may be exceeded; needed to show names of attributes that no "
-            "public list holds.",
+            help="How much the probability of any outcome may change beyond that factor; needed to show "
+            "names of attributes that no public list holds.",
             rich_help_panel=shared.PROMISE,
         ),
     ] = 0.0,

@@ -216,7 +216,7 @@ class FileState(NamedTuple):
     size: int
     modified: int
     changed: int
-    """The time of the last change to the file itself is the system's own: nobody can set it back."""
+    """The time of the last change to the file itself is the system's own: no call sets it back."""
 
 
 def _state(path: Path) -> FileState:
