@@ -103,6 +103,5 @@ def read_segments(path: str | os.PathLike[str]) -> Labels:
 
 def _are_ids_and_numbers(ids: pa.DataType, numbers: pa.DataType) -> bool:
     kinds = pa.types
-    return kinds.is_signed_integer(numbers) and (
-        kinds.is_signed_integer(ids) or kinds.is_string(ids) or kinds.is_large_string(ids)
-    )
+    are_ids = kinds.is_signed_integer(ids) or kinds.is_string(ids) or kinds.is_large_string(ids)
+    return bool(are_ids and kinds.is_signed_integer(numbers))
