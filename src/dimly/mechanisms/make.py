@@ -80,8 +80,8 @@ def check_mechanism(mechanism: str) -> None:
     if mechanism not in (*MECHANISMS, *DIRECTED):
         raise ParameterError(
             f"mechanism must be a family ({', '.join(FAMILY_NAMES)}) or directions, and a noise ({', '.join(LAWS)}) "
-            "joined by '+', "
-            f"{RANDOMIZED_RESPONSE} or {NOISY_DISTANCES}, got {mechanism!r}. For example: counting+laplace."
+            f"joined by '+', {RANDOMIZED_RESPONSE} or {NOISY_DISTANCES}, got {mechanism!r}. For example: "
+            "counting+laplace."
         )
 
 

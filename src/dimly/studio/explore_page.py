@@ -39,9 +39,8 @@ def build(workspace: Workspace) -> None:
     """Build the page."""
     theme.title(
         "Explore a release",
-        "Every dot is a person; dots that lie close together are alike, as far as the noise lets us see. Click one "
-        "to see "
-        "who is like them, or draw around a group.",
+        "Every dot is a person; dots that lie close together are alike, as far as the noise lets us see. Click one to "
+        "see who is like them, or draw around a group.",
     )
     chooser(workspace, lambda opened: _begin(workspace, opened))
 
@@ -95,9 +94,7 @@ class ExploreView:
                             f"/studio/map/{self.opened.key}/points",
                             data,
                             label=f"Map of {n:,} people. Arrow keys move it, plus and minus zoom, 0 shows all, Enter "
-                            "asks "
-                            "about the "
-                            "person in the middle.",
+                            "asks about the person in the middle.",
                         )
                         self.map.style("width: 100%; height: 100%").props("data-testid=map")
                         self.map.on("pick", lambda e: self._pick(e.args))
@@ -219,8 +216,7 @@ class ExploreView:
             value,
             f"estimated for {what}",
             f"Of a single person this is mostly noise (standard error {theme.number(stderr)}, where having it counts "
-            "1): only "
-            "whole regions of the map tell something.",
+            "1): only whole regions of the map tell something.",
         )
 
     def _paint_numbers(self, values: NDArray[np.float64], what: str, note: str) -> None:
@@ -421,8 +417,7 @@ class ExploreView:
         if profiles is None:
             ui.label(
                 "This kind of release does not tell which attributes set a group apart. A release along directions "
-                "does, and so "
-                "does a survey by segments (dimly survey --by)."
+                "does, and so does a survey by segments (dimly survey --by)."
             ).classes("hint")
         ui.button(
             "Save everybody's group",

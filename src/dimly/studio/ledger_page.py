@@ -21,8 +21,7 @@ def build(workspace: Workspace, tab: PlanTab) -> None:
     theme.title(
         "What has been spent",
         "Every release of the same people uses up some of their privacy budget, whoever gets it. The ledger adds it "
-        "up, and "
-        "refuses what would exceed it.",
+        "up, and refuses what would exceed it.",
     )
     body = ui.element("div").classes("stack")
 
@@ -34,8 +33,7 @@ def build(workspace: Workspace, tab: PlanTab) -> None:
                     "plain",
                     "No ledger is open yet",
                     "Type the path of a ledger file above, or start the studio with it: dimly studio --ledger "
-                    "ledger.db. "
-                    "A new one is made by dimly ledger init.",
+                    "ledger.db. A new one is made by dimly ledger init.",
                 )
             for ledger in workspace.ledgers.values():
                 _ledger(ledger, tab)

@@ -447,8 +447,7 @@ class PlanView:
         far = advice.question.high
         self.error_words.set_text(
             f"Two people who differ in {far:g} attributes will seem to differ in {far:g} ± "
-            f"{theme.number(advice.stderr)} "
-            f"(one standard error, {theme.number(100 * advice.stderr / far)} %)."
+            f"{theme.number(advice.stderr)} (one standard error, {theme.number(100 * advice.stderr / far)} %)."
         )
         guess = draft.guessed
         if draft.survey is not None:

@@ -134,8 +134,7 @@ def build(state: SampleState, saved: Saved, draft: Callable[[], Draft]) -> None:
     with theme.sheet(
         "Better than guessing: try it out on public people",
         "A table of people whose data is public, or who agreed to its publication. Everything is tried out on them, "
-        "with "
-        "real noise; no distances need to be stated. The file stays on this computer.",
+        "with real noise; no distances need to be stated. The file stays on this computer.",
     ):
         shown = ui.element("div").classes("stack")
 
