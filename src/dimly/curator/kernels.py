@@ -5,14 +5,15 @@ and by the plan alone. Checking and toggling take as long as people have attribu
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dimly.compiled import compiled
 
 RISING_ROWS, OTHER_ROWS, INVALID_ROWS = 0, 1, 2
 """What :func:`inspect_rows` finds: each attribute once and in order; valid but otherwise; not a matrix at all."""
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def inspect_rows(indptr: NDArray[np.int64], indices: NDArray[np.integer], width: int) -> int:
     """Check compressed sparse rows in one pass, where SciPy takes four; everything after relies on it.
 
@@ -45,7 +46,7 @@ GUIDED_AT_ONCE = 256
 """Samples that are looked up before they are added, a multiple of 8: their noise stays in the first cache."""
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _listed(flags: NDArray[np.bool_], size: int, first: int, unsettled: NDArray[np.int64], count: int) -> int:
     """Append the numbers of the flags that are set, counted from ``first``; return how many are listed by then.
 
@@ -61,7 +62,7 @@ def _listed(flags: NDArray[np.bool_], size: int, first: int, unsettled: NDArray[
     return count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def add_guided(
     sketch: NDArray[np.int64],
     words: NDArray[np.uint16],
@@ -97,7 +98,7 @@ def add_guided(
     return count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def add_guided_twice(
     sketch: NDArray[np.int64],
     words: NDArray[np.uint32],
@@ -134,7 +135,7 @@ def add_guided_twice(
     return count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def prolong(begun: NDArray[np.unsignedinteger], places: NDArray[np.int64], words: NDArray[np.uint64]) -> None:
     """Begin each word with the bits that were drawn at its place; the bits after those stay as they are."""
     bits = np.uint64(8 * begun.itemsize)
@@ -143,7 +144,7 @@ def prolong(begun: NDArray[np.unsignedinteger], places: NDArray[np.int64], words
         words[j] = (np.uint64(begun[places[j]]) << rest) | ((words[j] << bits) >> bits)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def add_searched(
     sketch: NDArray[np.int64],
     places: NDArray[np.int64],
@@ -185,7 +186,7 @@ LANE_ROUNDS = 8
 """Leading bits that :func:`compare_lanes` looks at."""
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def compare_lanes(
     words: NDArray[np.uint64], masks: NDArray[np.uint64], below: NDArray[np.uint64], equal: NDArray[np.uint64]
 ) -> int:
@@ -217,7 +218,7 @@ def compare_lanes(
     return count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def settle_lanes(
     words: NDArray[np.uint64], rest: int, bits: int, below: NDArray[np.uint64], equal: NDArray[np.uint64]
 ) -> None:
@@ -233,7 +234,7 @@ def settle_lanes(
             open_lanes ^= lane
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def toggle_bits(rows: NDArray[np.uint8], indptr: NDArray[np.int64], indices: NDArray[np.integer]) -> None:
     """Invert the bits of each row that ``indices`` name; bit i is in byte i//8 as bit i%8."""
     for row in range(indptr.size - 1):
@@ -241,7 +242,7 @@ def toggle_bits(rows: NDArray[np.uint8], indptr: NDArray[np.int64], indices: NDA
             rows[row, indices[j] >> 3] ^= np.uint8(1 << (indices[j] & 7))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def step_of(value: float, resolution: int) -> int:
     """Return a value as an integer in 0…resolution, whatever it is: NaN and what is below 0 count as nothing."""
     if not value > 0.0:
@@ -249,7 +250,7 @@ def step_of(value: float, resolution: int) -> int:
     return resolution if value >= 1.0 else int(np.rint(value * resolution))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def number_people(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Replace ids, the upper halves of keys that do not fall, by 0, 1, …; return them, each once."""
     count = min(keys.size, 1)
@@ -266,7 +267,7 @@ def number_people(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     return ids
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def rows_of_sorted(
     keys: NDArray[np.int64],
     values: NDArray[np.float64] | None,
@@ -311,7 +312,7 @@ def rows_of_sorted(
     return True
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def pair_distances(
     indptr: NDArray[np.int64],
     indices: NDArray[np.integer],
@@ -345,7 +346,7 @@ def pair_distances(
         out[pair] = total
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def count_pairs(
     indptr: NDArray[np.int64],
     indices: NDArray[np.integer],

@@ -161,6 +161,7 @@ class NoiseSampler:
         self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Add noise by thirty-two bits; return them, and where they do not settle it."""
+        assert self._guide_twice is not None  # noqa: S101 - for the type checker
         drawn = room.words[: sketch.size]
         words.fill(drawn)
         count = kernels.add_guided_twice(

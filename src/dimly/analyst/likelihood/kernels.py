@@ -9,8 +9,9 @@ first has, that only the second has, and that both have, over k.
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dimly.compiled import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -18,7 +19,7 @@ Integers = NDArray[np.integer[Any]]
 _LEAST = -1e-12  # what rounding makes of zero, relative to the rates
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def largest_of(rows: Integers, out: NDArray[np.int64]) -> None:
     """Write the largest of v and −1 − v over each row."""
     for i in range(rows.shape[0]):
@@ -30,7 +31,7 @@ def largest_of(rows: Integers, out: NDArray[np.int64]) -> None:
         out[i] = most
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def score(
     x: Integers,
     y: Integers,
@@ -82,7 +83,7 @@ def score(
             out[i, 3] += s3 + t3
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _highest(  # noqa: C901 - one loop over what may be zero
     maps: Floats,
     node: Floats,
@@ -128,7 +129,7 @@ def _highest(  # noqa: C901 - one loop over what may be zero
     return best
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _pull(node: Floats, information: Floats, scores: Floats, out: Floats) -> None:
     for r in range(3):
         out[r] = scores[1 + r]
@@ -136,7 +137,7 @@ def _pull(node: Floats, information: Floats, scores: Floats, out: Floats) -> Non
             out[r] += information[r, c] * node[c]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def climb(
     pairs: NDArray[np.int64],
     slots: NDArray[np.int64],
@@ -160,7 +161,7 @@ def climb(
         heights[i] = _highest(maps[t], nodes[t], information[t], scores[i], distance, total, pull, point, points[i])
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def walk(
     pairs: NDArray[np.int64],
     slots: NDArray[np.int64],

@@ -9,8 +9,9 @@ without holding the interpreter's lock, so that callers can use a pool of thread
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dimly.compiled import compiled
 
 Rows = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -23,7 +24,7 @@ _ANY_ORDER = {"reassoc", "contract", "nsz"}
 _CHUNK = 64
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def _sum_up(x: Rows, y: Rows, out: Floats) -> None:
     total_x, total_y, squares_x, squares_y, products = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(x.shape[0]):
@@ -40,7 +41,7 @@ def _sum_up(x: Rows, y: Rows, out: Floats) -> None:
     out[4] = products
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def sums_with_one(rows: Rows, one: Floats, out: Floats) -> None:
     """Write Σx, Σx² and Σxy of each row with one."""
     for i in range(rows.shape[0]):
@@ -56,7 +57,7 @@ def sums_with_one(rows: Rows, one: Floats, out: Floats) -> None:
         out[i, 2] = products
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def sums_in_step(x: Rows, y: Rows, out: Floats) -> None:
     """Write Σx, Σy, Σx², Σy² and Σxy of rows in step; a side of one row stands for as many as the other has."""
     one_x, one_y = x.shape[0] == 1, y.shape[0] == 1
@@ -64,7 +65,7 @@ def sums_in_step(x: Rows, y: Rows, out: Floats) -> None:
         _sum_up(x[0 if one_x else i], y[0 if one_y else i], out[i])
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def rows_at_limit(rows: Rows, low: int, high: int, out: NDArray[np.bool_]) -> None:
     """Write which rows hold a number at a limit of its type."""
     for i in range(rows.shape[0]):
@@ -75,28 +76,28 @@ def rows_at_limit(rows: Rows, low: int, high: int, out: NDArray[np.bool_]) -> No
         out[i] = lost
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def sums_of_pairs(rows: Rows, first: Positions, second: Positions, out: Floats) -> None:
     """Write Σx, Σy, Σx², Σy² and Σxy of pairs of rows."""
     for i in range(first.shape[0]):
         _sum_up(rows[first[i]], rows[second[i]], out[i])
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def distances_with_one(rows: Rows, one: Rows, out: Floats) -> None:
     """Write the squared distance of each row from one."""
     for i in range(rows.shape[0]):
         out[i] = _distance(rows[i], one)
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def distances_of_pairs(rows: Rows, first: Positions, second: Positions, out: Floats) -> None:
     """Write the squared distances of pairs of rows."""
     for i in range(first.shape[0]):
         out[i] = _distance(rows[first[i]], rows[second[i]])
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def _distance(x: Rows, y: Rows) -> float:
     total = 0.0
     for j in range(x.shape[0]):
@@ -105,7 +106,7 @@ def _distance(x: Rows, y: Rows) -> float:
     return total
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def population(word: np.uint64) -> np.uint64:
     """Return how many bits of a word are set."""
     # The compiler knows this pattern, and makes the machine's own instruction of it.
@@ -115,7 +116,7 @@ def population(word: np.uint64) -> np.uint64:
     return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def differing_bits(x: Words, y: Words, out: Rows) -> None:
     """Write in how many bits each row of x differs from each of y."""
     for i in range(x.shape[0]):
@@ -126,7 +127,7 @@ def differing_bits(x: Words, y: Words, out: Rows) -> None:
             out[i, j] = count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def differing_bits_of_pairs(words: Words, first: Positions, second: Positions, out: Floats) -> None:
     """Write in how many bits pairs of rows differ."""
     for i in range(first.shape[0]):
@@ -136,7 +137,7 @@ def differing_bits_of_pairs(words: Words, first: Positions, second: Positions, o
         out[i] = count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def distances_of(products: Keys, squares_x: Keys, squares_y: Keys) -> None:
     """Turn inner products into squared distances, in place."""
     for i in range(products.shape[0]):
@@ -144,7 +145,7 @@ def distances_of(products: Keys, squares_x: Keys, squares_y: Keys) -> None:
             products[i, j] = squares_x[i] + squares_y[j] - np.float32(2.0) * products[i, j]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def negative_jaccard_of(products: Keys, norms_x: Keys, norms_y: Keys, floor: np.float32) -> None:
     """Turn inner products into keys that rise as Jaccard similarity falls, in place; see ``spaces.jaccard_keys``."""
     for i in range(products.shape[0]):
@@ -154,7 +155,7 @@ def negative_jaccard_of(products: Keys, norms_x: Keys, norms_y: Keys, floor: np.
             products[i, j] = -shared / either
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _insert(keys: Keys, names: Positions, key: np.float32, name: int) -> None:
     """Put somebody among the nearest, in order of key and then of name; the last one falls off."""
     place = keys.shape[0] - 1
@@ -168,7 +169,7 @@ def _insert(keys: Keys, names: Positions, key: np.float32, name: int) -> None:
     names[place] = name
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def offer(tile: Keys, row: int, column: int, keys: Keys, names: Positions) -> None:
     """Offer the people of a tile to each other: those from ``row`` on, and those from ``column`` on.
 

@@ -214,8 +214,7 @@ def squares(vectors: Points) -> Points:
 def jaccard_tile(space: _Floored, a: Points, b: Points, norms_a: Rows, norms_b: Rows) -> NDArray[np.float32]:
     """Return keys of Jaccard similarity from vectors and squared norms."""
     tile: NDArray[np.float32] = a @ b.T
-    norms = (norms.astype(np.float32) for norms in (norms_a, norms_b))
-    kernels.negative_jaccard_of(tile, *norms, np.float32(space.floor))
+    kernels.negative_jaccard_of(tile, norms_a.astype(np.float32), norms_b.astype(np.float32), np.float32(space.floor))
     return tile
 
 

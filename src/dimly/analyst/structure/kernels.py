@@ -8,10 +8,10 @@ Kernels check nothing. They run on one core without holding the interpreter's lo
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dimly.analyst.neighbors.kernels import population
+from dimly.compiled import compiled
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.float32]
@@ -22,7 +22,7 @@ HalfWords = NDArray[np.uint32]
 _BLOCK = 32  # attributes whose people stay in a cache while they are compared with as many others
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def add_shared_bits(columns: Words, out: Floats) -> None:
     """Add how many bits each two rows share: both halves of a symmetric matrix, exact below 2⁵³."""
     n = columns.shape[0]
@@ -38,7 +38,7 @@ def add_shared_bits(columns: Words, out: Floats) -> None:
                         out[j, i] += count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def shuffle_strata(rows: Keys, words: HalfWords, stratum: int) -> None:
     """Shuffle each row within strata of columns, of which the last takes the rest, by random words of 32 bits.
 
@@ -65,7 +65,7 @@ def shuffle_strata(rows: Keys, words: HalfWords, stratum: int) -> None:
                 last -= int(good)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def first_centers(points: Keys, weights: Keys, count: int, draws: Floats, trials: int) -> Keys:
     """Return where k-means++ begins, as scikit-learn does from the same random numbers in [0, 1).
 
@@ -105,7 +105,7 @@ def first_centers(points: Keys, weights: Keys, count: int, draws: Floats, trials
     return centers
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@compiled(fastmath={"reassoc", "contract", "nsz"})
 def _offer_center(points: Keys, weights: Keys, center: Keys, closest: Keys, out: Keys) -> float:
     """Write the squared distances from the closest center, a new one included; return their weighted sum."""
     total = 0.0
@@ -119,7 +119,7 @@ def _offer_center(points: Keys, weights: Keys, center: Keys, closest: Keys, out:
     return total
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def assign(points: Keys, centers: Keys, labels: Labels) -> bool:
     """Write the nearest center of each point; return whether any is another than before."""
     products = np.dot(points, np.ascontiguousarray(centers.T))
@@ -138,7 +138,7 @@ def assign(points: Keys, centers: Keys, labels: Labels) -> bool:
     return changed
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def settle(points: Keys, weights: Keys, centers: Keys, labels: Labels, most: int, tolerance: float) -> float:
     """Move centers to the averages of the people nearest to them, until nobody moves or they hardly do (Lloyd).
 
@@ -171,7 +171,7 @@ def settle(points: Keys, weights: Keys, centers: Keys, labels: Labels, most: int
     return left
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _left(points: Keys, weights: Keys, centers: Keys, labels: Labels) -> float:
     left = 0.0
     for i in range(points.shape[0]):

@@ -8,8 +8,9 @@ interpreter's lock, so that callers can use a pool of threads.
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dimly.compiled import compiled
 
 Integers = NDArray[np.integer[Any]]
 Unsigned = NDArray[np.unsignedinteger[Any]]
@@ -23,7 +24,7 @@ Unsigned = NDArray[np.unsignedinteger[Any]]
 # 1.06 for eight. Columns in 16 bits, where they fit, take off another tenth, and a fifth at d = 1,000,000.
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def project_single(
     columns: Unsigned,
     signs: Integers | None,
@@ -49,7 +50,7 @@ def project_single(
             row[columns[j]] += entry
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def project_blocks(
     columns: Unsigned,
     signs: Integers,
@@ -73,7 +74,7 @@ def project_blocks(
                 row[places[t]] += entry
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def project_narrow(
     matrix: Integers,
     indptr: Integers,
@@ -103,7 +104,7 @@ def project_narrow(
             out[i, first] = one
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def project_dense(
     matrix: Integers,
     indptr: Integers,
@@ -143,7 +144,7 @@ def project_dense(
             out[i, column] = scratch[column]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def hashed_entries(
     streams: NDArray[np.uint8],
     width: int,
@@ -171,7 +172,7 @@ def hashed_entries(
                 signs[j, t] = -1
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def hashed_norms(
     columns: Integers,
     signs: Integers,

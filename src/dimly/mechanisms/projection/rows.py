@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
+from dimly.mechanisms.projection import kernels
 from dimly.mechanisms.projection.streams import Streams
 
 IntArray = NDArray[np.int64]
@@ -20,13 +20,6 @@ Integers = NDArray[np.integer[Any]]
 Unsigned = NDArray[np.unsignedinteger[Any]]
 
 _NARROW: Final = 8  # coordinates up to which sums are kept in registers
-
-
-def _kernels() -> ModuleType:
-    """Return the compiled kernels: loading them takes as long as everything else that making a plan needs."""
-    from dimly.mechanisms.projection import kernels  # noqa: PLC0415
-
-    return kernels
 
 
 class Rows(ABC):
@@ -195,7 +188,7 @@ class HashedRows(Rows):
     @cached_property
     def _norms(self) -> tuple[IntArray, IntArray]:
         l1, l2_squared = np.empty(len(self), dtype=np.int64), np.empty(len(self), dtype=np.int64)
-        _kernels().hashed_norms(self.columns, self.signs, np.zeros(self.k, dtype=np.int64), l1, l2_squared)
+        kernels.hashed_norms(self.columns, self.signs, np.zeros(self.k, dtype=np.int64), l1, l2_squared)
         return l1, l2_squared
 
     @property
@@ -222,9 +215,9 @@ class HashedRows(Rows):
     ) -> None:
         if self.columns.shape[1] == 1:
             signs = None if self._all_plus else self.signs.reshape(-1)
-            _kernels().project_single(self._places.reshape(-1), signs, indptr, indices, values, out)
+            kernels.project_single(self._places.reshape(-1), signs, indptr, indices, values, out)
         else:
-            _kernels().project_blocks(self._places, self.signs, indptr, indices, values, out)
+            kernels.project_blocks(self._places, self.signs, indptr, indices, values, out)
 
 
 class DenseRows(Rows):
@@ -259,10 +252,10 @@ class DenseRows(Rows):
         self, indptr: IntArray, indices: Integers, values: IntArray | None, *, out: IntArray, bound: int
     ) -> None:
         if self.k <= _NARROW:
-            _kernels().project_narrow(self.matrix, indptr, indices, values, out)
+            kernels.project_narrow(self.matrix, indptr, indices, values, out)
             return
         kind = next(kind for kind in (np.int16, np.int32, np.int64) if bound <= np.iinfo(kind).max)
-        _kernels().project_dense(self.matrix, indptr, indices, values, np.empty(self.k, dtype=kind), out)
+        kernels.project_dense(self.matrix, indptr, indices, values, np.empty(self.k, dtype=kind), out)
 
 
 def _integers(name: str, array: Integers) -> Integers:

@@ -12,19 +12,20 @@ Aumasson and Bernstein, "SipHash: a fast short-input PRF" (INDOCRYPT 2012), whos
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dimly.compiled import compiled
 
 Hashes = NDArray[np.uint64]
 State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _rotated(x: np.uint64, by: int) -> np.uint64:
     return (x << np.uint64(by)) | (x >> np.uint64(64 - by))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _round(state: State) -> State:
     a, b, c, d = state
     a, c = a + b, c + d
@@ -35,7 +36,7 @@ def _round(state: State) -> State:
     return a, b, _rotated(c, 32), d
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _begun(key: Hashes, at: int) -> State:
     """Return the state before any text, by the key at ``key[at]`` and ``key[at + 1]``."""
     low, high = key[at], key[at + 1]
@@ -47,14 +48,14 @@ def _begun(key: Hashes, at: int) -> State:
     )
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _absorbed(state: State, block: np.uint64) -> State:
     a, b, c, d = state
     a, b, c, d = _round(_round((a, b, c, d ^ block)))
     return a ^ block, b, c, d
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _finished(state: State) -> np.uint64:
     a, b, c, d = state
     a, b, c, d = _round(_round(_round(_round((a, b, c ^ np.uint64(0xFF), d)))))
@@ -62,7 +63,7 @@ def _finished(state: State) -> np.uint64:
     return mixed
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _block(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:
     """Return eight bytes as a little-endian integer; compilers make one load of it."""
     block = np.uint64(0)
@@ -71,7 +72,7 @@ def _block(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:
     return block
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _text_hash(data: NDArray[np.uint8], start: np.uint64, stop: np.uint64, begun: State) -> np.uint64:
     eight = np.uint64(8)
     state, at = begun, start
@@ -89,14 +90,14 @@ def _text_hash(data: NDArray[np.uint8], start: np.uint64, stop: np.uint64, begun
     return mixed
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _column(word: np.uint64, width: np.uint64) -> np.uint64:
     """Return (word · width) >> 64, by the product of 64 and 32 bits in two halves that cannot overflow."""
     half, low_half = np.uint64(32), np.uint64(0xFFFFFFFF)
     return ((word >> half) * width + (((word & low_half) * width) >> half)) >> half
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: Hashes, out: Hashes) -> None:
     """Write the hash of each text: of the bytes ``data[offsets[i]:offsets[i + 1]]``, by ``key[:2]``."""
     begun = _begun(key, 0)
@@ -104,7 +105,7 @@ def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: Hashes,
         out[i] = _text_hash(data, np.uint64(offsets[i]), np.uint64(offsets[i + 1]), begun)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def hash_numbers(numbers: NDArray[np.int64], key: Hashes, out: Hashes) -> None:
     """Write the hash of each integer's decimal text: at most twenty bytes, which stay in three registers."""
     begun = _begun(key, 0)
@@ -141,7 +142,7 @@ def hash_numbers(numbers: NDArray[np.int64], key: Hashes, out: Hashes) -> None:
         out[i] = _finished(_absorbed(state, first | (length << top)))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def count_on(hashes: Hashes, key: Hashes, out: Hashes) -> None:
     """Write the words of each stream: the hash, then those of u64(hash) ‖ u64(1), u64(hash) ‖ u64(2), … by ``key[2:]``.
 
@@ -156,7 +157,7 @@ def count_on(hashes: Hashes, key: Hashes, out: Hashes) -> None:
             out[i, number] = _finished(_absorbed(_absorbed(state, np.uint64(number)), length))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def place_words(
     words: Hashes, width: int, stride: int, signed: bool, columns: NDArray[np.int32], signs: NDArray[np.int8]
 ) -> None:
@@ -168,7 +169,7 @@ def place_words(
             signs[j, t] = np.int8(1) - np.int8(2) * np.int8(words[j, t] & np.uint64(1)) if signed else np.int8(1)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def add_texts(
     data: NDArray[np.uint8],
     key: Hashes,

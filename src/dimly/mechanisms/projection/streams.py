@@ -13,13 +13,13 @@ import hashlib
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from types import ModuleType
 from typing import Any, Final, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
+from dimly.mechanisms.projection import kernels, siphash
 from dimly.mechanisms.vocabulary import Vocabulary
 
 StreamVersion = Literal[1, 2]
@@ -88,8 +88,6 @@ class _ShakeStreams(Streams):
         return self.first(8 * count).view("<u8")
 
     def place(self, width: int, stride: int, signed: bool, columns: NDArray[np.int32], signs: NDArray[np.int8]) -> None:
-        from dimly.mechanisms.projection import kernels  # noqa: PLC0415 - as of siphash
-
         s = columns.shape[1]
         kernels.hashed_entries(self.first(8 * s + -(-s // 8)), width, stride, signed, columns, signs)
 
@@ -115,7 +113,7 @@ class SipSource(StreamSource):
             raise not_text() from None
         if joined.count(0) != len(attributes):
             return False
-        _siphash().add_texts(np.frombuffer(joined, np.uint8), self._key, blocks, *places, signed, out)
+        siphash.add_texts(np.frombuffer(joined, np.uint8), self._key, blocks, *places, signed, out)
         return True
 
     def parts(self, attributes: Sequence[str], *, row_bytes: int, at_once: int) -> Iterator[tuple[slice, Streams]]:
@@ -124,10 +122,10 @@ class SipSource(StreamSource):
         for part in _slices(len(attributes), at_once // (_NAME_BYTES + row_bytes)):
             hashes = np.empty(part.stop - part.start, np.uint64)
             if numbered:
-                _siphash().hash_numbers(np.arange(part.start, part.stop), self._key, hashes)
+                siphash.hash_numbers(np.arange(part.start, part.stop), self._key, hashes)
             else:
                 texts = EncodedTexts.of(attributes[part])
-                _siphash().hash_texts(texts.offsets, texts.data, self._key, hashes)
+                siphash.hash_texts(texts.offsets, texts.data, self._key, hashes)
             yield part, _SipStreams(self._key, hashes)
 
 
@@ -144,18 +142,11 @@ class _SipStreams(Streams):
         if count == 1:
             return self._hashes[:, None]
         found = np.empty((len(self._hashes), count), np.uint64)
-        _siphash().count_on(self._hashes, self._key, found)
+        siphash.count_on(self._hashes, self._key, found)
         return found
 
     def place(self, width: int, stride: int, signed: bool, columns: NDArray[np.int32], signs: NDArray[np.int8]) -> None:
-        _siphash().place_words(self.words(columns.shape[1]), width, stride, signed, columns, signs)
-
-
-def _siphash() -> ModuleType:
-    """Return the compiled kernels: loading them takes as long as everything else that making a plan needs."""
-    from dimly.mechanisms.projection import siphash  # noqa: PLC0415
-
-    return siphash
+        siphash.place_words(self.words(columns.shape[1]), width, stride, signed, columns, signs)
 
 
 def check_stream(version: object) -> None:
