@@ -36,7 +36,7 @@ def test_a_plan_is_made_without_kernels_tables_and_files(way: list[str], not_nee
         f"try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
         f"print([m for m in {heavy + not_needed} if m in sys.modules])"
     )
-    command = [sys.executable, "-c", code, "plan", "--epsilon", "1", *way, "--json"]
+    command = [sys.executable, "-c", code, "plan", "--epsilon", "1", *way]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.splitlines()[-1] == "[]"
 

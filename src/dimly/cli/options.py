@@ -475,7 +475,7 @@ def errors_text(errors: Mapping[str, float], measure: str = "squared distance") 
 
 def promise(plan: "Plan") -> list[str]:
     """Return what a release by ``plan`` will promise, one sentence each, as far as it does not depend on its size."""
-    from dimly.release.manifest import guarantee
+    from dimly.mechanisms.guarantee import guarantee
 
     lines = guarantee(plan, 1).splitlines()
     if plan.cost.delta:

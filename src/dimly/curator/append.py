@@ -13,9 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError, ReleaseError
+from dimly.mechanisms.guarantee import RosterKind
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import PARTS_FOLDER, UserType, layout_of
-from dimly.release.manifest import RosterKind, read_manifest
+from dimly.release.manifest import read_manifest
 from dimly.release.parts import (
     FileRecord,
     WrittenPart,

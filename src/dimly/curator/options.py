@@ -12,10 +12,11 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypedDict, TypeVar
 from numpy.typing import ArrayLike
 
 from dimly.errors import ParameterError, check_path
+from dimly.mechanisms.guarantee import RosterKind
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.release.format import layout_of
-from dimly.release.manifest import AboutRelease, RosterKind
+from dimly.release.manifest import AboutRelease
 
 
 class Progress(Protocol):

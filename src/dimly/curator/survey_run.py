@@ -33,12 +33,12 @@ from dimly.curator.tables.public_lists import check_before_reading, nobody_there
 from dimly.errors import DimlyError, ParameterError
 from dimly.files import check_output, write_bytes
 from dimly.mechanisms.error.quantiles import LEVEL, boundaries, cumulative
+from dimly.mechanisms.guarantee import RosterKind
 from dimly.mechanisms.noise.tables import Cells
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
-from dimly.release.manifest import RosterKind
 
 Integers = NDArray[np.int64]
 

@@ -1,7 +1,8 @@
 """The artifact: what is published, and what it promises in words."""
 
+from dimly.mechanisms.guarantee import RosterKind, guarantee
 from dimly.release.format import Layout, UserType, layout_of
-from dimly.release.manifest import Manifest, RosterKind, guarantee, read_manifest
+from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.reader import StoredSketches, open_folder
 from dimly.release.sketches import Sketches
 from dimly.release.verify import Verification, verify

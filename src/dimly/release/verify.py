@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError, ReleaseError
+from dimly.mechanisms.guarantee import is_guarantee
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.rows import DenseRows
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
 from dimly.release.directions import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, MANIFEST, PARTS_FOLDER, PROJECTION, README, part_index
-from dimly.release.manifest import Manifest, is_guarantee, read_manifest
+from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.pages import byte_reader, check_pages
 from dimly.release.parts import FileRecord
 from dimly.release.writer import projection_chunks

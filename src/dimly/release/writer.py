@@ -31,6 +31,7 @@ from dimly.files import (
     sweep,
     sync_folder,
 )
+from dimly.mechanisms.guarantee import RosterKind
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
@@ -47,7 +48,7 @@ from dimly.release.format import (
     column_of,
     layout_of,
 )
-from dimly.release.manifest import AboutRelease, Manifest, RosterKind, Users, read_manifest
+from dimly.release.manifest import AboutRelease, Manifest, Users, read_manifest
 from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.sketches import Sketches
 

@@ -22,8 +22,8 @@ from dimly.analyst.pairs import Published, SketchReader, chosen, reader_of
 from dimly.analyst.structure.denoise import Denoiser
 from dimly.analyst.structure.points import Coordinates, Points, known
 from dimly.errors import ParameterError
+from dimly.mechanisms.guarantee import guarantee
 from dimly.progress import OnProgress
-from dimly.release.manifest import guarantee
 from dimly.release.reader import StoredSketches
 
 _BLOCK = 1 << 21  # coordinates of a batch: 8 MB

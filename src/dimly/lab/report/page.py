@@ -20,7 +20,7 @@ from dimly.lab.report.charts import MARGIN, attack_curve, error_curve, histogram
 from dimly.lab.report.distances import FEWEST_PAIRS
 from dimly.lab.report.officer import checks, exact, guess_in_words, guesses, limits, promise, published
 from dimly.lab.report.report import Report, report_of
-from dimly.release.manifest import is_guarantee
+from dimly.mechanisms.guarantee import is_guarantee
 from dimly.release.reader import StoredSketches, open_folder
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
