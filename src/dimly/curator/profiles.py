@@ -133,7 +133,7 @@ def profile_table(
 
 def _check_labels_apart(source: Any, labels_from: Any, options: Options) -> None:
     """Refuse labels that are the table itself, or that would be replaced."""
-    check_apart(source, labels_from, "roster", files=getattr(source, "files", None))
+    check_apart(source, labels_from, "by", files=getattr(source, "files", None))
     if options.target is not None:
         check_output(options.target, overwrite=options.overwrite, inputs=[labels_from])
 

@@ -33,6 +33,7 @@ _COLORS: Final = {
 _COUNTS: Final = {"auto": "as many as there are", **{str(i): str(i) for i in range(2, 13)}}
 _N: Final = 10
 _SHOWN_IDS: Final = 12
+_MOST_BYTES: Final = 200 << 20  # of a public column: ten times what a million people take
 
 
 def build(workspace: Workspace) -> None:
@@ -156,9 +157,14 @@ class ExploreView:
                 ui.button("Show", on_click=ask).props("outline")
         else:
             with self.by_more:
-                ui.upload(auto_upload=True, max_files=1, label="CSV or Parquet with ids", on_upload=self._upload).props(
-                    'flat bordered accept=".csv,.tsv,.parquet,.pq"'
-                ).style("width: 230px")
+                ui.upload(
+                    auto_upload=True,
+                    max_files=1,
+                    max_file_size=_MOST_BYTES,
+                    label="CSV or Parquet with ids",
+                    on_upload=self._upload,
+                    on_rejected=lambda: ui.notify(f"This file has more than {_MOST_BYTES >> 20} MB."),
+                ).props('flat bordered accept=".csv,.tsv,.parquet,.pq"').style("width: 230px")
 
     def _segments_found(self, job: Job[Segments]) -> None:
         if self.by.value != "segments" or job is not self.segments_job:  # something else was asked for meanwhile

@@ -189,7 +189,9 @@ def test_labels_of_unknown_origin_are_refused(by: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="does not say of which release"):
         read_segments(own)
     pq.write_table(stored.rename_columns(["who", "what"]), own)
-    with pytest.raises(ParameterError, match="roster must be a public list"):  # it is the table that is surveyed
+    with pytest.raises(
+        ParameterError, match="by must be segments of a release, got the private table itself"
+    ):  # it is the table that is surveyed
         profile_table(
             own,
             SurveyPlan.of(Budget(2.0), ["profiles"], release=RELEASE),

@@ -27,11 +27,12 @@ _EXPRESSIONS: Final = frozenset(
 _OPERATORS: Final = frozenset(
     {"+", "-", "*", "/", "//", "%", "^", "**", "||", "~~", "!~~", "~~*", "!~~*", "~~~", "~", "!~"}
 )
+# Not replace: nested, it makes a text of gigabytes of a cell that has the right letter, and of no other.
 _FUNCTIONS: Final = _OPERATORS | frozenset(
     """
     like_escape not_like_escape ilike_escape not_ilike_escape
     abs ceil ceiling floor round trunc sign mod greatest least coalesce nullif isnan isfinite isinf
-    lower upper lcase ucase trim ltrim rtrim length len strlen left right substr substring replace reverse concat
+    lower upper lcase ucase trim ltrim rtrim length len strlen left right substr substring reverse concat
     contains starts_with ends_with prefix suffix position strpos instr regexp_matches regexp_full_match regexp_extract
     year month day hour minute second quarter week weekday dayofweek isodow dayofyear date_part datepart date_trunc
     datetrunc date_diff datediff make_date list_contains list_value array_contains struct_extract array_extract

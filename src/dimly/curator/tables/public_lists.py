@@ -211,7 +211,7 @@ def check_apart(source: object, given: object, role: str, *, files: Iterable[Sta
         The private table.
     given : object
         The list.
-    role : {"roster", "vocabulary"}
+    role : {"roster", "vocabulary", "by"}
     files : iterable of Stamp, optional
         What the private table was opened from; found by ``source`` where that is paths.
 
@@ -317,6 +317,8 @@ def nobody_there(where: Literal["table", "roster"]) -> DataError:
 
 def not_public(role: str, got: str) -> ParameterError:
     """Return what to say of a list that was made from the private table."""
+    if role == "by":
+        return ParameterError(f"by must be segments of a release, got {got}. Make them by dimly segments.")
     what = "who is published" if role == "roster" else "which attributes count"
     remedy = "the people found" if role == "roster" else "any attribute, by a plan without a list"
     return ParameterError(

@@ -68,6 +68,7 @@ def test_every_file_format_takes_one(tmp_path: Path) -> None:
         ("rating IN (SELECT rating FROM t)", "a subquery"),
         ("count(*) > 1", "the function 'count_star'"),
         ("sum(rating) > 1", "the function 'sum'"),
+        ("replace(place, 'a', 'aaaa') = 'mill'", "the function 'replace'"),
         ("row_number() OVER () < 3", "a window function"),
         ("random() < 0.5", "the function 'random'"),
         ("now() > DATE '2020-01-01'", "the function 'now'"),
