@@ -1,4 +1,4 @@
-"""Check the built site: every link inside of it leads somewhere, and no page loads anything from elsewhere.
+"""Check the built site: links inside of it lead somewhere, and no page loads from elsewhere or names this machine.
 
 Run by ``make docs``: ``python docs/check_site.py build/site``.
 """
@@ -18,6 +18,8 @@ LOADED = {
     "video": "src",
     "object": "data",
 }
+# Where Python warns: of what it is in, where packages are installed, and where notebooks run.
+MACHINE = re.compile(f"{re.escape(str(Path(__file__).parent))}[^<\\s]*|[^<>\\s]*(/site-packages/|/ipykernel_)[^<\\s]*")
 NOT_LOADED = {"canonical", "next", "prev", "index", "search", "author", "about"}  # links that browsers do not follow
 
 
@@ -45,6 +47,9 @@ def faults_of(site: Path) -> list[str]:
     """Return a line for each link that leads nowhere, and for whatever would be loaded from elsewhere."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     faults = [] if pages else [f"{site} holds no page"]
+    for path in pages:
+        found = MACHINE.search(path.read_text(encoding="utf-8"))
+        faults += [f"{path.relative_to(site)}: {found[0]} is a path of the machine that built it"] if found else []
     for path, page in pages.items():
         at = path.relative_to(site)
         for address in (*page.links, *page.loads):
@@ -69,7 +74,10 @@ def faults_of(site: Path) -> list[str]:
 def main() -> int:
     """Print what is wrong; 1 if anything is."""
     faults = faults_of(Path(sys.argv[1]).resolve())
-    print("\n".join(faults) or "every link leads somewhere, and nothing is loaded from elsewhere")
+    print(
+        "\n".join(faults)
+        or "every link leads somewhere, nothing is loaded from elsewhere, and no path of this machine is named"
+    )
     return bool(faults)
 
 

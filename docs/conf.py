@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ from sphinx_gallery.scrapers import figure_rst
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+# The gallery shows warnings, and they no path of the machine that built it.
+warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {message}\n"
 
 project = "Dimly"
 author = "the Dimly authors"

@@ -1,5 +1,6 @@
 """Bars that show themselves: in a terminal or a notebook, and only for work that takes longer than two seconds."""
 
+import html
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ OnProgress = Callable[[int, int], None]
 """Told of (done, in all)."""
 PATIENCE: Final = 2.0
 """Seconds before a bar appears."""
+_EVERY: Final = 0.1  # seconds between two pictures of a bar in a notebook
 
 
 def is_watched() -> bool:
@@ -33,8 +35,7 @@ class LateBar:
     def __init__(self, name: str, *, patience: float = PATIENCE) -> None:
         self._name, self._patience = name, patience
         self._begun = time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: _TerminalBar | _NotebookBar | None = None
         self._done, self._total = 0, 0
 
     def phase(self, name: str) -> None:
@@ -62,25 +63,53 @@ class LateBar:
     def close(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.close()
             self._bar = None
 
     def _show(self) -> None:
         if self._bar is None:
             if time.monotonic() - self._begun < self._patience:
                 return
-            self._bar = _new_bar()
-            self._bar.start()
-            self._task = self._bar.add_task(self._name, total=None)
-        self._bar.update(self._task, description=self._name, completed=self._done, total=self._total or None)
+            self._bar = _NotebookBar() if in_notebook() else _TerminalBar()
+        self._bar.show(self._name, self._done, self._total)
 
 
-def _new_bar() -> Any:
-    from rich.console import Console  # noqa: PLC0415  (only where a bar is shown)
-    from rich.progress import Progress  # noqa: PLC0415
+class _TerminalBar:
+    def __init__(self) -> None:
+        from rich.console import Console  # noqa: PLC0415  (only where a bar is shown)
+        from rich.progress import Progress  # noqa: PLC0415
 
-    console = None if in_notebook() else Console(stderr=True)
-    return Progress(console=console, transient=True)
+        self._bar = Progress(console=Console(stderr=True), transient=True)
+        self._bar.start()
+        self._task = self._bar.add_task("", total=None)
+
+    def show(self, name: str, done: int, total: int) -> None:
+        self._bar.update(self._task, description=name, completed=done, total=total or None)
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+class _NotebookBar:
+    """The browser's own bar: Rich's would take ipywidgets, and warn where they are missing."""
+
+    def __init__(self) -> None:
+        from IPython.display import HTML, display  # noqa: PLC0415  (there, as this is a notebook)
+
+        self._html = HTML
+        self._shown = display(HTML(""), display_id=True)
+        self._last = 0.0
+
+    def show(self, name: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._last < _EVERY:
+            return
+        self._last = now
+        part = f'max="{total}" value="{done}"' if total else ""
+        self._shown.update(self._html(f"{html.escape(name)} <progress {part}></progress>"))
+
+    def close(self) -> None:
+        self._shown.update(self._html(""))
 
 
 @contextmanager

@@ -32,6 +32,8 @@ def test_a_good_site_passes(tmp_path: Path) -> None:
         ('<a href="two.html#there">x</a>', "names no place"),
         ('<a href="#there">x</a>', "names no place"),
         ('<img src="missing.png">', "leads nowhere"),
+        ("<pre>/home/ada/lib/site-packages/rich/live.py:260: UserWarning</pre>", "path of the machine"),
+        (f"<pre>{SCRIPT.parent}/gallery/segments.py:17</pre>", "path of the machine"),
         ('<script src="https://example.org/a.js"></script>', "loaded from elsewhere"),
         ('<link rel="stylesheet" href="//example.org/a.css">', "loaded from elsewhere"),
     ],

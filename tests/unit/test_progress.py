@@ -2,6 +2,7 @@
 
 import io
 import sys
+import types
 from typing import Any
 
 import pytest
@@ -40,8 +41,8 @@ def test_a_terminal_gets_a_bar_once_it_takes_long(monkeypatch: pytest.MonkeyPatc
         bar.start(100)
         bar.advance(80)
         bar.advance(80)
-        assert bar._bar is not None
-        (task,) = bar._bar.tasks
+        assert isinstance(bar._bar, progress._TerminalBar)
+        (task,) = bar._bar._bar.tasks
         assert (task.description, task.completed, task.total) == ("sorting", 100, 100)
         bar.reach(120, 100)
         assert task.completed == 100
@@ -61,3 +62,35 @@ def test_a_notebook_is_known_by_its_kernel(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "IPython", Module())
     assert progress.in_notebook()
     assert progress.is_watched()
+
+
+def test_a_notebook_gets_the_browsers_own_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        update = staticmethod(shown.append)
+
+    def display(first: str, *, display_id: bool) -> Handle:
+        assert display_id
+        shown.append(first)
+        return Handle()
+
+    shell = types.SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(HTML=str, display=display))
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with progress_bar(None, "a < b") as bar:
+        bar(1, 100)
+        assert not shown
+        now[0] = 3.0
+        bar(5, 100)
+        bar(6, 100)  # too soon to be shown
+        now[0] = 4.0
+        bar.phase("sorting")
+    assert shown == [
+        "",
+        'a &lt; b <progress max="100" value="5"></progress>',
+        "sorting <progress ></progress>",
+        "",
+    ]

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dimly.audit.canaries import canaries_of
 from dimly.audit.trials import PersonTrials
-from dimly.audit.worst_case import canaries_of
 from dimly.curator.options import Progress, Silence
 from dimly.curator.people import People
 from dimly.curator.perturb import Perturber

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.audit.bounds import Guesses, epsilon_from_guesses
+from dimly.audit.canaries import MOST_CANARIES, Canaries, canaries_of
 from dimly.audit.freshness import SURPRISE, judged, wanted
 from dimly.audit.mechanism import (
     FALSE_ALARM,
@@ -32,7 +33,6 @@ from dimly.audit.trials import (
     numbers_of,
     scored,
 )
-from dimly.audit.worst_case import MOST_CANARIES, Canaries, canaries_of
 from dimly.curator.options import Options, Silence
 from dimly.curator.randomness import Keystream
 from dimly.curator.run import publish_table

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.audit.worst_case import MOST_CANARIES, Canaries, canaries_of
+from dimly.audit.canaries import MOST_CANARIES, Canaries, canaries_of
 from dimly.curator.people import People
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream, WordSource

@@ -7,9 +7,8 @@ import pytest
 from tests.plans import plan_of
 from tests.streams import NO_FLIPS, NO_NOISE
 
-from dimly.audit import worst_case
+from dimly.audit.canaries import Canaries, canaries_of, invented
 from dimly.audit.trials import numbers_of
-from dimly.audit.worst_case import Canaries, canaries_of, invented
 from dimly.curator.perturb import Perturber
 from dimly.errors import ParameterError
 from dimly.mechanisms import MECHANISMS, Directions, Plan
@@ -94,9 +93,9 @@ def test_long_lists_and_buckets() -> None:
 
 def test_lists_that_are_too_long_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan.of("ternary+laplace", Budget(1.0), k=4, n_attributes=3000, seed=bytes(32))
-    monkeypatch.setattr(worst_case, "_LARGEST_LOOK", 4 * 500)  # in six pieces
+    monkeypatch.setattr("dimly.audit.canaries._LARGEST_LOOK", 4 * 500)  # in six pieces
     assert np.abs(canaries_of(plan).moves[0]).sum() == plan.sensitivity.l1
-    monkeypatch.setattr(worst_case, "_LOOKED_AT", 1000)  # a third of them
+    monkeypatch.setattr("dimly.audit.canaries._LOOKED_AT", 1000)  # a third of them
     assert np.abs(canaries_of(plan).moves[0]).sum() == plan.sensitivity.l1
 
 
