@@ -32,8 +32,8 @@ def build(workspace: Workspace, tab: PlanTab) -> None:
                 theme.sentence(
                     "plain",
                     "No ledger is open yet",
-                    "Type the path of a ledger file above, or start the studio with it: dimly studio --ledger "
-                    "ledger.db. A new one is made by dimly ledger init.",
+                    "A ledger is a file that dimly ledger init makes, with a budget for each dataset. Type its path "
+                    "above, or start the studio with it: dimly studio --ledger ledger.db.",
                 )
             for ledger in workspace.ledgers.values():
                 _ledger(ledger, tab)

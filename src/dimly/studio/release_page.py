@@ -41,7 +41,8 @@ def chooser(workspace: Workspace, show: Any) -> None:
                 theme.sentence(
                     "plain",
                     _NONE,
-                    "Type the path of a release folder above, or start the studio with it: dimly studio RELEASE.",
+                    "A release is the folder that dimly publish makes by a plan. Type its path above, or start the "
+                    "studio with it: dimly studio RELEASE.",
                 )
                 return
             try:
