@@ -125,7 +125,7 @@ def test_a_page_without_the_token_is_refused(studio: Served, browser: Any) -> No
 
 def test_a_plan_is_found_saved_and_published_by(look: Any, tmp_path: Path) -> None:
     page = look()
-    verdict(page, "This cannot be judged without knowing more")
+    verdict(page, "it depends on the people")
     assert "token" not in page.url
     page.get_by_label("epsilon", exact=True).fill("1.7")
     verdict(page, "This plan should work well")
@@ -153,7 +153,7 @@ def test_a_plan_is_found_saved_and_published_by(look: Any, tmp_path: Path) -> No
 
 def test_the_error_that_is_acceptable_sets_epsilon(look: Any) -> None:
     page = look()
-    verdict(page, "This cannot be judged without knowing more")
+    verdict(page, "it depends on the people")
     page.get_by_label("acceptable error", exact=True).fill("20")
     verdict(page, "This plan should work well")
     epsilon = float(page.get_by_label("epsilon", exact=True).input_value())
@@ -173,7 +173,7 @@ def test_the_error_that_is_acceptable_sets_epsilon(look: Any) -> None:
 
 def test_what_cannot_be_planned_is_a_sentence(look: Any) -> None:
     page = look()
-    verdict(page, "This cannot be judged without knowing more")
+    verdict(page, "it depends on the people")
     page.get_by_label("How many of them does a typical person have?").fill("20000")
     page.get_by_text("This cannot be planned as it is stated").wait_for()
     assert page.get_by_role("button", name="Save plan.json").count() == 0
@@ -183,7 +183,7 @@ def test_what_cannot_be_planned_is_a_sentence(look: Any) -> None:
 def test_two_tabs_have_drafts_of_their_own_which_outlive_a_page(look: Any) -> None:
     first, second = look(), look()
     for page, epsilon in ((first, "3"), (second, "0.2")):
-        verdict(page, "This cannot be judged without knowing more")
+        verdict(page, "it depends on the people")
         page.get_by_label("epsilon", exact=True).fill(epsilon)
     verdict(first, "This plan should work well")
     verdict(second, "This plan would show little but noise")
@@ -388,3 +388,7 @@ def test_every_page_fits_a_phone_and_the_dark(look: Any) -> None:
         page.get_by_text(words, exact=True).wait_for()
         assert page.locator("body.body--dark").count() == 1
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+    page.get_by_label("Light or dark").click()
+    menu = page.locator(".q-menu", has_text="Light")
+    menu.wait_for()
+    assert menu.bounding_box()["width"] < 200

@@ -14,6 +14,9 @@ from dimly.studio.theme import PALETTE, number
 _GRAY: Final = "#7d8a95"
 _FAINT: Final = "rgba(125,138,149,.22)"
 _VERDICTS: Final = {"good": "#1a9a5b", "coarse": "#d99a1c", "not feasible": "#c8452f", "unknown": "#7d8a95"}
+_NAMES: Final = {"good": "good", "coarse": "coarse", "not feasible": "noise", "unknown": "depends"}
+_LEGEND: Final = {"top": 0, "textStyle": {"color": _GRAY}, "itemWidth": 10, "itemHeight": 10}
+_CHOSEN: Final = "#3a8fd6"  # seen on white and on black
 Options = dict[str, Any]
 
 
@@ -48,9 +51,7 @@ def tradeoff_chart(curve: Sequence[TradedError], epsilon: float, stderr: float) 
         series.append(
             {
                 "type": "scatter",
-                "name": {"good": "good", "coarse": "coarse", "not feasible": "too little", "unknown": "no verdict"}[
-                    verdict
-                ],
+                "name": _NAMES[verdict],
                 "data": points,
                 "symbolSize": 8,
                 "itemStyle": {"color": color},
@@ -70,13 +71,13 @@ def tradeoff_chart(curve: Sequence[TradedError], epsilon: float, stderr: float) 
         "name": "your choice",
         "data": [[epsilon, stderr]],
         "symbolSize": 17,
-        "itemStyle": {"color": "rgba(0,0,0,0)", "borderColor": "#0072b2", "borderWidth": 4},
+        "itemStyle": {"color": "rgba(0,0,0,0)", "borderColor": _CHOSEN, "borderWidth": 4},
         "z": 5,
     }
     shown = [one["name"] for one in series if one["data"]]
     return plain(
         grid={"left": 62, "right": 18, "top": 34, "bottom": 46},
-        legend={"top": 0, "data": [*shown, "your choice"], "textStyle": {"color": _GRAY}, "itemHeight": 10},
+        legend=_LEGEND | {"data": [*shown, "your choice"]},
         tooltip={"trigger": "item", "renderMode": "richText", "formatter": "ε, error: {c}"},
         xAxis=axis("ε: smaller protects more", type="log", min=_below(curve), max=_above(curve)),
         yAxis=axis("standard error of a distance", type="log", nameGap=44),
@@ -145,7 +146,7 @@ def attack_chart(curve: Sequence[tuple[float, float]], epsilon: float, measured:
     ]
     return plain(
         grid={"left": 52, "right": 16, "top": 30, "bottom": 46},
-        legend={"top": 0, "textStyle": {"color": _GRAY}, "itemHeight": 10},
+        legend=_LEGEND | {"itemWidth": 20},
         xAxis=axis("ε of one attribute", type="log", min=curve[0][0], max=curve[-1][0]),
         yAxis=axis("right guesses, %", type="value", min=50, max=100, nameGap=36),
         series=series,
@@ -169,7 +170,7 @@ def histogram(values: Floats, *, noise: float, what: str) -> Options:
     ]
     return plain(
         grid={"left": 16, "right": 18, "top": 30, "bottom": 46},
-        legend={"top": 0, "textStyle": {"color": _GRAY}, "itemHeight": 10},
+        legend=_LEGEND | {"itemWidth": 20},
         xAxis=axis(
             f"{what}, estimated",
             type="value",

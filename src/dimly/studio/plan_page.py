@@ -15,7 +15,10 @@ from dimly.audit.attacks import TRIES
 from dimly.curator.tables.public_lists import read_vocabulary
 from dimly.errors import DimlyError
 from dimly.lab.report.officer import guesses
+from dimly.mechanisms.plan import Plan
+from dimly.planner.advice import Advice, reasons_of
 from dimly.planner.candidates import Candidate
+from dimly.planner.judge import EPSILONS
 from dimly.planner.tradeoff import TradedError
 from dimly.release.survey import read_survey
 from dimly.studio import charts, sample_panel, theme
@@ -43,7 +46,10 @@ _HEADS: Final = {
     "good": "This plan should work well",
     "coarse": "This plan gives a coarse picture",
     "not feasible": "This plan would show little but noise",
-    "unknown": "This cannot be judged without knowing more",
+}
+_MAY_BE: Final = {
+    "good": "This may work well: it depends on the people",
+    "coarse": "This may give a coarse picture: it depends on the people",
 }
 _ON_THIS_PAGE: Final = {
     " (--sample FILE, sample= in Python)": ": at the end of this page",
@@ -52,10 +58,14 @@ _ON_THIS_PAGE: Final = {
     " (then --survey FILE)": ", and can be dropped here",
     "n_users": "how many people there are",
     "distance as LOW:HIGH, ": "in how many attributes two people differ, ",
+    "the public list of attributes (vocabulary)": "a public list of all attributes",
+    " (numbered)": "",
+    "a delta above 0": "a δ above 0",
     "epsilon": "ε",
 }
 """What the planner's words are called here."""
 _TOGETHER: Final = (1, 2, 5, 10)
+_WELL, _IN_PART = 0.75, 0.95  # what an even guess may become
 _WAIT: Final = 0.12  # seconds without a change before anything is computed
 _WAIT_LONG: Final = 0.7  # and before pictures and attacks are
 _STEPS: Final = 200  # of a slider
@@ -125,13 +135,13 @@ class PlanView:
                     ):
                         self.chart = ui.echart(charts.tradeoff_chart((), 1.0, 1.0)).style("height: 270px; width: 100%")
                 with ui.element("div").classes("pair"):
-                    with theme.sheet("What the noise does to people"):
-                        self.blur_words = ui.label().classes("hint")
-                        with ui.element("div").classes("pictures"):
+                    with theme.sheet("What the noise does to people"), ui.element("div") as self.blur:
+                        self.blur_words = ui.label("One moment: made-up people are being published.").classes("hint")
+                        with ui.element("div").classes("pictures mt-2"):
                             self.before, self.after = picture("as they are"), picture("in the release")
-                    with theme.sheet("What an attacker was able to do"):
-                        self.attack_words = ui.label().classes("hint")
-                        self.attack = ui.echart(charts.plain()).style("height: 220px; width: 100%")
+                    with theme.sheet("What an attacker was able to do"), ui.element("div") as self.attack:
+                        self.attack_words = ui.label("One moment: they are being attacked.").classes("hint mb-2")
+                        self.attack_chart = ui.echart(charts.plain()).style("height: 220px; width: 100%")
                 self.out = ui.element("div").classes("w-full")
                 with (
                     theme.sheet() as self.others,
@@ -150,12 +160,7 @@ class PlanView:
             "An attribute is anything that a person has or has not: a product bought, a place visited, a word used.",
         ):
             self._number("How many people are in it?", draft.n_users, "n_users", whole=True, least=2)
-            self._number(
-                "How many different attributes are there (such as products)?",
-                draft.n_attributes,
-                "n_attributes",
-                whole=True,
-            )
+            self._number("How many different attributes are there?", draft.n_attributes, "n_attributes", whole=True)
             self._number("How many of them does a typical person have?", draft.weight, "weight")
             ui.label("Rough figures will do. Take them from public knowledge, not from the private table.").classes(
                 "hint"
@@ -167,7 +172,7 @@ class PlanView:
             ui.radio(_PURPOSES, value=draft.purpose, on_change=lambda e: self._set(purpose=e.value)).props(
                 "dense"
             ).style("display: grid; gap: 9px; margin-left: -4px")
-            ui.label("Two people differ in how many attributes").classes("mt-2")
+            ui.label("In how many attributes two people differ").classes("mt-2")
             with ui.element("div").style("display: grid; grid-template-columns: 1fr 1fr; gap: 12px"):
                 self.near = self._number("if they are alike", draft.near, "near")
                 self.far = self._number("if picked at random", draft.far, "far")
@@ -175,7 +180,7 @@ class PlanView:
 
     def _privacy(self) -> None:
         draft = self.tab.draft
-        with theme.sheet("3 · Privacy and accuracy", "Move either one: the other follows."):
+        with theme.sheet("3 · Privacy and accuracy", "Set either one: the other follows, ε rounded up to two digits."):
             with ui.row().classes("w-full items-end no-wrap justify-between"):
                 ui.label("Privacy loss ε").style("font-weight: 600")
                 self.epsilon = (
@@ -211,13 +216,16 @@ class PlanView:
             self._number("Attributes of a person protected together", draft.protect, "protect", whole=True, least=1)
             ui.label(
                 "ε holds for one attribute of a person. With 5 here, it holds for any five of them together, and the "
-                "noise grows accordingly."
+                "noise grows about five times."
             ).classes("hint")
 
     def _more(self) -> None:
         draft = self.tab.draft
         with theme.sheet(), ui.expansion("More settings").classes("w-full"), ui.element("div").classes("stack"):
-            self._number("δ: change of a probability beyond e^ε (0 is safest)", draft.delta, "delta", least=0.0)
+            self._number("δ: 0 is safest", draft.delta, "delta", least=0.0)
+            ui.label("By how much a probability may change beyond the factor e^ε. Some methods need one.").classes(
+                "hint"
+            )
             ui.select(
                 {"attribute": "one attribute", "column": "one whole column (a category such as the profession)"},
                 value=draft.unit,
@@ -381,6 +389,9 @@ class PlanView:
 
     def _show(self, found: Planned) -> None:
         advice, draft = found.advice, found.draft
+        head = head_on_page(advice)
+        for old in (self.blur, self.attack):
+            old.classes("stale")
         self._show_inputs(found)
         with (
             _emptied(self.verdict),
@@ -388,42 +399,59 @@ class PlanView:
             .classes(f"verdict {theme.verdict_class(advice.verdict)}")
             .props("role=status aria-live=polite"),
         ):
-            ui.label(_HEADS[advice.verdict]).classes("head")
-            if draft.rests_on_guess and draft.distance is not None:
-                near, far = draft.distance
-                ui.label(f"If people who are alike differ in about {near:g} attributes and others in about {far:g}:")
+            ui.label(head).classes("head")
             ui.label(words_on_page(found.words))
+            words, right = protection(advice.plan)
+            ui.label(words).classes("weak" if right > _IN_PART else "")
             for doubt in advice.doubts:
                 ui.label(doubt)
-            with ui.row().classes("gap-2 mt-1"):
-                for kind, epsilon in (("a coarse picture", found.needed.coarse), ("a good one", found.needed.good)):
-                    if epsilon is not None:
-                        whole = float(f"{epsilon * draft.protect:.4g}")
-                        ui.button(
-                            f"Use ε = {whole:g} for {kind}", on_click=lambda whole=whole: self._set(epsilon=whole)
-                        ).props("outline dense no-caps padding='2px 10px'")
+            self._enough(found)
+            if draft.rests_on_guess and draft.distance is not None:
+                near, far = draft.distance
+                ui.label(
+                    f"Assumed: people who are alike differ in about {near:g} attributes, others in about {far:g}."
+                ).classes("hint mt-1")
         self.pocket.classes(replace=f"pocket verdict {theme.verdict_class(advice.verdict)}")
         with _emptied(self.pocket):  # on a phone, where the verdict is far from the sliders
-            ui.label(f"{_HEADS[advice.verdict]} (ε = {draft.epsilon:g})").classes("head")
+            ui.label(f"{head.partition(':')[0]} (ε = {draft.epsilon:g})").classes("head")
         with _emptied(self.guesses):
             rows = {one.several: one for one in guesses(advice.plan)}
             for several in _TOGETHER:
                 right = rows[several].right[0.5]
                 with ui.element("div").style(
-                    "display: grid; grid-template-columns: 106px 1fr auto; gap: 10px; align-items: center; padding: "
+                    "display: grid; grid-template-columns: 106px 1fr 122px; gap: 10px; align-items: center; padding: "
                     "4px 0"
                 ):
                     ui.label("one attribute" if several == 1 else f"{several} together")
                     theme.meter((right - 0.5) * 2, _danger(right))
                     ui.label("no promise" if right > 0.999 else f"50 % → {theme.promised(right)}").style(
-                        "text-align: right; font-weight: 600; white-space: nowrap; min-width: 92px"
+                        "text-align: right; font-weight: 600; white-space: nowrap"
                     )
             for line in advice.meaning[1:2]:
-                ui.label(line.partition(":")[0].removesuffix(".") + ".").classes("hint mt-1")
+                ui.label(all_together(line)).classes("hint mt-1")
         with _emptied(self.candidates):
             _candidates(found)
         with _emptied(self.out):
             self._take_home(found)
+
+    def _enough(self, found: Planned) -> None:
+        """Offer the smallest ε for each verdict, of all attributes that are protected together."""
+        needed, draft = found.needed, found.draft
+        if needed.coarse is not None:
+            with ui.row().classes("gap-2 mt-2 items-center"):
+                ui.label("Smallest ε:")
+                for kind, epsilon in (("a coarse picture", needed.coarse), ("a good one", needed.good)):
+                    if epsilon is not None:
+                        self._offer(float(f"{epsilon * draft.protect:.4g}"), kind)
+        if needed.good is None and not found.advice.unstated:
+            what = "a coarse picture" if needed.coarse is None else "a good one"
+            ui.label(f"No ε up to {EPSILONS[1] * draft.protect:g} is enough for {what}.")
+
+    def _offer(self, epsilon: float, kind: str) -> None:
+        taken = epsilon == self.tab.draft.epsilon
+        ui.button(
+            f"{epsilon:g} for {kind}", icon="check" if taken else None, on_click=lambda: self._set(epsilon=epsilon)
+        ).props(f"{'unelevated disable' if taken else 'outline'} dense no-caps padding='2px 10px'")
 
     def _show_inputs(self, found: Planned) -> None:
         draft, advice = found.draft, found.advice
@@ -447,7 +475,8 @@ class PlanView:
         far = advice.question.high
         self.error_words.set_text(
             f"Two people who differ in {far:g} attributes will seem to differ in {far:g} ± "
-            f"{theme.number(advice.stderr)} (one standard error, {theme.number(100 * advice.stderr / far)} %)."
+            f"{theme.number(advice.stderr)} ({theme.number(100 * advice.stderr / far)} %): one standard error, so "
+            "about two times out of three."
         )
         guess = draft.guessed
         if draft.survey is not None:
@@ -456,8 +485,8 @@ class PlanView:
             self.near.props(f'placeholder="{guess[0]:g}"')
             self.far.props(f'placeholder="{guess[1]:g}"')
             self.guess_words.set_text(
-                f"Left empty, we take {guess[0]:g} and {guess[1]:g}: what chance would give, and half of it. Better: "
-                "try it out on public people, below."
+                f"Left empty, we take {guess[1]:g}, which chance would give, and half of it. Better: try it out on "
+                "public people, below."
             )
         else:
             self.guess_words.set_text("As you stated.")
@@ -470,6 +499,7 @@ class PlanView:
         blur = await run.io_bound(blurred, found)
         if version != self.tab.version or self.verdict.is_deleted:
             return
+        self.blur.classes("drawn", remove="stale")
         if blur is None:
             self.blur_words.set_text("There is no picture for this kind of plan.")
         else:
@@ -483,9 +513,10 @@ class PlanView:
         attack = await run.io_bound(attacked, found)
         if version != self.tab.version or self.verdict.is_deleted:
             return
+        self.attack.classes("drawn", remove="stale")
         epsilon = found.advice.plan.cost.epsilon
         curve = [(x, 1 / (1 + math.exp(-x))) for x in on_curve(replace(found.draft, epsilon=epsilon))]
-        renew(self.attack, charts.attack_chart(curve, epsilon, None if attack is None else attack.right))
+        renew(self.attack_chart, charts.attack_chart(curve, epsilon, None if attack is None else attack.right))
         if attack is not None:
             self.attack_words.set_text(
                 f"We attacked made-up people, published by this very plan, {TRIES:,} times, knowing everything about "
@@ -498,15 +529,14 @@ class PlanView:
     def _take_home(self, found: Planned) -> None:
         advice, plan = found.advice, found.advice.plan
         feasible = advice.verdict != "not feasible"
-        with theme.sheet("Your plan", "A plan holds no data. Its digest is what a privacy officer signs."):
+        with theme.sheet(
+            "Your plan", "A plan holds no data. Its digest, which no other plan has, is what a privacy officer signs."
+        ):
             theme.table(
                 ["", "what will be published"],
                 [
                     ["Method", f"{plan.mechanism}; numbers per person: {plan.per_person}"],
-                    [
-                        "Promise",
-                        f"ε = {plan.cost.epsilon:g}, δ = {plan.cost.delta:g} for any one {plan.unit} of a person",
-                    ],
+                    ["Promise", promise(plan)],
                     ["Size", f"{plan.bytes_per_user:,.0f} bytes per person"],
                     ["Digest", plan.digest],
                 ],
@@ -521,19 +551,22 @@ class PlanView:
                     icon="download",
                     on_click=lambda: ui.download.content(plan.to_json(), "plan.json", "application/json"),
                 ).props("unelevated" if feasible else "outline")
-                ui.link("Try it against a ledger", "/ledger")
+                ui.link("Does it fit the budget in a ledger?", "/ledger")
             command = found.draft.command(force=not feasible)
-            ui.label("The same plan from a terminal:").classes("hint")
-            _command(command)
+            ui.label("The same plan from a terminal; the seed, which is public, makes it the very same:").classes(
+                "hint"
+            )
+            theme.command(command)
             ui.label("Then publish the table by it:").classes("hint")
             listed = found.draft.vocabulary_file
-            _command(
+            theme.command(
                 "dimly publish TABLE --plan plan.json --user PERSON --attribute PRODUCT --roster PEOPLE --out release"
                 + (f" --vocabulary {shlex.quote(listed)}" if listed else "")
             )
             ui.label(
-                "Words in capitals are yours: the table, its columns, and the public list of people. To keep count of "
-                "what several releases cost together, add --ledger and --dataset."
+                "Words in capitals are yours: the table, its two columns, and a list of the people that is not made "
+                "from the table, as the release shows who is in it. If there will be several releases, publish with a "
+                "ledger, which adds up what they cost together."
             ).classes("hint")
 
 
@@ -544,9 +577,7 @@ def _candidates(found: Planned) -> None:
     header = ["method", "numbers per person", "error, alike", "error, others", "near before far", "bytes", "δ"]
     theme.table(header, rows, numbers=tuple(header[1:]), chosen=0)
     if advice.left_out:
-        ui.label("Left out: " + "; ".join(f"{one.mechanism} ({one.reason})" for one in advice.left_out) + ".").classes(
-            "hint"
-        )
+        ui.label(f"Left out: {_in_words_of_page(reasons_of(advice.left_out))}.").classes("hint")
 
 
 def _candidate_row(one: Candidate) -> list[str]:
@@ -559,19 +590,6 @@ def _candidate_row(one: Candidate) -> list[str]:
         theme.number(one.bytes_per_user),
         "0" if one.pure else "above 0",
     ]
-
-
-def _command(text: str) -> None:
-    with ui.row().classes("w-full no-wrap items-start gap-1"):
-        ui.label(text).classes("command mono")
-        ui.button(icon="content_copy", on_click=lambda: _copy(text)).props(
-            'flat dense round aria-label="Copy the command"'
-        )
-
-
-def _copy(text: str) -> None:
-    ui.clipboard.write(text)
-    ui.notify("Copied.")
 
 
 def _ends(left: str, right: str) -> None:
@@ -594,12 +612,59 @@ def renew(chart: ui.echart, options: charts.Options) -> None:
     chart.update()
 
 
+def head_on_page(advice: Advice) -> str:
+    """Return the verdict as a heading, and where it is unknown the best that it may be."""
+    if advice.verdict != "unknown":
+        return _HEADS[advice.verdict]
+    return "This cannot be judged without knowing more" if advice.unstated else _MAY_BE[advice.range.best]
+
+
 def words_on_page(words: str) -> str:
-    """Return the planner's sentences in the page's words, without the verdict, which the heading has said already."""
-    text = words.partition(": ")[2]
+    """Return the planner's sentences in the page's words.
+
+    Without the verdict, which the heading has said already, and without the smallest ε, which buttons offer.
+    """
+    text = words.partition(": ")[2].partition(" The smallest epsilon ")[0].partition(" No epsilon up to ")[0]
+    text = _in_words_of_page(text)
+    return text[:1].upper() + text[1:]
+
+
+def _in_words_of_page(text: str) -> str:
     for option, here in _ON_THIS_PAGE.items():
         text = text.replace(option, here)
-    return text[:1].upper() + text[1:]
+    return text
+
+
+def protection(plan: Plan) -> tuple[str, float]:
+    """Return how well a plan protects what its promise is for, in a sentence, and what an even guess becomes."""
+    cost, several = plan.together or plan.cost, plan.protect or 1
+    even = 1 / (1 + math.exp(-cost.epsilon))
+    right = even + cost.delta * (1 - even)
+    what = f"One {plan.unit} is" if several == 1 else f"Any {several} {plan.unit}s of a person together are"
+    how = "protected well" if right <= _WELL else "protected in part" if right <= _IN_PART else "hardly protected"
+    return f"{what} {how}: a guess that was right with 50 % becomes right with at most {theme.promised(right)}.", right
+
+
+def promise(plan: Plan) -> str:
+    """Return ε and δ, for one attribute and for as many as are protected together."""
+    one = f"ε = {plan.cost.epsilon:g}, δ = {plan.cost.delta:g} for any one {plan.unit} of a person"
+    if plan.together is None:
+        return one
+    return f"ε = {plan.together.epsilon:g}, δ = {plan.together.delta:g} for any {plan.protect} together; {one}"
+
+
+def all_together(line: str) -> str:
+    """Return what is promised for a whole person, without the odds.
+
+    Examples
+    --------
+    >>> all_together("All 9 attributes of a person together: 50 % becomes at most 71.1 %, odds by e^0.9.")
+    'All 9 attributes of a person together: 50 % becomes at most 71.1 %.'
+    """
+    for odds in (": their odds", ": its odds", ", odds by"):
+        if odds in line:
+            return line.partition(odds)[0] + "."
+    return line.replace("epsilon", "ε").replace("delta", "δ")
 
 
 def _emptied(element: ui.element) -> ui.element:
@@ -608,7 +673,7 @@ def _emptied(element: ui.element) -> ui.element:
 
 
 def _danger(right: float) -> str:
-    return "#1a9a5b" if right <= 0.75 else "#d99a1c" if right <= 0.95 else "#c8452f"
+    return "#1a9a5b" if right <= _WELL else "#d99a1c" if right <= _IN_PART else "#c8452f"
 
 
 def _to_slider(epsilon: float) -> int:

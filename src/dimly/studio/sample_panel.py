@@ -266,10 +266,10 @@ def _result(state: SampleState, found: Trial, blur: Blur | None) -> None:
     more = (f" --delta {draft.delta:g}" if draft.delta else "") + (
         f" --protect {draft.protect}" if draft.protect > 1 else ""
     )
-    ui.label(
+    theme.command(
         f"dimly plan --epsilon {draft.epsilon:g} --purpose {draft.purpose}{many} --sample {shlex.quote(state.name)} "
         f"{state.options}{more} --seed {draft.seed}{force} -o plan.json"
-    ).classes("command mono")
+    )
 
 
 def packed(found: Trial) -> bytes:

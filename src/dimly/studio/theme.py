@@ -40,7 +40,7 @@ _CSS: Final = """
   --good: #6fd3a0; --good-bg: #12301f; --coarse: #f0c36a; --coarse-bg: #352a10;
   --bad: #f29a8e; --bad-bg: #3a1a16; --plain: #c3ced7; --plain-bg: #25303a;
 }
-body.body--dark { --q-primary: #5f9fd8 !important; } .body--dark .nicegui-link { color: var(--brand); }
+body.body--dark { --q-primary: #5f9fd8 !important; } .body--dark main .nicegui-link { color: var(--brand); }
 .pocket { display: none; }
 body { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
   background: var(--ground) !important; color: var(--ink); font-size: 15px; line-height: 1.5; }
@@ -52,9 +52,11 @@ body { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neu
 .studio-name { font-weight: 650; font-size: 17px; letter-spacing: -.01em; display: flex; align-items: center; gap: 9px;}
 .studio-name span { color: var(--soft); font-weight: 400; }
 .studio-nav { display: flex; gap: 4px; }
-.studio-nav a { color: var(--soft); text-decoration: none; padding: 9px 13px; border-radius: 8px; font-weight: 550; }
-.studio-nav a:hover { background: var(--plain-bg); color: var(--ink); }
-.studio-nav a.here { color: var(--brand); box-shadow: inset 0 -2px 0 var(--brand); border-radius: 8px 8px 0 0; }
+.studio-nav a.nicegui-link { color: var(--soft); text-decoration: none; padding: 9px 13px; border-radius: 8px;
+  font-weight: 550; }
+.studio-nav a.nicegui-link:hover { background: var(--plain-bg); color: var(--ink); }
+.studio-nav a.nicegui-link.here { color: var(--brand); box-shadow: inset 0 -2px 0 var(--brand);
+  border-radius: 8px 8px 0 0; }
 a:focus-visible, button:focus-visible, canvas:focus-visible, [tabindex]:focus-visible {
   outline: 3px solid #e69f00; outline-offset: 2px; }
 .studio-main { max-width: 1240px; margin: 0 auto; padding: 22px 24px 48px; width: 100%; box-sizing: border-box; }
@@ -73,7 +75,8 @@ p.lead { color: var(--soft); margin: 0 0 18px; max-width: 72ch; }
 .verdict { border-radius: 12px; padding: 16px 20px; width: 100%; box-sizing: border-box;
   border: 1px solid transparent; }
 .verdict.small { padding: 9px 13px; border-radius: 8px; font-size: 14px; }
-.verdict .head { font-size: 19px; font-weight: 680; line-height: 1.3; }
+.verdict .head { font-size: 19px; font-weight: 680; line-height: 1.3; margin-bottom: 3px; }
+.verdict .weak { color: var(--bad); font-weight: 600; }
 .verdict.good { background: var(--good-bg); border-color: color-mix(in srgb, var(--good) 35%, transparent); }
 .verdict.good .head { color: var(--good); }
 .verdict.coarse { background: var(--coarse-bg); border-color: color-mix(in srgb, var(--coarse) 35%, transparent); }
@@ -86,16 +89,18 @@ table.plain th { text-align: left; font-weight: 600; color: var(--soft); font-si
   border-bottom: 1px solid var(--line); vertical-align: bottom; }
 table.plain td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top;
   overflow-wrap: anywhere; }
+table.plain td:first-child { overflow-wrap: break-word; }
 table.plain tr:last-child td { border-bottom: 0; }
 table.plain td.number, table.plain th.number { text-align: right; font-variant-numeric: tabular-nums; }
 table.plain tr.chosen td { font-weight: 620; }
-.scroll { overflow-x: auto; width: 100%; }
+.wide-table { overflow-x: auto; width: 100%; }
 .bar { height: 9px; border-radius: 5px; background: var(--plain-bg); overflow: hidden; min-width: 60px; }
 .bar > div { height: 100%; border-radius: 5px; }
 code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace;
   font-size: 13px; }
 .command { background: var(--plain-bg); border-radius: 8px; padding: 11px 13px; white-space: pre-wrap;
   overflow-wrap: anywhere; width: 100%; box-sizing: border-box; }
+.command .option { display: inline-block; max-width: 100%; }
 .big { font-size: 26px; font-weight: 680; letter-spacing: -.02em; line-height: 1.1; }
 .chip { display: inline-block; border-radius: 99px; padding: 1px 10px; font-size: 13px; background: var(--plain-bg); }
 .swatch { width: 12px; height: 12px; border-radius: 3px; display: inline-block; flex: none; }
@@ -106,8 +111,12 @@ code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liber
 ul.plain { margin: 0; padding-left: 18px; list-style: disc; } ul.plain li { margin: 4px 0; overflow-wrap: anywhere; }
 .q-uploader { border-radius: 8px; box-shadow: none; max-height: none; }
 .q-uploader__header { background: var(--plain-bg); color: var(--ink); }
+.q-uploader__subtitle { display: none; }
 .q-uploader__title { font-weight: 550; font-size: 14.5px; line-height: 1.4; }
 .q-uploader__list { min-height: 0; padding: 0; } .q-uploader__list > * { margin: 8px; }
+.sheet > .q-expansion-item .q-item { padding: 0; min-height: 32px; }
+.sheet .nicegui-expansion-content { padding: 12px 0 0; }
+.drawn.stale { opacity: .35; }
 .pictures { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; width: 100%; }
 .picture-name { text-align: center; font-size: 13px; font-weight: 600; color: var(--soft); }
 .explore { display: grid; grid-template-columns: minmax(0, 1fr) minmax(300px, 366px); gap: 18px; width: 100%;
@@ -116,12 +125,12 @@ ul.plain { margin: 0; padding-left: 18px; list-style: disc; } ul.plain li { marg
 @media (max-width: 860px) {
   .pocket { display: block; position: fixed; left: 0; right: 0; bottom: 0; z-index: 60; border-radius: 0;
     border-width: 1px 0 0; padding: 9px 16px; } .pocket .head { font-size: 15px; }
-  .studio-footer { padding-bottom: 70px; }
+  .studio-footer { padding: 0 14px 70px; }
   .explore { grid-template-columns: minmax(0, 1fr); } .map-frame { height: 58vh; }
   .two { grid-template-columns: minmax(0, 1fr); }
   .studio-bar { padding: 8px 14px 0; gap: 6px 12px; } .studio-main { padding: 16px 14px 40px; }
   .studio-name { flex: 1; } .studio-nav { order: 3; width: 100%; justify-content: space-between; }
-  .studio-nav a { padding: 9px 10px; } .sheet { padding: 15px 15px; } h1.page { font-size: 22px; }
+  .studio-nav a.nicegui-link { padding: 9px 10px; } .sheet { padding: 15px 15px; } h1.page { font-size: 22px; }
 }
 """
 _HERE: Final = """
@@ -158,9 +167,11 @@ def header() -> None:
                 ui.link(name, path)
         ui.space()
         modes: dict[str, bool | None] = {"System": None, "Light": False, "Dark": True}
-        with ui.button(icon="contrast").props('flat round dense aria-label="Light or dark"'), ui.menu():
-            for name, value in modes.items():
-                ui.menu_item(name, lambda value=value: dark.set_value(value))
+        with ui.button(icon="contrast").props('flat round dense aria-label="Light or dark"'):
+            ui.tooltip("Light or dark").props("anchor='center left' self='center right'")
+            with ui.menu():
+                for name, value in modes.items():
+                    ui.menu_item(name, lambda value=value: dark.set_value(value))
 
 
 def footer() -> None:
@@ -210,7 +221,7 @@ def table(
     header: list[str], rows: list[list[str]], *, numbers: tuple[str, ...] = (), chosen: int | None = None
 ) -> None:
     """Show a table of texts, which stay texts whatever they hold."""
-    with ui.element("div").classes("scroll"), ui.element("table").classes("plain"):
+    with ui.element("div").classes("wide-table"), ui.element("table").classes("plain"):
         with ui.element("thead"), ui.element("tr"):
             for name in header:
                 with ui.element("th").classes("number" if name in numbers else "").props("scope=col"):
@@ -221,6 +232,22 @@ def table(
                     for name, cell in zip(header, row, strict=True):
                         with ui.element("td").classes("number" if name in numbers else ""):
                             ui.label(cell)
+
+
+def command(text: str) -> None:
+    """Show a command line, broken before options and never within their names, with a button that copies it."""
+    with ui.row().classes("w-full no-wrap items-start gap-1"):
+        with ui.element("div").classes("command mono"):
+            for option in text.replace(" -", "\n-").splitlines():
+                ui.label(option + " ").classes("option")
+        ui.button(icon="content_copy", on_click=lambda: _copy(text)).props(
+            'flat dense round aria-label="Copy the command"'
+        )
+
+
+def _copy(text: str) -> None:
+    ui.clipboard.write(text)
+    ui.notify("Copied.")
 
 
 def meter(share: float, color: str) -> None:

@@ -6,7 +6,7 @@ from tests.cli.lines import answer
 
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.studio.draft import Draft, attacked, blurred, curve_of, epsilon_for, planned
-from dimly.studio.plan_page import words_on_page
+from dimly.studio.plan_page import all_together, head_on_page, promise, protection, words_on_page
 
 SEED = "ab" * 32
 DRAFTS = {
@@ -38,6 +38,7 @@ def test_words_on_the_page_name_no_options() -> None:
         assert words
         assert "--" not in words
         assert "in Python" not in words
+        assert "smallest" not in words
 
 
 def test_distances_are_guessed_only_where_none_are_stated() -> None:
@@ -74,3 +75,27 @@ def test_a_picture_of_a_stated_list_and_none_of_columns() -> None:
     assert listed.draft.told["n_attributes"] is None
     assert blurred(listed) is not None
     assert blurred(planned(DRAFTS["columns with values"])) is None
+
+
+def test_several_together_are_promised_what_was_asked_for() -> None:
+    one, ten = (planned(Draft(seed=SEED, epsilon=1.0, protect=protect)).advice for protect in (1, 10))
+    assert protection(one.plan)[0].startswith("One attribute is protected well: ")
+    assert protection(ten.plan)[0].startswith("Any 10 attributes of a person together are protected well: ")
+    assert promise(one.plan) == "ε = 1, δ = 0 for any one attribute of a person"
+    assert promise(ten.plan).startswith("ε = 1, δ = 0 for any 10 together; ε = 0.1, δ = 0 for any one attribute")
+    assert all_together(one.meaning[1]) == "All 50 attributes of a person together are not protected."
+    assert all_together(ten.meaning[1]).endswith("together: 50 % becomes at most 99.4 %.")
+    weak = planned(Draft(seed=SEED, epsilon=4.0, delta=1e-8)).advice.plan
+    assert "hardly protected" in protection(weak)[0]
+
+
+def test_an_unknown_verdict_says_the_best_that_it_may_be() -> None:
+    heads = [
+        head_on_page(planned(Draft(seed=SEED, purpose="segments", epsilon=epsilon)).advice) for epsilon in (0.1, 0.5, 4)
+    ]
+    assert heads == [
+        "This plan would show little but noise",
+        "This may give a coarse picture: it depends on the people",
+        "This may work well: it depends on the people",
+    ]
+    assert head_on_page(planned(Draft(seed=SEED, weight=None)).advice) == "This cannot be judged without knowing more"
