@@ -243,7 +243,7 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         if held is None:
             raise ParameterError(
                 f"directions must be given: the plan holds only their digest, sha256 {self.directions.sha256[:12]}…. "
-                "Add directions=, or --directions FILE."
+                "Add directions=FILE (--directions FILE)."
             )
         return held
 
