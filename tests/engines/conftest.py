@@ -62,17 +62,15 @@ _SOME: Final[Mapping[str, Callable[..., bool]]] = {
     "test_updating_is_publishing_all_at_once": lambda **_: False,
 }
 
-# What Spark is asked in a short run: reading, lists, borders, growing, surveys and directions, each once or twice.
+# What Spark is asked in a short run: reading, lists, growing, surveys and directions, each once or twice.
 _SHORT: Final = {
     "test_every_source_and_shape",
     "test_ids_are_kept_exactly",
     "test_a_roster_says_who_is_in",
     "test_values_are_clamped_on_request",
     "test_nothing_tells_whether_somebody_has_an_attribute",
-    "test_people_at_the_borders_of_files",
     "test_appending_is_publishing_all_at_once",
     "test_every_question_is_answered_by_the_truth",
-    "test_pairs_of_attributes_and_of_buckets_for_directions",
     "test_every_kind_on_bits_and_on_values",
 }
 

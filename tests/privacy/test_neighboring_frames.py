@@ -20,7 +20,7 @@ PAIRS = int(os.environ.get("DIMLY_SPARK_PAIRS", "1"))
 
 
 @pytest.mark.parametrize("shape", SPARK_SHAPES)
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_spark_frames(shape: str, spark: Any, tmp_path: Path) -> None:
     outcomes = [spark_pair(spark, shape, seed, tmp_path / "pair") for seed in range(PAIRS)]
     assert any(outcomes)

@@ -151,6 +151,7 @@ def test_a_plan_is_found_saved_and_published_by(look: Any, tmp_path: Path) -> No
     assert answer("verify", tmp_path / "release")["users"] == 30
 
 
+@pytest.mark.thorough
 def test_the_error_that_is_acceptable_sets_epsilon(look: Any) -> None:
     page = look()
     verdict(page, "it depends on the people")

@@ -184,6 +184,7 @@ def test_a_failed_job_leaves_nothing_and_stays_charged(frame: Any, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("small_parts")
+@pytest.mark.thorough
 def test_one_more_attribute_leaves_the_shape_of_files(
     spark: Any, tmp_path: Path, settings: Callable[[str, str], None]
 ) -> None:
@@ -202,7 +203,7 @@ def test_one_more_attribute_leaves_the_shape_of_files(
 
 
 @pytest.mark.parametrize("n_partitions", [2, 2 * MOST_PARTITIONS])  # more than there are people
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_any_number_of_partitions_will_do(
     frame: Any, n_partitions: int, tmp_path: Path, settings: Callable[[str, str], None]
 ) -> None:
@@ -239,6 +240,7 @@ def little_room(spark: Any) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("little_room")
+@pytest.mark.thorough
 def test_nothing_large_comes_to_the_driver(spark: Any, tmp_path: Path) -> None:
     frame = spark.range(12_000).selectExpr("md5(CAST(id % 6000 AS STRING)) AS person", "CAST(id % 7 AS STRING) AS page")
     for large in (frame, frame.select("person").distinct()):
@@ -348,7 +350,7 @@ def test_ids_that_vanish_between_two_passes_are_noticed(
 
 
 @pytest.mark.parametrize("roster", [None, list(range(40))])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_nobody_gets_a_second_row_between_two_passes(spark: Any, tmp_path: Path, roster: list[int] | None) -> None:
     plan = plan_for("hashing+laplace", categories=True, listed=False)
     flag = tmp_path / "flag"
@@ -408,6 +410,7 @@ def test_values_that_change_between_two_passes_stay_in_range(spark: Any, tmp_pat
     assert open_folder(tmp_path / "out").values.sum(axis=1).tolist() == [0, 4] * 3
 
 
+@pytest.mark.thorough
 def test_a_dry_run_writes_nothing(frame: Any, tmp_path: Path) -> None:
     with pytest.warns(PrivacyWarning):
         found = publish(frame, PLAN, dry_run=True, out=tmp_path / "out", **LONG)

@@ -124,6 +124,7 @@ def test_secret_noise_and_all_that_is_public_verify(spark: Any, place: str, tmp_
 
 
 @pytest.mark.usefixtures("small_parts")
+@pytest.mark.thorough
 def test_only_the_attempt_that_counts_is_published(
     spark: Any, frame: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +137,7 @@ def test_only_the_attempt_that_counts_is_published(
     assert left_over(tmp_path)[:3] == ["out", "out/README.md", f"out/{MANIFEST}"]
 
 
+@pytest.mark.thorough
 def test_a_failed_job_leaves_nothing_and_stays_charged(frame: Any, place: str, tmp_path: Path) -> None:
     Ledger.create(tmp_path / "ledger.db").add_dataset("visits", epsilon=3.0)
     charged: dict[str, Any] = {"ledger": tmp_path / "ledger.db", "dataset": "visits", **LONG}
@@ -334,6 +336,7 @@ def test_tasks_that_run_on_keep_their_folder(
     assert left_over(tmp_path) == []
 
 
+@pytest.mark.thorough
 def test_files_that_came_out_otherwise_are_refused(
     frame: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

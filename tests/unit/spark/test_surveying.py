@@ -54,6 +54,7 @@ def test_a_survey_of_a_frame_is_like_any_other(frame: Any, ledger: Path, tmp_pat
         survey(frame, dimly.Budget(2.0), **ASK, ledger=ledger, dataset="d", out=tmp_path / "other.json")
 
 
+@pytest.mark.thorough
 def test_a_dry_run_draws_and_charges_nothing(frame: Any, ledger: Path) -> None:
     done = survey(frame, dimly.Budget(2.0), **ASK, ledger=ledger, dataset="d", dry_run=True)
     assert isinstance(done, Surveyed)
