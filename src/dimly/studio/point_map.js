@@ -211,25 +211,23 @@ export default {
     drawPlain() { // every pixel takes the average color of its points, and is the more solid the more there are
       const canvas = this.$refs.base, w = canvas.width, h = canvas.height, { size, alpha } = this.look();
       const sums = new Float32Array(4 * w * h), zoom = this.zoom * this.ratio, [cx, cy] = this.center;
-      const r = Math.max(0, Math.min(4, Math.round((size * this.ratio) / 2 - 0.6)));
+      const radius = Math.min(4.5, (size * this.ratio) / 2), r = Math.ceil(radius - 0.5);
       const xy = this.xy, rgba = this.rgba;
-      const disc = []; // the pixels of a point
-      for (let v = -r; v <= r; v++) for (let u = -r; u <= r; u++) if (u * u + v * v <= r * r + 0.5) disc.push([u, v]);
-      const add = (u, v, i, a) => {
-        const at = 4 * (v * w + u);
-        sums[at] += a * rgba[4 * i]; sums[at + 1] += a * rgba[4 * i + 1]; sums[at + 2] += a * rgba[4 * i + 2]; sums[at + 3] += a;
-      };
-      for (let i = 0, n = this.n; i < n; i++) {
+      const steps = [], parts = []; // the pixels of a point, and how much of each it covers
+      for (let v = -r; v <= r; v++) for (let u = -r; u <= r; u++) {
+        const part = Math.min(1, radius + 0.5 - Math.hypot(u, v));
+        if (part > 0) { steps.push(4 * (v * w + u)); parts.push(part); }
+      }
+      for (let i = 0, n = this.n, m = steps.length; i < n; i++) {
         const x = Math.round(w / 2 + (xy[2 * i] - cx) * zoom), y = Math.round(h / 2 - (xy[2 * i + 1] - cy) * zoom);
-        if (x < -r || y < -r || x >= w + r || y >= h + r) continue;
-        const a = rgba[4 * i + 3] / 255;
-        for (const [du, dv] of disc) {
-          const u = x + du, v = y + dv;
-          if (u >= 0 && v >= 0 && u < w && v < h) add(u, v, i, a);
+        if (x < r || y < r || x >= w - r || y >= h - r) continue; // at the edge, too: so no pixel is outside
+        const at = 4 * (y * w + x), c = 4 * i, a = rgba[c + 3] / 255, red = rgba[c], green = rgba[c + 1], blue = rgba[c + 2];
+        for (let j = 0; j < m; j++) {
+          const to = at + steps[j], part = a * parts[j];
+          sums[to] += part * red; sums[to + 1] += part * green; sums[to + 2] += part * blue; sums[to + 3] += part;
         }
       }
-      // As solid as WebGL's discs, whose edges are soft: by their area, spread over these pixels.
-      const solid = Math.min(0.95, alpha * Math.min(1.3, (0.8 * Math.PI * (size * this.ratio / 2) ** 2) / disc.length));
+      const solid = Math.min(0.95, 0.9 * alpha); // WebGL's discs have softer edges
       const context = canvas.getContext("2d"), image = context.createImageData(w, h), out = image.data;
       for (let at = 0; at < sums.length; at += 4) {
         const total = sums[at + 3];
