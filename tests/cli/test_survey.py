@@ -141,6 +141,7 @@ def test_profiles_of_the_segments_of_a_release(tmp_path: Path, line: list[object
     figure = tmp_path / "profiles.svg"
     assert "figure must end in" in refusal(*asked, "-o", tmp_path / "x.parquet", "--figure", tmp_path / "x.txt")
     assert "figure must be given together with --by" in refusal(*line, "--epsilon", 1, "-o", "x", "--figure", figure)
+    assert "--out must be a Parquet file for profiles" in refusal(*asked, "-o", tmp_path / "profiles.json")
     shown = run(*asked, "-o", tmp_path / "profiles.parquet", "--figure", figure)
     assert shown.exit_code == 0, shown.stderr
     assert "more than others" in shown.stdout

@@ -9,7 +9,7 @@ import csv
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -273,8 +273,9 @@ def _misfits(stamp: Stamp, dialect: Dialect, names: tuple[str, ...], options: Op
     doubled = dialect.escape == dialect.quote
     needed = [(what, names.index(name)) for what, name in _needed(options) if name in names]
     with TextIOWrapper(open_bytes(stamp), encoding=dialect.encoding, newline="", errors="replace") as file:
+        lines = _Lines(file)
         rows = csv.reader(
-            file,
+            lines,
             delimiter=dialect.delimiter,
             quotechar=dialect.quote or None,
             quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
@@ -292,6 +293,8 @@ def _misfits(stamp: Stamp, dialect: Dialect, names: tuple[str, ...], options: Op
                 yield last + 1, "quotes are not in pairs"
                 return
             first, last = last + 1, rows.line_num
+            if lines.changed_end():
+                yield first, f"it ends in {lines.end}, and the lines before it do not"
             if first == 1 or not row:
                 continue
             if len(row) != len(names):
@@ -299,8 +302,41 @@ def _misfits(stamp: Stamp, dialect: Dialect, names: tuple[str, ...], options: Op
             elif "\ufffd" in "".join(row):
                 yield first, f"it is not text in {dialect.encoding}"
             else:
-                yield from ((first, f"it has no {what}") for what, place in needed if not row[place].strip())
+                if options.nulls == "refuse":
+                    yield from ((first, f"it has no {what}") for what, place in needed if not row[place].strip())
                 yield from _bad_value(row, names, options, first)
+
+
+class _Lines:
+    """The lines of a file, and whether they end alike.
+
+    The reader takes them one by one, so that the last one taken ends a row: line breaks in quotes may differ.
+    """
+
+    def __init__(self, file: Iterable[str]) -> None:
+        self._file = iter(file)
+        self._ends: set[str] = set()
+        self._last = ""
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._file)
+        self._last = line[len(line.rstrip("\r\n")) :]
+        return line
+
+    @property
+    def end(self) -> str:
+        """How the last line ends, in words."""
+        return self._last.replace("\r", "CR ").replace("\n", "LF").strip()
+
+    def changed_end(self) -> bool:
+        """Return whether the last line is the first with another end than those before it; a file may end without."""
+        if not self._last or self._last in self._ends:
+            return False
+        self._ends.add(self._last)
+        return len(self._ends) == 2
 
 
 def _needed(options: Options) -> list[tuple[str, str]]:

@@ -87,6 +87,7 @@ def profile_table(
             "vocabulary must be given for profiles, got none. Add --vocabulary with a public list of attributes, or "
             "with a survey that found the frequent ones."
         )
+    _check_ending(options)
     if plan.release != labels.release:
         raise ParameterError("plan must be made for the release that the segments are of.")
     if labels_from is not None:
@@ -129,6 +130,14 @@ def profile_table(
         )
 
     return run_survey(asked, plan, options, answered)
+
+
+def _check_ending(options: Options) -> None:
+    """Refuse to write Parquet under the name of another format."""
+    if options.target is not None and options.target.suffix.lower() in {".json", ".csv"}:
+        raise ParameterError(
+            f"output must be a Parquet file for profiles, got {options.target.name!r}. End its name in .parquet."
+        )
 
 
 def _check_labels_apart(source: Any, labels_from: Any, options: Options) -> None:

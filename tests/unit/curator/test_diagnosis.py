@@ -29,3 +29,20 @@ def test_a_line_that_may_be_a_persons_is_not_counted(tmp_path: Path) -> None:
     assert header_words(header, OPTIONS) == "The first line was read as 3 names with ',' between them, in utf-8."
     assert header_words(people, OPTIONS) == "The first line was read as names with ',' between them, in utf-8."
     assert header_words(tmp_path / "none.csv", OPTIONS) == ""
+
+
+def test_the_first_line_that_ends_otherwise_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_bytes(b'person,place\r\nada,"the\nmill"\r\nbob,mill\ncy,mill\nada,bay')
+    found = lines_that_do_not_fit(path, OPTIONS)
+    assert [one["line"] for one in found] == [4]
+    assert found[0]["why"].startswith("it ends in LF")
+    path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n"))
+    assert lines_that_do_not_fit(path, OPTIONS) == []
+
+
+def test_rows_that_are_dropped_are_not_named(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text(LINES)
+    found = lines_that_do_not_fit(path, Options(user="person", attribute="place", nulls="drop"))
+    assert [one["line"] for one in found] == [3]
