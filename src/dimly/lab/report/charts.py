@@ -184,9 +184,10 @@ def attack_curve(plan: Plan, seen: float | None) -> str:
     shown = min(claimed, right)
     x, y = frame.across(shown), frame.up(allowed(claimed))
     side = "end" if x > 0.6 * WIDTH else "start"
+    below = min(y + 22, frame.up(frame.y[0]) - 8)  # a small ε is near the axis, and its numbers are below that
     parts.append(
         f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="5"/>'
-        f'<text class="strong" x="{x + (-8 if side == "end" else 8):.1f}" y="{y + 22:.1f}" text-anchor="{side}">'
+        f'<text class="strong" x="{x + (-8 if side == "end" else 8):.1f}" y="{below:.1f}" text-anchor="{side}">'
         f"claimed {number(claimed)}: {most}</text>"
     )
     if seen is not None:
@@ -248,8 +249,7 @@ def segment_map(found: SegmentMap) -> str:
         data = "".join(_shape(look_of(label), *place(x, y), 2.8) for x, y in mine.tolist())
         parts.append(f'<path class="people" {_paint(label)} d="{data}"/>')
     if count > 1:
-        for label, center in enumerate(found.centers.tolist()):
-            x, y = place(*center)
+        for label, (x, y) in enumerate(_apart([place(*center) for center in found.centers.tolist()])):
             parts.append(f'<text class="name" x="{x:.1f}" y="{y + 6:.1f}" text-anchor="middle">{label}</text>')
     first, second = (f"{share:.0%}".replace("%", " %") for share in found.shares)
     parts.append(
@@ -264,6 +264,18 @@ def segment_map(found: SegmentMap) -> str:
         else f"{int(inside.sum()):,} people as points, which do not fall into groups."
     )
     return drawing("map", "SegmentMap of segments", words, _RIGHT + size + 26, "".join(parts))
+
+
+def _apart(places: list[tuple[float, float]], gap: float = 20.0) -> list[tuple[float, float]]:
+    """Return places for numbers, pushed away from each other until none covers another, as a rule."""
+    at = np.array(places)
+    at[:, 0] += 1e-3 * np.arange(len(at))  # two at one place part sideways
+    for _ in range(100):
+        between = at[:, None] - at
+        far = np.linalg.norm(between, axis=2)
+        np.fill_diagonal(far, gap)
+        at += 0.25 * (between * (np.maximum(gap / far, 1.0) - 1.0)[..., None]).sum(axis=1)
+    return [(x, y) for x, y in at.tolist()]
 
 
 def symbol(label: int) -> str:

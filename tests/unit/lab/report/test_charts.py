@@ -10,7 +10,17 @@ from tests.streams import Recorded
 from dimly.analyst import Release
 from dimly.analyst.structure.plane import SegmentMap, map_of
 from dimly.lab.charts import SEGMENTS
-from dimly.lab.report.charts import WIDTH, _bins, attack_curve, error_curve, histogram, ladder, segment_map, symbol
+from dimly.lab.report.charts import (
+    WIDTH,
+    _apart,
+    _bins,
+    attack_curve,
+    error_curve,
+    histogram,
+    ladder,
+    segment_map,
+    symbol,
+)
 from dimly.lab.report.distances import Acuity, Distances
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
@@ -96,6 +106,14 @@ def test_a_map_of_more_segments_than_colors() -> None:
     alone = segment_map(SegmentMap(generator.normal(size=(50, 2)), np.zeros(50), np.zeros((1, 2)), (0.5, 0.2)))
     assert 'class="name"' not in alone
     assert "do not fall into groups" in alone
+
+
+def test_numbers_of_near_segments_do_not_cover_each_other() -> None:
+    places = [(100.0, 100.0), (100.0, 100.0), (104.0, 98.0), (300.0, 50.0)]
+    moved = np.array(_apart(places))
+    apart = np.linalg.norm(moved[:, None] - moved, axis=2)[np.triu_indices(4, 1)]
+    assert apart.min() > 19
+    np.testing.assert_allclose(moved[3], places[3], atol=0.1)
 
 
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+laplace"])
