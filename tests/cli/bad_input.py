@@ -185,7 +185,7 @@ CASES: Final[dict[str, Case]] = {
         (
             "user must be a column",
             "'person'",
-            "first line of the file has none of the names given",
+            "first line of the file lacks some of the names given",
             "is not shown here",
         ),
     ),
@@ -195,7 +195,7 @@ CASES: Final[dict[str, Case]] = {
     "CSV in another encoding than stated": Case(
         written("t.csv", f"person,page\n{ADA},{TEA}\n"),
         LONG | {"encoding": "cp037"},
-        ("user must be a column", "first line of the file has none of the names given"),
+        ("user must be a column", "first line of the file lacks some of the names given"),
     ),
     "users that are floats": Case(
         parquet(person=[VALUE, 2.0]), LONG, ("user must be a column of integers or text", "'person'", "DOUBLE", COLUMNS)

@@ -95,7 +95,10 @@ class VocabularyPart(BaseModel):
                 same = vocabulary.digest == self.sha256
             if same:
                 return vocabulary
-        raise ParameterError("vocabulary must be the list that the plan was made with: its digest differs.")
+        raise ParameterError(
+            "vocabulary must be the list that the plan was made with: its digest differs. Give that list, or make a "
+            "plan with this one."
+        )
 
 
 class ProjectionPart(BaseModel):

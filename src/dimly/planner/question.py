@@ -198,11 +198,14 @@ class Question:
                 f"numbered must be given with n_attributes and without vocabulary, got {got}: it says that attributes "
                 "are the numbers below n_attributes."
             )
-        weight = None if brief.weight is None else as_number("weight", brief.weight, size or LARGEST_DISTANCE)
+        all_of_them = f"n_attributes = {size}" if listed is None else f"the length of vocabulary, {size}"
+        weight = None if brief.weight is None else as_number("weight", brief.weight, LARGEST_DISTANCE)
+        if size is not None and weight is not None and weight > size:
+            raise ParameterError(f"weight must be at most {all_of_them}, got {weight:g}. State how many a person has.")
         low, high, stated = _distances(brief.distance, weight, size)
         if size is not None and high > size:
             raise ParameterError(
-                f"distance must be at most n_attributes = {size}, got {high:g}"
+                f"distance must be at most {all_of_them}, got {high:g}"
                 + (", the default" if stated == "nothing" else "")
                 + ". State squared distances of near and of far pairs."
             )

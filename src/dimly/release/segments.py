@@ -72,7 +72,8 @@ def read_segments(path: str | os.PathLike[str]) -> Labels:
         table = pq.read_table(path, partitioning=None)
     except (pa.ArrowException, OSError):
         raise ParameterError(
-            f"by must be a Parquet file made by dimly segments, got {os.fspath(path)!r}, which is none."
+            f"by must be a Parquet file made by dimly segments, got {os.fspath(path)!r}, which cannot be read as one. "
+            "Make one by dimly segments RELEASE --out segments.parquet."
         ) from None
     try:
         facts = json.loads((table.schema.metadata or {}).get(_KEY, b"null"))

@@ -169,7 +169,7 @@ def test_labels_of_unknown_origin_are_refused(by: Path, tmp_path: Path) -> None:
     pq.write_table(pa.table({"user": ROSTER, "segment": SEGMENTS}), own)
     with pytest.raises(ParameterError, match="does not say of which release"):
         survey(table(cells()), Budget(2.0), by=own, **GIVEN)
-    with pytest.raises(ParameterError, match="which is none"):
+    with pytest.raises(ParameterError, match="Make one by dimly segments"):
         read_segments(tmp_path / "missing.parquet")
     for changed in (SEGMENTS - 1, np.full(N_PEOPLE, 20_000, np.int32)):
         own.write_bytes(encode_segments(ROSTER, changed.astype(np.int32), user_type="int64", release=RELEASE))

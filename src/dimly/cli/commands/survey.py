@@ -394,7 +394,7 @@ def _print_profiles(found: "Profiles") -> None:
         for row in found.strongest(segment, _TELLING)
     ]
     print_table(header, rows, numbers=[name for name in header if name != "attribute"])
-    print_lines(["", "The strongest are those that seem so: noise makes some of them look stronger than they are."])
+    print_lines(["", "These look strongest. Noise makes some of them look stronger than they are."])
 
 
 def _print_directions(found: "LearnedFile") -> None:

@@ -54,8 +54,9 @@ class Source:
             return "The names that JSON objects hold may be private, and are not listed."
         if self.has_private_names:
             return (
-                "The first line of the file has none of the names given. It is not shown here, because it may be a "
-                "person's row. Look at it: use the names that stand there, or add a line of names if there is none."
+                "The first line of the file lacks some of the names given. It is not shown here, because it may be a "
+                "person's row. Look at it: use the names that stand there, add a line of names if there is none, and "
+                "check its delimiter, quote and encoding (--delimiter, --quote, --encoding)."
             )
         return listing(self.columns)
 
