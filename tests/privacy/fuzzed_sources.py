@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import random
+import re
 import sqlite3
 import traceback
 from collections import Counter
@@ -158,6 +159,9 @@ def _outcome(database: PrivateDatabase, path: Path, reading: Any) -> str:
     except DimlyError as error:
         chain = [error, error.__cause__, error.__context__]
         said = " ".join(str(one) for one in chain if one is not None)
+        if path.suffix in (".csv", ".tsv"):  # what was moved up into the first line is a name, too, and may be told
+            for name in re.findall(MARK + r"\d", path.read_bytes().partition(b"\n")[0].decode("latin-1")):
+                said = said.replace(name, "")
         check_quiet(said.replace(os.fspath(path.parent), "").replace(path.name, ""), None)
         return "refused"
     except Exception:  # noqa: BLE001 - whatever it is, it is a fault
