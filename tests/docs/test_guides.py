@@ -126,7 +126,7 @@ def test_the_guide_to_postgres_runs(server: str, sql: Any, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("script", sorted((DOCS / "gallery").glob("*.py")), ids=lambda path: path.stem)
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 def test_the_gallery_draws(script: Path) -> None:
     names: dict[str, Any] = {}
     exec(compile(script.read_text(encoding="utf-8"), script.name, "exec"), names)  # noqa: S102

@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(uses_spark)
         item.add_marker(pytest.mark.xdist_group("spark"))
         if item.originalname not in _SHORT:  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.thorough)
+            item.add_marker(pytest.mark.thorough, append=False)  # before a test's own, which may leave some cases
         asked = _SOME.get(item.originalname, lambda **_: True)  # type: ignore[attr-defined]
         if not asked(**{name: value for name, value in found.params.items() if name != "engine"}):
             left_out.append(item)

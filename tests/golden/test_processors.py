@@ -138,6 +138,7 @@ def test_rows_noise_and_scales_are_those_of_every_machine() -> None:
     assert dict(lasting()) == STATED
 
 
+@pytest.mark.thorough
 def test_rows_noise_and_scales_are_those_of_a_plainer_processor(plainly: dict[str, Any]) -> None:
     assert plainly["lasting"] == STATED
 

@@ -80,7 +80,7 @@ def test_intervals_hold_the_truth_along_many_directions(count: int, apart: int) 
 
 # Each law and each family once: noise is added to whatever the projection gave, and knows nothing of it.
 @pytest.mark.parametrize(("family", "law"), [("hashing", "gaussian"), ("counting", "laplace")])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_weighted_distances_count_the_projection_too(law: str, family: Any) -> None:
     """A heavy and an empty person, and one with half: Σ w²(x−y)² over many seeds, and Σ w·x by counting."""
     seeds, k, weights = 600, 64, np.arange(200) % 129 / 128  # on the grid of the directions

@@ -87,6 +87,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.thorough
 def test_near_and_far_are_told_apart_as_often_as_predicted(mechanism: str) -> None:
     ranking = outcomes(mechanism)["ranking"]
     assert about(ranking, 0.0, RANKING_OFF), alarm(f"{mechanism}: ranking less its prediction", ranking, 0.0)

@@ -289,6 +289,7 @@ def test_people_are_colored_by_groups_attributes_and_public_columns(look: Any, f
             assert page.get_by_text("a", exact=True).count() >= 1
 
 
+@pytest.mark.thorough
 def test_two_releases_are_compared(look: Any, folder: Path) -> None:
     page = look("/explore")
     for name in ("some", "same"):

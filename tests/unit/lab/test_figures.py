@@ -101,6 +101,7 @@ def test_the_map_of_winners(winners: Winners) -> None:
     assert any("randomized-response" in row for row in winners.best)
 
 
+@pytest.mark.thorough
 def test_areas_of_the_map_are_named_where_they_are_and_hatched_apart(winners: Winners) -> None:
     (axis,) = winners.draw().axes
     names = {name for row in winners.best for name in row}

@@ -56,6 +56,7 @@ def batches(draw: st.DrawFn) -> tuple[Array, Array, Array | None]:
 @every_rows
 @given(batch=batches())
 @settings(max_examples=60, deadline=None)
+@pytest.mark.thorough(but=2)
 def test_project_is_the_matrix_product(rows: Rows, batch: tuple[Array, Array, Array | None]) -> None:
     indptr, indices, values = batch
     sketches = rows.project(indptr, indices, values)
@@ -66,6 +67,7 @@ def test_project_is_the_matrix_product(rows: Rows, batch: tuple[Array, Array, Ar
 @every_rows
 @given(batch=batches(), data=st.data())
 @settings(max_examples=30, deadline=None)
+@pytest.mark.thorough(but=2)
 def test_splitting_a_batch_changes_nothing(
     rows: Rows, batch: tuple[Array, Array, Array | None], data: st.DataObject
 ) -> None:
