@@ -20,6 +20,7 @@ from dimly.planner.advice import Advice, reasons_of
 from dimly.planner.candidates import Candidate
 from dimly.planner.judge import EPSILONS
 from dimly.planner.tradeoff import TradedError
+from dimly.privacy import Budget, Cost
 from dimly.release.survey import read_survey
 from dimly.studio import charts, sample_panel, theme
 from dimly.studio.draft import (
@@ -646,11 +647,14 @@ def protection(plan: Plan) -> tuple[str, float]:
 
 
 def promise(plan: Plan) -> str:
-    """Return ε and δ, for one attribute and for as many as are protected together."""
-    one = f"ε = {plan.cost.epsilon:g}, δ = {plan.cost.delta:g} for any one {plan.unit} of a person"
-    if plan.together is None:
-        return one
-    return f"ε = {plan.together.epsilon:g}, δ = {plan.together.delta:g} for any {plan.protect} together; {one}"
+    """Return ε and δ, never smaller than they are, for one attribute and for as many as are protected together."""
+    one = f"{_exactly(plan.cost)} for any one {plan.unit} of a person"
+    return one if plan.together is None else f"{_exactly(plan.together)} for any {plan.protect} together; {one}"
+
+
+def _exactly(cost: Budget | Cost) -> str:
+    epsilon, delta = (repr(value).removesuffix(".0") for value in (cost.epsilon, cost.delta))
+    return f"ε = {epsilon}, δ = {delta}"
 
 
 def all_together(line: str) -> str:

@@ -4,7 +4,9 @@ from typing import Any
 import pytest
 from tests.cli.lines import answer
 
+from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.privacy import Budget
 from dimly.studio.draft import Draft, attacked, blurred, curve_of, epsilon_for, planned
 from dimly.studio.plan_page import all_together, head_on_page, promise, protection, words_on_page
 
@@ -82,6 +84,8 @@ def test_several_together_are_promised_what_was_asked_for() -> None:
     assert protection(one.plan)[0].startswith("One attribute is protected well: ")
     assert protection(ten.plan)[0].startswith("Any 10 attributes of a person together are protected well: ")
     assert promise(one.plan) == "ε = 1, δ = 0 for any one attribute of a person"
+    odd = Plan.of("counting+laplace", Budget(1.00000049), k=8, seed=bytes(32))
+    assert promise(odd).startswith("ε = 1.00000049, δ = 0")  # never smaller than it is
     assert promise(ten.plan).startswith("ε = 1, δ = 0 for any 10 together; ε = 0.1, δ = 0 for any one attribute")
     assert all_together(one.meaning[1]) == "All 50 attributes of a person together are not protected."
     assert all_together(ten.meaning[1]).endswith("together: 50 % becomes at most 99.4 %.")
