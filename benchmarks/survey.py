@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness import Result, benchmark, compare
 from dimly.curator.options import Options
-from dimly.curator.survey import survey_table
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.curator.survey.questions import survey_table
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 
 ROWS, QUICK_ROWS = 20_000_000, 1_000_000

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 from dimly.analyst.release import Release
-from dimly.curator.cooccurrence import LearnedFile
 from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_fields
 from dimly.curator.run import Published, publish_here, publish_table, warnings_of
-from dimly.curator.survey import Questions, SurveyOptions, ask_table
-from dimly.curator.survey_run import Surveyed
+from dimly.curator.survey.cooccurrence import LearnedFile
+from dimly.curator.survey.questions import Questions, SurveyOptions, ask_table
+from dimly.curator.survey.run import Surveyed
 from dimly.errors import PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
@@ -241,7 +241,7 @@ def survey(
     -------
     Survey
         The answers; with ``by`` :class:`~dimly.release.profiles.Profiles`, for directions
-        :class:`~dimly.mechanisms.Directions`. After a dry run a :class:`~dimly.curator.survey_run.Surveyed`.
+        :class:`~dimly.mechanisms.Directions`. After a dry run a :class:`~dimly.curator.survey.run.Surveyed`.
 
     Raises
     ------

@@ -63,8 +63,8 @@ def desk(tmp_path: Path) -> Desk:
 @pytest.mark.parametrize(
     ("module", "name", "state", "sealed", "left"),
     [
-        ("dimly.curator.survey", "count_table", "reserved", False, 0),  # before any noise
-        ("dimly.curator.survey", "quantiles", "sampling", False, 0),  # amid the noise
+        ("dimly.curator.survey.questions", "count_table", "reserved", False, 0),  # before any noise
+        ("dimly.curator.survey.questions", "quantiles", "sampling", False, 0),  # amid the noise
         ("os", "fsync", "sampling", True, 1),  # the draft is whole, and has no name yet
     ],
 )

@@ -11,12 +11,12 @@ from tests.statistical.checks import ALPHA, alarm, variance_is
 from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey import survey_table
-from dimly.curator.survey_run import noise_between
+from dimly.curator.survey.questions import survey_table
+from dimly.curator.survey.run import noise_between
 from dimly.mechanisms.error.quantiles import boundaries, cumulative, quantiles
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.threshold import RandomThreshold
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 
 N, WIDTH = 400, 4_000

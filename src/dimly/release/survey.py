@@ -17,7 +17,7 @@ from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError, ReleaseError, check_path
 from dimly.mechanisms.guarantee import RosterKind, odds_together
 from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, read_json
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 
 MOST_BYTES: Final = 1 << 32
 SHARES: Final = (0.1, 0.5, 0.9)

@@ -18,10 +18,10 @@ from dimly import api
 from dimly.curator import kernels
 from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.options import Options
-from dimly.curator.pair_counts import KEY_DIGITS, bucket_codes
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
-from dimly.curator.survey_run import (
+from dimly.curator.survey.exact_counts import KEY_DIGITS, bucket_codes
+from dimly.curator.survey.run import (
     CountingSource,
     CountingTable,
     ExactCounts,
@@ -37,7 +37,7 @@ from dimly.curator.tables.public_lists import check_before_reading, read_vocabul
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.projection.directions import Buckets, Directions
 from dimly.mechanisms.projection.rows import IntArray
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.profiles import Profiles

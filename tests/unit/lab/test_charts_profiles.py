@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dimly.lab.charts import MOST_PANELS, ProfileChart, encoded
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 from dimly.release.profiles import Profiles
 

@@ -8,10 +8,10 @@ import pytest
 import dimly
 from dimly import advise
 from dimly.curator.options import Options
-from dimly.curator.survey import survey_table
+from dimly.curator.survey.questions import survey_table
 from dimly.errors import ParameterError
 from dimly.mechanisms import Directions
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.planner.question import Brief
 from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dimly.errors import ParameterError, ReleaseError
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 from dimly.release.survey import Counted, CountNoise, Counts, Survey, looks_like_survey, read_survey
 

@@ -11,7 +11,7 @@ from tests.surveys import LIST, ROSTER, cells
 
 import dimly
 from dimly.curator.ledger.ledger import Ledger
-from dimly.curator.survey_run import Surveyed
+from dimly.curator.survey.run import Surveyed
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError
 from dimly.release.survey import Survey, read_survey
 from dimly.spark import surveying

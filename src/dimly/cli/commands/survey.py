@@ -23,10 +23,10 @@ from dimly.cli.terminal import ProgressBar, people, print_fields, print_json, pr
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
-    from dimly.curator.cooccurrence import LearnedFile
     from dimly.curator.options import Options
-    from dimly.curator.survey_run import Surveyed
-    from dimly.mechanisms.survey import SurveyPlan
+    from dimly.curator.survey.cooccurrence import LearnedFile
+    from dimly.curator.survey.run import Surveyed
+    from dimly.mechanisms.survey_plan import SurveyPlan
     from dimly.release.profiles import Profiles
     from dimly.release.survey import Counts, Curve, Survey
 
@@ -199,7 +199,7 @@ def survey(
 
     $ dimly survey visits.parquet --user person --attribute place --roster people.csv --epsilon 0.05 -o survey.json
     """
-    from dimly.curator.survey import Questions, ask_table
+    from dimly.curator.survey.questions import Questions, ask_table
     from dimly.privacy import Budget
     from dimly.release.profiles import Profiles
     from dimly.release.survey import Survey

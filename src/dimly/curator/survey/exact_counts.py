@@ -25,9 +25,9 @@ from dimly.curator import kernels
 from dimly.curator.engine import cut_batches, people_of_sorted
 from dimly.curator.people import People
 from dimly.curator.perturb import Texts
-from dimly.curator.survey_run import PEOPLE_AT_ONCE, CountedTable, CountingTable, having, order_key
+from dimly.curator.survey.run import PEOPLE_AT_ONCE, CountedTable, CountingTable, having, order_key
 from dimly.mechanisms.projection.directions import Buckets
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 
 KEY_DIGITS: Final = 15
 """Hexadecimal digits of a hash that key a person's order: 60 bits, which fit the integers of every engine."""

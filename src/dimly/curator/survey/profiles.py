@@ -20,7 +20,7 @@ from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey_run import (
+from dimly.curator.survey.run import (
     PEOPLE_AT_ONCE,
     CountedTable,
     CountingTable,
@@ -36,7 +36,7 @@ from dimly.curator.survey_run import (
 from dimly.curator.tables.public_lists import check_apart
 from dimly.errors import BudgetError, DataError, ParameterError
 from dimly.files import check_output
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.release.profiles import Profiles
 from dimly.release.segments import Labels
 

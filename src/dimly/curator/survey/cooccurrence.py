@@ -6,7 +6,7 @@ and these counts themselves. The first two are cheap, and the run stops after ei
 then only what was drawn is charged. What is said about directions is computed from the noisy counts alone.
 
 "Column" is an attribute of a list or, where there is none or a very long one, a hash bucket of attributes; see
-:mod:`dimly.curator.pair_counts`, which counts.
+:mod:`dimly.curator.survey.exact_counts`, which counts.
 """
 
 import math
@@ -20,15 +20,15 @@ import scipy
 from numpy.typing import NDArray
 
 from dimly.curator.options import Options
-from dimly.curator.pair_counts import count_columns, count_pairs
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey_run import CountedTable, Settle, Surveyed, count_table, open_survey, run_survey
+from dimly.curator.survey.exact_counts import count_columns, count_pairs
+from dimly.curator.survey.run import CountedTable, Settle, Surveyed, count_table, open_survey, run_survey
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.projection.directions import Buckets, Directions, bounded, rotated, rounded
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.directions import encode_directions

@@ -306,8 +306,8 @@ class SurveyPlan(BaseModel):
 
         Of each person the first W attributes, or different buckets, in a public order count. One attribute more or
         less, or one in the place of another, exchanges at most one of these for one other
-        (dimly.curator.pair_counts). Each of the two is in W − 1 pairs with those that stay: 2(W − 1) counts move by
-        1, and their ℓ₂ norm is √(2(W − 1)).
+        (dimly.curator.survey.exact_counts). Each of the two is in W − 1 pairs with those that stay: 2(W − 1) counts
+        move by 1, and their ℓ₂ norm is √(2(W − 1)).
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """The survey of a private table: which questions it can answer, and exact counts perturbed by shares of the budget.
 
-Charge, table and file are of :mod:`dimly.curator.survey_run`. Profiles of segments and directions come from there, too,
+Charge, table and file are of :mod:`dimly.curator.survey.run`. Profiles of segments and directions come from there, too,
 each with a file of its own.
 """
 
@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from dimly.curator.cooccurrence import learn_from_table
 from dimly.curator.options import Options, PathLike, PublishOptions
-from dimly.curator.profiles import profile_table
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey_run import (
+from dimly.curator.survey.cooccurrence import learn_from_table
+from dimly.curator.survey.profiles import profile_table
+from dimly.curator.survey.run import (
     MOST_ATTRIBUTES,
     CountedTable,
     ExactCounts,
@@ -34,7 +34,7 @@ from dimly.errors import ParameterError
 from dimly.mechanisms.error.quantiles import LEVEL, boundaries, quantiles
 from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.mechanisms.protect import budget_for_each
-from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total
+from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total
 from dimly.privacy import Budget, Unit
 from dimly.release.segments import read_segments
 from dimly.release.survey import SHARES, Counted, CountNoise, Counts, Curve, Interval, Survey

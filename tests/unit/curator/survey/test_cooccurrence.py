@@ -14,7 +14,9 @@ from tests.streams import NO_NOISE
 from tests.surveys import LIST, N_PEOPLE, ROSTER, Cells, cells, table
 
 from dimly.api import publish, survey
-from dimly.curator.cooccurrence import (
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.options import Options
+from dimly.curator.survey.cooccurrence import (
     LEAST_COLUMNS,
     LONG_LIST,
     MOST_COLUMNS,
@@ -25,16 +27,14 @@ from dimly.curator.cooccurrence import (
     learn_from_table,
     with_columns,
 )
-from dimly.curator.ledger.ledger import Ledger
-from dimly.curator.options import Options
-from dimly.curator.pair_counts import count_columns, count_pairs, person_key
-from dimly.curator.survey_run import order_key
+from dimly.curator.survey.exact_counts import count_columns, count_pairs, person_key
+from dimly.curator.survey.run import order_key
 from dimly.curator.tables.numbered import open_table
 from dimly.errors import DimlyError, ParameterError, PrivacyWarning
 from dimly.lab.population import make_population
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Buckets, Directions
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.question import Brief
 from dimly.planner.survey_facts import less_spent

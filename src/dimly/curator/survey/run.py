@@ -2,7 +2,7 @@
 
 Charged before the table is read, as a release is, and visible only when it is whole. One pass over the sorted rows
 counts everything. People are numbered by a keyed public order, so that pairs of them stand side by side in that pass.
-What is asked is said by :mod:`dimly.curator.survey` and by the two surveys that have a file of their own.
+What is asked is said by :mod:`dimly.curator.survey.questions` and by the two surveys that have a file of their own.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from dimly.mechanisms.error.quantiles import LEVEL, boundaries, cumulative
 from dimly.mechanisms.guarantee import RosterKind
 from dimly.mechanisms.noise.tables import Cells
 from dimly.mechanisms.projection.directions import Buckets
-from dimly.mechanisms.survey import NEEDS_ROSTER, SurveyPlan
+from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
 

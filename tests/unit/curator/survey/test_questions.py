@@ -15,16 +15,16 @@ from tests.streams import NO_NOISE
 from tests.surveys import LIST, N_PEOPLE, ROSTER, cells, table
 
 from dimly.api import survey
-from dimly.curator import survey as surveys
-from dimly.curator import survey_run
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options, PublishOptions
 from dimly.curator.randomness import Keystream, WordSource
-from dimly.curator.survey import Questions, SurveyOptions, default_questions, survey_table
-from dimly.curator.survey_run import Surveyed
+from dimly.curator.survey import questions as surveys
+from dimly.curator.survey import run as survey_run
+from dimly.curator.survey.questions import Questions, SurveyOptions, default_questions, survey_table
+from dimly.curator.survey.run import Surveyed
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError
 from dimly.files import write_bytes
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 from dimly.release.survey import Survey, read_survey
 

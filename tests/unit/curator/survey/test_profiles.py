@@ -15,9 +15,9 @@ from dimly.api import survey
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
-from dimly.curator.profiles import profile_table
+from dimly.curator.survey.profiles import profile_table
 from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning, ReleaseError
-from dimly.mechanisms.survey import SurveyPlan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget, Cost
 from dimly.release.profiles import Profiles
 from dimly.release.segments import encode_segments, read_segments
@@ -225,13 +225,13 @@ def test_other_bad_labels(by: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     nobody.write_bytes(encode_segments(ROSTER, np.full(N_PEOPLE, -1), user_type="int64", release=RELEASE))
     with pytest.raises(ParameterError, match="at least one person into a segment"):
         profiles(cells(), nobody)
-    monkeypatch.setattr("dimly.curator.profiles.MOST_COUNTS", 50)
+    monkeypatch.setattr("dimly.curator.survey.profiles.MOST_COUNTS", 50)
     with pytest.raises(ParameterError, match="short enough for 50 counts"):
         profiles(cells(), by)
 
 
 def test_ids_that_do_not_meet_are_refused() -> None:
-    from dimly.curator.profiles import _in_order  # noqa: PLC0415
+    from dimly.curator.survey.profiles import _in_order  # noqa: PLC0415
 
     class Table:
         n_users = 2
