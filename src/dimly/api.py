@@ -17,9 +17,9 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.privacy import Budget
 from dimly.progress import progress_bar
-from dimly.release.profiles import Profiles
+from dimly.release.documents.profiles import Profiles
+from dimly.release.documents.survey import Survey
 from dimly.release.reader import open_folder
-from dimly.release.survey import Survey
 
 
 @overload
@@ -240,7 +240,7 @@ def survey(
     Returns
     -------
     Survey
-        The answers; with ``by`` :class:`~dimly.release.profiles.Profiles`, for directions
+        The answers; with ``by`` :class:`~dimly.release.documents.profiles.Profiles`, for directions
         :class:`~dimly.mechanisms.Directions`. After a dry run a :class:`~dimly.curator.survey.run.Surveyed`.
 
     Raises

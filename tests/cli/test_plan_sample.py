@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dimly.cli.app import app
 from dimly.lab import learning, tryout
 from dimly.mechanisms import Plan
-from dimly.release.directions import read_directions
+from dimly.release.documents.directions import read_directions
 
 N, D = 36, 40
 TABLE = ("--user", "person", "--attribute", "place")

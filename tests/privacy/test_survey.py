@@ -19,7 +19,7 @@ from dimly.curator.survey.run import count_table
 from dimly.curator.tables.numbered import open_table
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
-from dimly.release.survey import Survey
+from dimly.release.documents.survey import Survey
 
 few = settings(max_examples=6, deadline=None)
 people = st.integers(0, N_PEOPLE - 1)

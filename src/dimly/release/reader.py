@@ -21,7 +21,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
-from dimly.release.directions import decode_directions
+from dimly.release.documents.directions import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, PARTS_FOLDER, column_of, row_start
 from dimly.release.ids import empty_ids
 from dimly.release.manifest import Manifest, read_manifest

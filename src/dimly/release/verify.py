@@ -19,7 +19,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.rows import DenseRows
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
-from dimly.release.directions import decode_directions
+from dimly.release.documents.directions import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, MANIFEST, PARTS_FOLDER, PROJECTION, README, part_index
 from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.pages import byte_reader, check_pages

@@ -15,7 +15,7 @@ from dimly.planner.judge import Needed
 from dimly.planner.question import Brief, Purpose
 from dimly.planner.tradeoff import TradedError, epsilon_for_error, error_curve
 from dimly.privacy import Budget, Unit
-from dimly.release.survey import Survey
+from dimly.release.documents.survey import Survey
 
 SMALLEST: Final = 0.01
 LARGEST: Final = 10.0

@@ -21,7 +21,7 @@ from dimly.planner.candidates import Candidate
 from dimly.planner.judge import EPSILONS
 from dimly.planner.tradeoff import TradedError
 from dimly.privacy import Budget, Cost
-from dimly.release.survey import read_survey
+from dimly.release.documents.survey import read_survey
 from dimly.studio import charts, sample_panel, theme
 from dimly.studio.draft import (
     LARGEST,

@@ -19,7 +19,7 @@ from dimly.lab.planning import advise
 from dimly.lab.trial import FIGURE, Trial
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
-from dimly.release.directions import encode_directions
+from dimly.release.documents.directions import encode_directions
 from dimly.studio import charts, theme
 from dimly.studio.draft import Draft
 from dimly.studio.jobs import Job, watch

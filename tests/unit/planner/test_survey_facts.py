@@ -16,7 +16,7 @@ from dimly.planner.question import Brief
 from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget
 from dimly.privacy.composition import compose
-from dimly.release.survey import Survey
+from dimly.release.documents.survey import Survey
 
 from tests.streams import NO_NOISE  # isort: skip
 

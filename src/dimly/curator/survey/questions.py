@@ -36,8 +36,8 @@ from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.mechanisms.protect import budget_for_each
 from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total
 from dimly.privacy import Budget, Unit
-from dimly.release.segments import read_segments
-from dimly.release.survey import SHARES, Counted, CountNoise, Counts, Curve, Interval, Survey
+from dimly.release.documents.segments import read_segments
+from dimly.release.documents.survey import SHARES, Counted, CountNoise, Counts, Curve, Interval, Survey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class SurveyOptions(PublishOptions, total=False):
 def ask_table(source: Any, budget: Budget, questions: Questions, options: Options) -> Surveyed[Any]:
     """Survey a private table as :func:`dimly.survey` does; return what was done.
 
-    A :class:`~dimly.release.survey.Survey` comes of it, with ``by`` profiles, and for directions a file of these.
+    A :class:`~dimly.release.documents.survey.Survey` comes of it; with ``by`` profiles, for directions a file of these.
     """
     labels = None if questions.by is None else read_segments(questions.by)
     ask = questions.ask

@@ -38,9 +38,9 @@ from dimly.curator.tables.sources import are_paths, open_source
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
-from dimly.release.directions import read_directions
+from dimly.release.documents.directions import read_directions
+from dimly.release.documents.survey import Survey, looks_like_survey, read_survey
 from dimly.release.format import UserType
-from dimly.release.survey import Survey, looks_like_survey, read_survey
 
 ODD_IDS: Final = "roster must hold integers or text, but some ids are neither. Turn them all into text."
 MISSING_IDS: Final = "roster must give everybody an id, but some are missing. Remove the empty ones."

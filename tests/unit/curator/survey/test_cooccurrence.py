@@ -40,7 +40,7 @@ from dimly.planner.question import Brief
 from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget, Cost
 from dimly.privacy.budget import stated
-from dimly.release.directions import encode_directions, read_directions
+from dimly.release.documents.directions import encode_directions, read_directions
 
 GIVEN: dict[str, Any] = {"user": "who", "attribute": "what", "roster": ROSTER, "vocabulary": LIST, "threads": 1}
 
