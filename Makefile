@@ -35,7 +35,7 @@ test-short: .venv/dev ## every test with four of its cases at most, without the 
 SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/unit/audit tests/unit/lab \
   tests/cli/test_lab.py tests/cli/test_publish_spark.py tests/cli/test_odd_values.py tests/cli/test_survey.py \
   $(addprefix tests/privacy/test_,neighboring_files.py directions.py leaks.py edited_plans.py composition_accountants.py) \
-  tests/unit/analyst/structure/test_segments.py tests/unit/analyst/likelihood \
+  tests/unit/analyst/segments/test_segments.py tests/unit/analyst/likelihood \
   $(addprefix tests/unit/curator/,survey/test_cooccurrence.py test_options.py ledger/test_concurrency.py)
 test-fast: .venv/dev ## four cases of most tests: no Spark, no kills, no statistics, no demo
 	$(BIN)/python -m pytest -n auto --dist loadgroup --short $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
@@ -45,7 +45,7 @@ NUMERICAL := tests/golden/test_golden.py tests/privacy/test_noise_tables.py test
   tests/unit/mechanisms/projection tests/unit/mechanisms/noise \
   $(addprefix tests/unit/curator/test_,kernels.py sampling.py perturb.py) \
   $(addprefix tests/unit/analyst/,likelihood test_estimate.py test_intervals.py neighbors/test_kernels.py neighbors/test_query.py) \
-  $(addprefix tests/unit/analyst/structure/,test_denoise.py test_evidence.py) tests/statistical/test_sampling.py
+  $(addprefix tests/unit/analyst/structure/,test_denoise.py test_parallel_analysis.py) tests/statistical/test_sampling.py
 
 test-generic: .venv/dev ## the numerical tests again, as on a processor without newer instructions
 	$(BIN)/python -m tests.processors -n auto --dist loadgroup $(SHORT) $(NUMERICAL)

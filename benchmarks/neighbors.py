@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Result, Run, benchmark, compare
 from dimly.analyst import Release
-from dimly.analyst.structure.points import Coordinates
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, Sketches, open_folder

@@ -9,8 +9,8 @@ from sklearn.metrics import silhouette_score
 
 from benchmarks.harness import Result, benchmark, compare
 from dimly.analyst import Release
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import Denoiser
-from dimly.analyst.structure.points import Coordinates
 from dimly.api import publish_public
 from dimly.lab.population import make_population
 from dimly.mechanisms import Plan

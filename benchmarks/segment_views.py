@@ -22,7 +22,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.accuracy import tables_of
 from dimly.analyst import Release
-from dimly.analyst.structure.points import Coordinates
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.api import publish
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget

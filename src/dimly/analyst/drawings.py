@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dimly.analyst.segments.segments import Count, Segments
+from dimly.analyst.structure.coordinates import Coordinates, known
 from dimly.analyst.structure.plane import map_of
-from dimly.analyst.structure.points import Coordinates, known
-from dimly.analyst.structure.segments import Count, Segments
 from dimly.errors import ParameterError
 from dimly.plots import histogram, scatter_groups
 

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from dimly.analyst.neighbors.query import smallest
 from dimly.analyst.pairs import User, lost_rows, positions_of
 from dimly.analyst.release import Release
+from dimly.analyst.segments.segments import Activity, Count, Segments, segments_of
+from dimly.analyst.structure.coordinates import JoinedCoordinates, JoinedPlan, Points, blocks
 from dimly.analyst.structure.denoise import Denoiser
-from dimly.analyst.structure.evidence import Structure
-from dimly.analyst.structure.points import JoinedCoordinates, JoinedPlan, Points, blocks
-from dimly.analyst.structure.segments import Activity, Count, Segments, segments_of
+from dimly.analyst.structure.parallel_analysis import Structure
 from dimly.errors import ParameterError
 from dimly.progress import OnProgress
 

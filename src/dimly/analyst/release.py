@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dimly.analyst.disk_cache import denoiser_of, structure_kept
 from dimly.analyst.drawings import draw_distances, draw_map
 from dimly.analyst.estimate import (
     Arrays,
@@ -53,11 +54,10 @@ from dimly.analyst.pairs import (
     reader_of,
     saturated,
 )
+from dimly.analyst.segments.segments import Activity, Count, Segments, segments_of
+from dimly.analyst.structure.coordinates import Points
 from dimly.analyst.structure.denoise import Denoised, Denoiser, denoised
-from dimly.analyst.structure.disk_cache import denoiser_of, structure_kept
-from dimly.analyst.structure.evidence import Structure, structure_of
-from dimly.analyst.structure.points import Points
-from dimly.analyst.structure.segments import Activity, Count, Segments, segments_of
+from dimly.analyst.structure.parallel_analysis import Structure, structure_of
 from dimly.display import Shown
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOn
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import noise_variance, shrinkage
-from dimly.analyst.structure.points import Coordinates
 from dimly.errors import ParameterError
 from dimly.estimators.releasing import Output, ReleasingTransformer
 from dimly.mechanisms.make import DIRECTED, RANDOMIZED_RESPONSE, Sketching, is_open

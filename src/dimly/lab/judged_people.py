@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from dimly.analyst.neighbors.query import space_of
 from dimly.analyst.neighbors.spaces import Metric
 from dimly.analyst.release import Release
-from dimly.analyst.structure.segments import labels_of
+from dimly.analyst.segments.segments import labels_of
 from dimly.api import publish_public
 from dimly.lab.learning import GROUPS
 from dimly.lab.sample import cosines_of, squared_distances_of

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from dimly.analyst.release import Release
+from dimly.analyst.segments.segments import Assigner, Segments
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import Moments, moments_of
-from dimly.analyst.structure.points import Coordinates
-from dimly.analyst.structure.segments import Assigner, Segments
 from dimly.errors import MissingExtraError, ParameterError
 from dimly.release.parts import as_user_column
 from dimly.release.reader import StoredSketches, open_folder

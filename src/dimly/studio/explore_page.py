@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dimly.analyst.estimate import Arrays
 from dimly.analyst.neighbors.query import Neighbors
-from dimly.analyst.structure.segments import Segments
+from dimly.analyst.segments.segments import Segments
 from dimly.errors import ParameterError
 from dimly.lab.release_pair import ReleasePair, compare_releases
 from dimly.lab.simulate import agreement

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from dimly.analyst.release import Release
+from dimly.analyst.segments.segments import Count, Segments
 from dimly.analyst.structure.plane import Plane, plane_of
-from dimly.analyst.structure.segments import Count, Segments
 from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import ReleaseError
 from dimly.release.ids import text_ids

@@ -21,7 +21,7 @@ from tests.plans import SEED
 from tests.streams import Recorded
 from tests.unit.estimators.people import people, values
 
-from dimly.analyst.structure.points import Coordinates
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.errors import DataError, DimlyError, ParameterError
 from dimly.estimators import PrivateProjection, RandomizedResponse
 from dimly.estimators.releasing import Account, Register, ReleasingTransformer, _TagSet

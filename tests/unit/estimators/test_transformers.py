@@ -10,7 +10,7 @@ from tests.plans import plan_of
 from tests.streams import NO_NOISE, Recorded
 
 from dimly.analyst import Release
-from dimly.analyst.structure.points import Coordinates
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.errors import ParameterError
 from dimly.estimators import PrivateProjection, SketchDenoiser
 from dimly.mechanisms import Plan

@@ -12,8 +12,8 @@ from tests.plans import plan_of
 from tests.spark import spark, uses_spark
 
 from dimly.analyst.release import Release
+from dimly.analyst.segments.segments import Segments
 from dimly.analyst.structure.denoise import Denoiser, Moments, moments_of
-from dimly.analyst.structure.segments import Segments
 from dimly.api import open_release
 from dimly.errors import MissingExtraError, ParameterError
 from dimly.release import Sketches

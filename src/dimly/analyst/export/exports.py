@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dimly.analyst.export.points import AboutExport, Exported, PointBatch
 from dimly.analyst.export.postgres import Column, PostgresIndex, write_pgvector
-from dimly.analyst.structure.points import Points
+from dimly.analyst.structure.coordinates import Points
 from dimly.errors import DimlyError, MissingExtraError, ParameterError
 from dimly.files import new_file
 from dimly.progress import OnProgress

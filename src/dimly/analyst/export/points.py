@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors.spaces import sketch_norms
 from dimly.analyst.pairs import Published, SketchReader, chosen, reader_of
+from dimly.analyst.structure.coordinates import Coordinates, Points, known
 from dimly.analyst.structure.denoise import Denoiser
-from dimly.analyst.structure.points import Coordinates, Points, known
 from dimly.errors import ParameterError
 from dimly.mechanisms.guarantee import guarantee
 from dimly.progress import OnProgress

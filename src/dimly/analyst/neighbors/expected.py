@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors.spaces import DenoisedSpace, Metric, Space, similarity_keys
 from dimly.analyst.pairs import Chosen, Pairs, at_limit, lost_rows
+from dimly.analyst.structure.coordinates import Points, sample
 from dimly.analyst.structure.denoise import Denoiser, noise_variance
-from dimly.analyst.structure.points import Points, sample
 from dimly.mechanisms.error.models import Floats
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dimly.analyst.disk_cache import cells_kept, forget_cells, keep_cells
 from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors.query import (
     Neighbors,
@@ -29,8 +30,7 @@ from dimly.analyst.neighbors.query import (
 )
 from dimly.analyst.neighbors.spaces import DenoisedSpace, SketchSpace, Space
 from dimly.analyst.pairs import Who, chosen, lost_rows
-from dimly.analyst.structure.disk_cache import cells_kept, forget_cells, keep_cells
-from dimly.analyst.structure.points import Points, known, parts_of, sample
+from dimly.analyst.structure.coordinates import Points, known, parts_of, sample
 from dimly.errors import ParameterError, ReleaseError
 from dimly.progress import OnProgress
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors import kernels
 from dimly.analyst.pairs import BitReader, Pairs, Side, SketchReader, Sums
+from dimly.analyst.structure.coordinates import Lengths, Points
 from dimly.analyst.structure.denoise import Denoiser
-from dimly.analyst.structure.points import Lengths, Points
 from dimly.mechanisms.error.models import Floats
 
 Metric = Literal["euclidean", "cosine", "jaccard"]

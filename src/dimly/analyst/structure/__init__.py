@@ -1,1 +1,1 @@
-"""What people have in common: points, denoising, evidence of structure, segments."""
+"""What people have in common: coordinates, denoising, whether there is structure at all, maps."""

@@ -9,8 +9,8 @@ import scipy
 from numpy.typing import NDArray
 
 from dimly.analyst.structure import kernels
-from dimly.analyst.structure.evidence import Structure
-from dimly.analyst.structure.points import Coordinates, Points, blocks, parts_of, sample
+from dimly.analyst.structure.coordinates import Coordinates, Points, blocks, parts_of, sample
+from dimly.analyst.structure.parallel_analysis import Structure
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan_kinds import ResponsePlan
 from dimly.release.reader import StoredSketches
@@ -75,7 +75,7 @@ def moments_of(
     sketches : Sketches or StoredSketches
         Not noisy distances, which place nobody.
     most : int, optional
-        Stop reading at about this many people; see :func:`~dimly.analyst.structure.points.blocks`.
+        Stop reading at about this many people; see :func:`~dimly.analyst.structure.coordinates.blocks`.
     parts : iterable of int, optional
         Only the people of these parts.
     """

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dimly.analyst.segments.segments import Segments
+from dimly.analyst.structure.coordinates import Points, blocks
 from dimly.analyst.structure.denoise import _principal
-from dimly.analyst.structure.points import Points, blocks
-from dimly.analyst.structure.segments import Segments
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
 from dimly.progress import OnProgress

@@ -22,7 +22,7 @@ from dimly.errors import ParameterError
 from dimly.files import check_output, write_bytes
 
 if TYPE_CHECKING:
-    from dimly.analyst.structure.segments import Segments
+    from dimly.analyst.segments.segments import Segments
 
 
 _MOST_NAMED = 3  # attributes at each end, in a line
@@ -100,7 +100,7 @@ def segments(
     if not found.is_described:
         print_table(["segment", "people"], sizes, numbers=["segment", "people"])
         return
-    from dimly.analyst.structure.profiles import DIRECTIONS_SAY
+    from dimly.analyst.segments.differences import DIRECTIONS_SAY
 
     told = [(*row, profile.words) for row, profile in zip(sizes, found.describe(most=_MOST_NAMED), strict=True)]
     print_table(["segment", "people", "told apart by"], told, numbers=["segment", "people"])

@@ -12,8 +12,8 @@ from markupsafe import Markup, escape
 
 import dimly
 from dimly.analyst.release import Release
-from dimly.analyst.structure.profiles import DIRECTIONS_SAY
-from dimly.analyst.structure.segments import Count
+from dimly.analyst.segments.differences import DIRECTIONS_SAY
+from dimly.analyst.segments.segments import Count
 from dimly.curator.options import Progress
 from dimly.files import check_output, write_text
 from dimly.lab.report.charts import MARGIN, attack_curve, error_curve, histogram, ladder, number, segment_map, symbol

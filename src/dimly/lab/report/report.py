@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dimly.analyst.release import Release
+from dimly.analyst.segments.segments import Count, Segments
 from dimly.analyst.structure.plane import SegmentMap, map_of
-from dimly.analyst.structure.segments import Count, Segments
 from dimly.curator.options import Progress, Silence
 from dimly.lab.report.distances import Acuity, Distances, SeenDistance, acuity_of, distances_of, reach_of
 from dimly.lab.report.officer import checks, guesses, limits, promise

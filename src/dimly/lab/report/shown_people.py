@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from dimly.analyst.pairs import lost_rows
 from dimly.analyst.release import Release
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import WIDEST
-from dimly.analyst.structure.points import Coordinates
 from dimly.curator.options import Progress
 from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches

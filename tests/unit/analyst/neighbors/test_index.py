@@ -9,8 +9,7 @@ from tests.releases import release_of
 from tests.streams import Recorded
 
 import dimly
-from dimly.analyst import Release
-from dimly.analyst.structure import disk_cache
+from dimly.analyst import Release, disk_cache
 from dimly.errors import ParameterError, ReleaseError
 from dimly.lab.population import make_population
 from dimly.mechanisms import Plan

@@ -10,8 +10,8 @@ from tests.releases import READABLE, readable, release_of
 from dimly.analyst import Release
 from dimly.analyst.neighbors.query import space_of
 from dimly.analyst.neighbors.spaces import DenoisedSpace, Metric, SketchSpace
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import noise_variance
-from dimly.analyst.structure.points import Coordinates
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import Sketches

@@ -10,8 +10,8 @@ from tests.streams import Recorded
 import dimly
 from dimly.analyst import Release
 from dimly.analyst.structure import denoise as denoising
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import Denoiser, shrinkage
-from dimly.analyst.structure.points import Coordinates
 from dimly.errors import ParameterError
 from dimly.lab.population import make_population
 from dimly.mechanisms import Plan

@@ -22,9 +22,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import Denoiser
-from dimly.analyst.structure.evidence import Structure
-from dimly.analyst.structure.points import Coordinates
+from dimly.analyst.structure.parallel_analysis import Structure
 from dimly.errors import ParameterError
 from dimly.files import check_outside_releases, write_bytes
 from dimly.release.reader import StoredSketches

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dimly.analyst.structure import kernels
-from dimly.analyst.structure.points import Coordinates, Points, coordinates_of, sample
+from dimly.analyst.structure.coordinates import Coordinates, Points, coordinates_of, sample
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.release.reader import StoredSketches

@@ -6,7 +6,7 @@ from tests.releases import PEOPLE, READABLE, silent
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.analyst.structure.points import Coordinates
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.errors import ParameterError
 
 

@@ -5,8 +5,8 @@ import pytest
 from tests.plans import N_ATTRIBUTES, K, plan_of
 from tests.releases import READABLE, release_of
 
-from dimly.analyst.structure import points as people
-from dimly.analyst.structure.points import Coordinates
+from dimly.analyst.structure import coordinates as people
+from dimly.analyst.structure.coordinates import Coordinates
 from dimly.api import open_release, publish
 from dimly.release import parts
 from dimly.release.sketches import Sketches

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dimly.analyst.structure import disk_cache
+from dimly.analyst import disk_cache
 from dimly.analyst.structure.denoise import Denoiser
 from dimly.api import open_release, publish
 from dimly.mechanisms import Plan

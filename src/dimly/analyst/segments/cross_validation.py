@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dimly.analyst.segments.k_means import DIRECTIONS, View, WeightedPoints
+from dimly.analyst.structure.coordinates import Coordinates, JoinedCoordinates, Points, coordinates_of, sample
 from dimly.analyst.structure.denoise import Denoiser, noise_variance
-from dimly.analyst.structure.points import Coordinates, JoinedCoordinates, Points, coordinates_of, sample
-from dimly.analyst.structure.views import DIRECTIONS, View, WeightedPoints
 from dimly.mechanisms.error.models import Floats
 from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from dimly.analyst.structure.views import WeightedPoints
+from dimly.analyst.segments.k_means import WeightedPoints
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 12])

@@ -6,7 +6,7 @@ from scipy.stats import binom
 from tests.directions import named
 
 from dimly.analyst import Release
-from dimly.analyst.structure.profiles import Averages, profiles_of
+from dimly.analyst.segments.differences import Averages, profiles_of
 from dimly.api import publish
 from dimly.errors import ParameterError
 from dimly.mechanisms import Directions, Plan

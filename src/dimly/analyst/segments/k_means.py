@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dimly.analyst.structure import kernels
+from dimly.analyst.structure.coordinates import Points
 from dimly.analyst.structure.denoise import Denoiser, noise_variance
-from dimly.analyst.structure.points import Points
 
 DIRECTIONS = 32
 """Enough for k-means: c groups differ in c − 1 of them, and the weaker ones hold mostly noise."""

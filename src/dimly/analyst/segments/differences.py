@@ -27,7 +27,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dimly.analyst.estimate import Arrays, Estimate
-from dimly.analyst.structure.points import Points
+from dimly.analyst.structure.coordinates import Points
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.projection.directions import Directions
 

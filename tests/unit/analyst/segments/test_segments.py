@@ -12,10 +12,10 @@ from tests.releases import READABLE, release_of
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.analyst.structure import segments
-from dimly.analyst.structure.evidence import Structure
-from dimly.analyst.structure.points import Coordinates
-from dimly.analyst.structure.views import View
+from dimly.analyst.segments import segments
+from dimly.analyst.segments.k_means import View
+from dimly.analyst.structure.coordinates import Coordinates
+from dimly.analyst.structure.parallel_analysis import Structure
 from dimly.api import open_release, publish
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan

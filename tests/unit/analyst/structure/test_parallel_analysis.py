@@ -7,8 +7,8 @@ from tests.releases import READABLE, release_of
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.analyst.structure import evidence as structure
-from dimly.analyst.structure.evidence import Shuffling, Structure, structure_of, unmixed
+from dimly.analyst.structure import parallel_analysis as structure
+from dimly.analyst.structure.parallel_analysis import Shuffling, Structure, structure_of, unmixed
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 

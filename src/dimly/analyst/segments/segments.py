@@ -12,9 +12,10 @@ from threadpoolctl import threadpool_limits
 
 from dimly.analyst.estimate import Arrays, Estimate
 from dimly.analyst.intervals import unified_interval
-from dimly.analyst.structure.denoise import Denoiser, noise_variance
-from dimly.analyst.structure.evidence import Structure
-from dimly.analyst.structure.points import (
+from dimly.analyst.segments.cross_validation import NOT_STABLE, Judge, Stability
+from dimly.analyst.segments.differences import Averages, Described, Profile, profiles_of
+from dimly.analyst.segments.k_means import View, WeightedPoints
+from dimly.analyst.structure.coordinates import (
     Block,
     Coordinates,
     JoinedCoordinates,
@@ -25,9 +26,8 @@ from dimly.analyst.structure.points import (
     placed,
     sample,
 )
-from dimly.analyst.structure.profiles import Averages, Described, Profile, profiles_of
-from dimly.analyst.structure.view_judge import NOT_STABLE, Judge, Stability
-from dimly.analyst.structure.views import View, WeightedPoints
+from dimly.analyst.structure.denoise import Denoiser, noise_variance
+from dimly.analyst.structure.parallel_analysis import Structure
 from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats, Polynomial

@@ -1,0 +1,1 @@
+"""Segments: groups of people, how far to believe in them, and what tells them apart."""
