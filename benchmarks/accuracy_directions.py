@@ -26,8 +26,8 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.accuracy import Table, tables_of
 from dimly.analyst import Release
 from dimly.api import publish
-from dimly.lab.judged_people import JudgedPeople
-from dimly.lab.learning import Purpose, learn
+from dimly.lab.by_example.judged_people import JudgedPeople
+from dimly.lab.directions.from_sample import Purpose, learn
 from dimly.lab.population import make_population
 from dimly.lab.sample import read_sample
 from dimly.mechanisms import Plan

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 import scipy.sparse
 
 from dimly.curator.options import Options
-from dimly.lab.judged_people import FigureName, JudgedPeople
-from dimly.lab.learning import learn
+from dimly.lab.by_example.judged_people import FigureName, JudgedPeople
+from dimly.lab.by_example.outcome import Trial, Tried
+from dimly.lab.by_example.tryout import try_out
+from dimly.lab.directions.from_sample import learn
 from dimly.lab.population import make_population
 from dimly.lab.sample import Sample, read_sample
-from dimly.lab.trial import Trial, Tried
-from dimly.lab.tryout import try_out
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.question import Brief, Purpose

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         PrivacyWarning,
         ReleaseError,
     )
-    from dimly.lab.learning import learn_directions
+    from dimly.lab.directions.from_sample import learn_directions
     from dimly.lab.planning import advise, plan
     from dimly.mechanisms import MECHANISMS, Directions, Plan, Vocabulary, best_k
     from dimly.privacy import (
@@ -50,7 +50,7 @@ _HOME = {
     "api": ("open_release", "publish", "survey"),
     "curator.ledger.ledger": ("Ledger",),
     "curator.sketcher": ("Sketcher",),
-    "lab.learning": ("learn_directions",),
+    "lab.directions.from_sample": ("learn_directions",),
     "lab.planning": ("advise", "plan"),
     "mechanisms": ("MECHANISMS", "Directions", "Plan", "Vocabulary", "best_k"),
     "privacy": (

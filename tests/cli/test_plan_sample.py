@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dimly.cli.app import app
-from dimly.lab import learning, tryout
+from dimly.lab.by_example import tryout
+from dimly.lab.directions import from_sample as learning
 from dimly.mechanisms import Plan
 from dimly.release.documents.directions import read_directions
 

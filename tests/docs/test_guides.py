@@ -36,10 +36,10 @@ FEWER = {
     "audit.attacks.read_people": read_four,
     "audit.mechanism._NUMBERS": 1 << 20,
     "audit.pipeline._MOST_PEOPLE": 1 << 10,
-    "lab.tryout.LADDER": (2.0,),
-    "lab.learning.COUNTS": (2, 4),
-    "lab.learning.GROUPS": (4,),
-    "lab.learning.CAPS": (0.5,),
+    "lab.by_example.tryout.LADDER": (2.0,),
+    "lab.directions.from_sample.COUNTS": (2, 4),
+    "lab.directions.from_sample.GROUPS": (4,),
+    "lab.directions.from_sample.CAPS": (0.5,),
 }
 DSN = "postgresql://ada@localhost/shop"
 

@@ -16,7 +16,7 @@ from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget
 
 if TYPE_CHECKING:
-    from dimly.lab.trial import Trial
+    from dimly.lab.by_example.outcome import Trial
     from dimly.progress import OnProgress
 
 _TOLD: Final = tuple(field.name for field in fields(Brief) if field.name != "budget")
@@ -166,8 +166,8 @@ def _answer(
             if told.get(name) is not None:
                 raise ParameterError(f"{name} must be given together with sample: it says how that is read.")
         return advice.advise(brief)
+    from dimly.lab.by_example.tryout import check_unstated, try_out  # noqa: PLC0415
     from dimly.lab.sample import read_sample  # noqa: PLC0415  (slow to import)
-    from dimly.lab.tryout import check_unstated, try_out  # noqa: PLC0415
 
     check_unstated(brief)
     reading = Options(**{name: value for name, value in told.items() if name in READING})

@@ -15,8 +15,8 @@ from nicegui import events, ui
 
 from dimly.errors import DimlyError
 from dimly.lab.blur import Blur, blur_of
+from dimly.lab.by_example.outcome import FIGURE, Trial
 from dimly.lab.planning import advise
-from dimly.lab.trial import FIGURE, Trial
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.documents.directions import encode_directions

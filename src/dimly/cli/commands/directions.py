@@ -12,7 +12,7 @@ from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_line
 from dimly.files import check_output
 
 if TYPE_CHECKING:
-    from dimly.lab.learning import Learned
+    from dimly.lab.directions.from_sample import Learned
     from dimly.mechanisms.projection.directions import Directions
 
 directions = typer.Typer(rich_markup_mode="rich", invoke_without_command=True)
@@ -114,7 +114,7 @@ def learn(
 
     $ dimly directions learn volunteers.parquet --user person --attribute place -o directions.parquet
     """
-    from dimly.lab.learning import learn as learn_from
+    from dimly.lab.directions.from_sample import learn as learn_from
     from dimly.lab.sample import read_sample
     from dimly.mechanisms.projection.directions import Buckets
     from dimly.release.documents.directions import write_directions
@@ -199,7 +199,7 @@ def make(
     $ dimly directions make categories.csv -o directions.parquet
     """
     from dimly.curator.tables.csv import CsvOptions
-    from dimly.lab.public_tables import make_directions
+    from dimly.lab.directions.from_attribute_tables import make_directions
     from dimly.release.documents.directions import write_directions
 
     check_output(output, overwrite=overwrite, inputs=[source])

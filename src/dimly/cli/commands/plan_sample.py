@@ -16,7 +16,7 @@ from dimly.files import check_output, write_text
 
 if TYPE_CHECKING:
     from dimly.curator.options import Options
-    from dimly.lab.trial import Measured, Trial, Tried
+    from dimly.lab.by_example.outcome import Measured, Trial, Tried
     from dimly.planner import Brief
 
 _COLUMNS = {
@@ -39,8 +39,8 @@ def plan_by_sample(
 
     ``refused`` are options that were given and mean nothing beside a sample.
     """
+    from dimly.lab.by_example.tryout import IN_ITS_PLACE, check_unstated, try_out
     from dimly.lab.sample import read_sample
-    from dimly.lab.tryout import IN_ITS_PLACE, check_unstated, try_out
 
     for name in refused:
         raise ParameterError(f"{name} {IN_ITS_PLACE}")

@@ -16,8 +16,8 @@ from sklearn.metrics import adjusted_rand_score
 import dimly
 from dimly.curator.options import Options
 from dimly.errors import ParameterError
-from dimly.lab import learning
-from dimly.lab.learning import fitting_scale, learn, learn_directions
+from dimly.lab.directions import from_sample as learning
+from dimly.lab.directions.from_sample import fitting_scale, learn, learn_directions
 from dimly.lab.population import Population, make_population
 from dimly.lab.sample import Sample, read_sample
 from dimly.mechanisms.projection.directions import Buckets, bounded, rotated, rounded

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dimly.lab.judged_people import FigureName, JudgedPeople, children, extrapolated
+from dimly.lab.by_example.judged_people import FigureName, JudgedPeople, children, extrapolated
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 

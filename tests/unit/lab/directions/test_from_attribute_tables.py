@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dimly.errors import DataError, ParameterError
-from dimly.lab.public_tables import make_directions
+from dimly.lab.directions.from_attribute_tables import make_directions
 
 
 def csv(folder: Path, text: str) -> Path:

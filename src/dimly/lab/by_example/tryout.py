@@ -1,9 +1,9 @@
 """Planning by example: every mechanism that could serve is tried out on public people, and the best is chosen.
 
 The sample is cut into parts. Each part in turn is judged: directions are learned from the other parts, by the recipe
-that suits the whole sample, everybody is published by each plan with noise from its own table (see
-:mod:`dimly.lab.judged_people`), and the analyst's questions are asked about people whom no direction was learned from.
-Theory says at which k a sketch is tried, and which mechanisms need not be; what is reported was measured. All of it is
+that suits the whole sample, everybody is published by each plan with noise from its own table (judged_people), and the
+analyst's questions are asked about people whom no direction was learned from. Theory says at which k a sketch is tried,
+and which mechanisms need not be; what is reported was measured. All of it is
 only as good as the sample is like the people who will be published.
 """
 
@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dimly.errors import ParameterError
-from dimly.lab.judged_people import FigureName, JudgedPeople
-from dimly.lab.learning import SCALES, Comparison, Learned, directions_by_recipe, fitting_scale
-from dimly.lab.sample import Sample, squared_distances_of
-from dimly.lab.trial import (
+from dimly.lab.by_example.judged_people import FigureName, JudgedPeople
+from dimly.lab.by_example.outcome import (
     CHOSEN_BY,
     FIGURE,
     TIMES,
@@ -33,6 +31,8 @@ from dimly.lab.trial import (
     gain,
     merit_of,
 )
+from dimly.lab.directions.from_sample import SCALES, Comparison, Learned, directions_by_recipe, fitting_scale
+from dimly.lab.sample import Sample, squared_distances_of
 from dimly.mechanisms.make import (
     DIRECTED,
     NOISY_DISTANCES,

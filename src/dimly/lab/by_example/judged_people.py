@@ -23,7 +23,7 @@ from dimly.analyst.neighbors.spaces import Metric
 from dimly.analyst.release import Release
 from dimly.analyst.segments.segments import labels_of
 from dimly.api import publish_public
-from dimly.lab.learning import GROUPS
+from dimly.lab.directions.from_sample import GROUPS
 from dimly.lab.sample import cosines_of, squared_distances_of
 from dimly.lab.simulate import agreement
 from dimly.mechanisms.plan import Plan

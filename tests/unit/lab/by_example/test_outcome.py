@@ -9,11 +9,12 @@ import dimly
 from dimly.api import publish_public
 from dimly.curator.options import Options
 from dimly.errors import ParameterError
-from dimly.lab import learning, tryout
+from dimly.lab.by_example import tryout
+from dimly.lab.by_example.outcome import Measured, Trial, Tried
+from dimly.lab.by_example.tryout import try_out
+from dimly.lab.directions import from_sample as learning
 from dimly.lab.population import make_population
 from dimly.lab.sample import Sample, read_sample
-from dimly.lab.trial import Measured, Trial, Tried
-from dimly.lab.tryout import try_out
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner import Brief

@@ -1,13 +1,13 @@
 """What came out of trying plans out on public people: the choice, its verdict, and how far to believe it.
 
-Made by :func:`dimly.lab.tryout.try_out`, for :func:`dimly.advise` with a sample and ``dimly plan --sample``.
+Made by :func:`dimly.lab.by_example.tryout.try_out`, for :func:`dimly.advise` with a sample and ``dimly plan --sample``.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
-from dimly.lab.judged_people import FigureName
-from dimly.lab.learning import Learned
+from dimly.lab.by_example.judged_people import FigureName
+from dimly.lab.directions.from_sample import Learned
 from dimly.lab.sample import Sample
 from dimly.mechanisms.make import DIRECTED
 from dimly.mechanisms.plan import Plan
@@ -61,7 +61,7 @@ class Tried:
     pure : bool
     figures : dict of str to Measured
         ``error`` and ``ranking`` of distances, ``closeness`` and ``recall`` of neighbors, ``agreement`` of segments, as
-        far as they were asked for: see :meth:`dimly.lab.judged_people.JudgedPeople.measured`.
+        far as they were asked for: see :meth:`dimly.lab.by_example.judged_people.JudgedPeople.measured`.
     n_parts : int
         Parts of the sample on which it was tried; fewer than three where it was far behind at once.
     """

@@ -1,0 +1,1 @@
+"""Planning by example: plans are tried out on public people, and the best is chosen."""
