@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.audit.canaries import canaries_of
-from dimly.audit.trials import PersonTrials
+from dimly.audit.coin_trials import PersonTrials
 from dimly.curator.options import Progress, Silence
 from dimly.curator.people import People
 from dimly.curator.perturb import Perturber

@@ -6,7 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-from dimly.audit.bounds import (
+from dimly.audit.coin_trials import CoinTrials, ScoredCoins, Words, trials_of
+from dimly.audit.exact_tables import check_tables
+from dimly.audit.guess_bounds import (
     Errors,
     Guesses,
     delta_from_errors,
@@ -16,11 +18,9 @@ from dimly.audit.bounds import (
     epsilon_from_separation,
     separation_from_errors,
 )
-from dimly.audit.exact_tables import check_tables
-from dimly.audit.freshness import errors_by_repeats, processes_draw_alike
+from dimly.audit.guessing_rules import best_rule, best_test, erred
 from dimly.audit.noise_law import dependence_drawn, law_broken
-from dimly.audit.rules import best_rule, best_test, erred
-from dimly.audit.trials import CoinTrials, ScoredCoins, Words, trials_of
+from dimly.audit.repeated_noise import errors_by_repeats, processes_draw_alike
 from dimly.curator.options import Progress, Resources, Silence
 from dimly.curator.randomness import Keystream
 from dimly.errors import ParameterError

@@ -16,8 +16,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dimly.audit.coin_trials import CoinTrials, coin_source
 from dimly.audit.exact_tables import weights_of
-from dimly.audit.trials import CoinTrials, coin_source
 from dimly.mechanisms.noise.tables import TOTAL
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import FlipNoise

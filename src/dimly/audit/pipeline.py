@@ -9,9 +9,19 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.audit.bounds import Guesses, epsilon_from_guesses
 from dimly.audit.canaries import MOST_CANARIES, Canaries, canaries_of
-from dimly.audit.freshness import SURPRISE, judged, wanted
+from dimly.audit.coin_trials import (
+    PersonTrials,
+    ScoredCoins,
+    Words,
+    coin_source,
+    collision_bits,
+    numbers_of,
+    scored,
+)
+from dimly.audit.guess_bounds import Guesses, epsilon_from_guesses
+from dimly.audit.guessing_rules import best_rule
+from dimly.audit.invented_people import InventedRows, first_free_id, free_names, plant
 from dimly.audit.mechanism import (
     FALSE_ALARM,
     Audit,
@@ -22,17 +32,7 @@ from dimly.audit.mechanism import (
     repeats_check,
 )
 from dimly.audit.noise_law import NoiseLaw, Signs, dependence, fair_signs
-from dimly.audit.planting import InventedRows, first_free_id, free_names, plant
-from dimly.audit.rules import best_rule
-from dimly.audit.trials import (
-    PersonTrials,
-    ScoredCoins,
-    Words,
-    coin_source,
-    collision_bits,
-    numbers_of,
-    scored,
-)
+from dimly.audit.repeated_noise import SURPRISE, judged, wanted
 from dimly.curator.options import Options, Silence
 from dimly.curator.randomness import Keystream
 from dimly.curator.run import publish_table

@@ -8,7 +8,7 @@ from tests.plans import plan_of
 from tests.streams import NO_FLIPS, NO_NOISE
 
 from dimly.audit.canaries import Canaries, canaries_of, invented
-from dimly.audit.trials import numbers_of
+from dimly.audit.coin_trials import numbers_of
 from dimly.curator.perturb import Perturber
 from dimly.errors import ParameterError
 from dimly.mechanisms import MECHANISMS, Directions, Plan

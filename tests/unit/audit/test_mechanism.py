@@ -15,7 +15,7 @@ from tests.streams import Recorded
 from tests.unit.audit.faulty import Clipped, result
 
 from dimly.audit import mechanism as audited
-from dimly.audit.bounds import (
+from dimly.audit.guess_bounds import (
     Errors,
     Guesses,
     delta_from_separation,

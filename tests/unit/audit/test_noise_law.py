@@ -15,8 +15,8 @@ from tests.streams import Recorded
 from tests.unit.audit.faulty import Clipped
 
 from dimly.audit import noise_law
+from dimly.audit.coin_trials import trials_of
 from dimly.audit.noise_law import NoiseLaw, dependence, dependence_drawn, fair_signs, law_broken
-from dimly.audit.trials import trials_of
 from dimly.curator import perturb
 from dimly.curator.randomness import Keystream
 from dimly.curator.sampling import NoiseSampler, flip_lanes

@@ -14,8 +14,8 @@ from tests.unit.audit.faulty import Clipped, result
 from tests.unit.audit.visits import FORMATS, write
 
 from dimly.audit import pipeline
+from dimly.audit.coin_trials import ScoredCoins
 from dimly.audit.pipeline import audit_table, guessed_most_certain
-from dimly.audit.trials import ScoredCoins
 from dimly.curator import perturb
 from dimly.curator.options import Options
 from dimly.curator.people import People

@@ -14,10 +14,10 @@ from tests.plans import plan_of
 from tests.streams import Recorded
 
 from dimly.audit import mechanism
-from dimly.audit.bounds import Guesses, epsilon_from_guesses
-from dimly.audit.freshness import errors_by_repeats, processes_draw_alike, wanted
+from dimly.audit.coin_trials import trials_of
+from dimly.audit.guess_bounds import Guesses, epsilon_from_guesses
 from dimly.audit.mechanism import FALSE_ALARM, Check, audit_plan
-from dimly.audit.trials import trials_of
+from dimly.audit.repeated_noise import errors_by_repeats, processes_draw_alike, wanted
 from dimly.curator import perturb
 from dimly.curator.people import People
 from dimly.curator.sampling import NoiseSampler

@@ -32,8 +32,8 @@ def attack(
     """
     if figure is not None:
         check_output(figure, overwrite=overwrite)
+    from dimly.audit.attack_figure import check_format, save
     from dimly.audit.attacks import run_attacks
-    from dimly.audit.figure import check_format, save
 
     if figure is not None:
         check_format(figure)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dimly.audit.attack_figure import draw, save
 from dimly.audit.attacks import (
     EPSILONS,
     KNOWN,
@@ -18,7 +19,6 @@ from dimly.audit.attacks import (
     Inference,
     Linkage,
 )
-from dimly.audit.figure import draw, save
 from dimly.errors import ParameterError
 
 FOUND = Attacks(

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.audit.bounds import Errors
-from dimly.audit.trials import CoinTrials, DistanceTrials, PersonTrials, coin_source, collision_bits, numbers_of
+from dimly.audit.coin_trials import CoinTrials, DistanceTrials, PersonTrials, coin_source, collision_bits, numbers_of
+from dimly.audit.guess_bounds import Errors
 from dimly.errors import DimlyError
 
 SURPRISE: Final = 96.0

@@ -6,10 +6,10 @@ import pytest
 from tests.plans import plan_of
 from tests.streams import Recorded
 
-from dimly.audit.bounds import Errors
-from dimly.audit.freshness import errors_by_repeats, processes_draw_alike, wanted
+from dimly.audit.coin_trials import collision_bits, trials_of
+from dimly.audit.guess_bounds import Errors
 from dimly.audit.mechanism import repeats_check
-from dimly.audit.trials import collision_bits, trials_of
+from dimly.audit.repeated_noise import errors_by_repeats, processes_draw_alike, wanted
 from dimly.errors import DimlyError
 from dimly.mechanisms import MECHANISMS, Plan
 from dimly.privacy import Budget

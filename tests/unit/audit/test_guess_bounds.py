@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dimly.audit.bounds import (
+from dimly.audit.guess_bounds import (
     Errors,
     Guesses,
     chance_of,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dimly.audit.bounds import Errors, epsilon_from_errors
-from dimly.audit.rules import Frequencies, best_rule, best_test, best_threshold, erred, guessed
-from dimly.audit.trials import ScoredCoins
+from dimly.audit.coin_trials import ScoredCoins
+from dimly.audit.guess_bounds import Errors, epsilon_from_errors
+from dimly.audit.guessing_rules import Frequencies, best_rule, best_test, best_threshold, erred, guessed
 
 
 def tossed(n: int) -> tuple[np.random.Generator, np.ndarray]:

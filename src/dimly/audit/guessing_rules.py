@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.audit.bounds import Errors, Guesses, epsilon_from_guesses
-from dimly.audit.trials import ScoredCoins
+from dimly.audit.coin_trials import ScoredCoins
+from dimly.audit.guess_bounds import Errors, Guesses, epsilon_from_guesses
 from dimly.mechanisms.projection.rows import IntArray
 
 _LEAST_GUESSED: Final = 50  # coins that a rule has to guess to be believed
