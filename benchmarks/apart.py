@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness import Result, benchmark, compare
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.lab.population import Population, make_population
 from dimly.mechanisms import Directions, Plan
 from dimly.privacy import Budget

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.conditions import describe_machine, describe_now, describe_packages, describe_source
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.spark.cluster import running_session

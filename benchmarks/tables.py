@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import Result, benchmark, compare
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release.format import PARTS_FOLDER, layout_of

@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack, overload
 
 from dimly.analyst.release import Release
 from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_fields
-from dimly.curator.run import Published, publish_here, publish_table, warnings_of
+from dimly.curator.publication import Published, publish_here, publish_table, warnings_of
 from dimly.curator.survey.cooccurrence import LearnedFile
 from dimly.curator.survey.questions import Questions, SurveyOptions, ask_table
 from dimly.curator.survey.run import Surveyed

@@ -24,7 +24,7 @@ def publish_table(source, plan, options):
     finally:
         staging.rmdir()
 
-sys.modules["dimly.curator.run"] = types.SimpleNamespace(publish_table=publish_table)
+sys.modules["dimly.curator.publication"] = types.SimpleNamespace(publish_table=publish_table)
 from dimly.cli import main
 main()
 """

@@ -13,9 +13,9 @@ from tests.cli.lines import answer, refusal, run
 from tests.plans import plan_of
 
 from dimly.cli import terminal
-from dimly.curator import run as curator_run
+from dimly.curator import publication as curator_run
 from dimly.curator.options import Options
-from dimly.curator.run import Published
+from dimly.curator.publication import Published
 
 PLAN = plan_of("counting+laplace")
 publish_command = importlib.import_module("dimly.cli.commands.publish")

@@ -51,7 +51,7 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from contextlib import nullcontext  # noqa: PLC0415
 
     from dimly.errors import DimlyError  # noqa: PLC0415
-    from dimly.spark import cluster, files, publishing  # noqa: PLC0415
+    from dimly.spark import cluster, publishing  # noqa: PLC0415
 
     seen: dict[str, Any] = {}
 
@@ -64,7 +64,7 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise DimlyError("Spark failed while publishing.")
 
     monkeypatch.setattr(cluster, "running_session", start)
-    monkeypatch.setattr(files, "read_files", lambda session, data, csv: (session, data, csv.delimiter))
+    monkeypatch.setattr(file_frames, "read_files", lambda session, data, csv: (session, data, csv.delimiter))
     monkeypatch.setattr(publishing, "publish_frame", publish)
     given = ("--master", "yarn", "--memory", "1GiB", "--delimiter", "tab", "--directions", "directions.parquet")
     assert "Spark failed" in refusal(*SPARK, *given, code=1)

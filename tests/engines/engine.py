@@ -14,8 +14,8 @@ from tests.streams import NO_FLIPS, NO_NOISE
 from dimly.analyst.release import Release
 from dimly.api import open_release
 from dimly.curator.options import Options
+from dimly.curator.publication import publish_table
 from dimly.curator.randomness import WordSource
-from dimly.curator.run import publish_table
 from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.formats import arrow_data
 from dimly.mechanisms import Plan
@@ -71,7 +71,7 @@ class SparkEngine:
 def frame_of(source: Any, folder: Path, csv: CsvOptions = _AS_WRITTEN) -> Any:
     """Return files as the command reads them, or a table as a DataFrame in three pieces, one of them empty."""
     if isinstance(source, str | Path | list):
-        from dimly.spark.files import read_files  # noqa: PLC0415 - only where there is a Spark
+        from dimly.spark.file_frames import read_files  # noqa: PLC0415 - only where there is a Spark
 
         return read_files(session(), [str(source)] if isinstance(source, Path) else source, csv=csv)
     table = arrow_data(source)

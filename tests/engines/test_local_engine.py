@@ -13,8 +13,8 @@ from tests.folders import small_parts
 from dimly.analyst.release import Release
 from dimly.curator import engine as local
 from dimly.curator.options import Options, Resources
-from dimly.curator.run import publish_in_memory
-from dimly.curator.tables.numbered import NumberedRows, NumberedTable, open_table
+from dimly.curator.publication import publish_in_memory
+from dimly.curator.tables.numbered_table import NumberedRows, NumberedTable, open_table
 from dimly.mechanisms.vocabulary import Vocabulary
 
 __all__ = ["small_parts"]  # a fixture

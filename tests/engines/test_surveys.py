@@ -34,7 +34,7 @@ def source_for(engine: Engine, source: Any, folder: Path) -> Any:
     """Return a table as the engine takes it."""
     if engine is not ENGINES["Spark"]:
         return source
-    from dimly.spark.files import FrameSource  # noqa: PLC0415 - only where there is a Spark
+    from dimly.spark.file_frames import FrameSource  # noqa: PLC0415 - only where there is a Spark
     from dimly.spark.surveying import SurveyedFrame  # noqa: PLC0415
 
     made = frame_of(source, folder)

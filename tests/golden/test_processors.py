@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_info
 
 from dimly import plan
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.mechanisms import MECHANISMS, Plan, Projection, Vocabulary
 from dimly.mechanisms.make import sketching
 from dimly.mechanisms.noise.gaussian import RoundedGaussian

@@ -34,7 +34,7 @@ from tests.privacy.moves import check, moved
 from tests.streams import Recorded
 
 from dimly.curator.options import Options
-from dimly.curator.run import Published, publish_table
+from dimly.curator.publication import Published, publish_table
 from dimly.errors import DimlyError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget

@@ -20,7 +20,7 @@ from tests.privacy.moves import check, moved
 from tests.streams import NO_NOISE, Recorded
 
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.curator.sketcher import Sketcher
 from dimly.errors import PrivacyWarning
 from dimly.mechanisms import Directions, Plan, Sensitivity

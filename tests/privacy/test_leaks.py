@@ -26,7 +26,7 @@ from tests.streams import Recorded
 
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options, Silence
-from dimly.curator.run import Published, publish_table
+from dimly.curator.publication import Published, publish_table
 from dimly.mechanisms import Plan
 from dimly.release.reader import open_folder
 

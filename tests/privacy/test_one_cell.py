@@ -25,7 +25,7 @@ from tests.engines.tables import plan_for
 from tests.streams import Recorded
 
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.curator.tables.formats import arrow_data
 from dimly.errors import DimlyError
 from dimly.release.reader import open_folder

@@ -20,7 +20,7 @@ from tests.cli.lines import run
 from tests.cli.publishing import command_line, ledger_at
 
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.errors import DimlyError
 from dimly.mechanisms import Plan
 

@@ -21,8 +21,8 @@ from tests.plans import SEED
 from tests.streams import NO_NOISE
 
 from dimly.curator.options import Options, Silence
-from dimly.curator.run import publish_in_memory
-from dimly.curator.tables.numbered import open_table
+from dimly.curator.publication import publish_in_memory
+from dimly.curator.tables.numbered_table import open_table
 from dimly.errors import DataError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget

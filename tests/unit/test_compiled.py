@@ -41,7 +41,7 @@ def _slow_start(number: int) -> int:
     return _added(number) - number
 
 
-@pytest.mark.parametrize("room", ["analyst", "curator.run", "planner", "api"])
+@pytest.mark.parametrize("room", ["analyst", "curator.publication", "planner", "api"])
 def test_importing_a_room_does_not_load_the_compiler(room: str) -> None:
     line = f"import sys, dimly.{room}; assert 'dimly.mechanisms' in sys.modules; print('numba' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)  # noqa: S603

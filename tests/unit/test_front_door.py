@@ -48,7 +48,7 @@ def test_devices_load_no_databases() -> None:
 
 
 def test_publishing_verifying_and_ledgers_load_no_analyst() -> None:
-    rooms = "dimly.curator.run, dimly.curator.ledger.ledger, dimly.release.verify, dimly.cli.app"
+    rooms = "dimly.curator.publication, dimly.curator.ledger.ledger, dimly.release.verify, dimly.cli.app"
     heavy = (
         "dimly.analyst",
         "dimly.api",

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from dimly.curator.options import Options
 from dimly.curator.tables.csv import CsvOptions, read_header
-from dimly.curator.tables.files import Stamp, find_files
+from dimly.curator.tables.input_files import Stamp, find_files
 from dimly.curator.tables.sources import are_paths
 from dimly.errors import DataError, DimlyError, ParameterError
 

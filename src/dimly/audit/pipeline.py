@@ -34,8 +34,8 @@ from dimly.audit.mechanism import (
 from dimly.audit.noise_law import NoiseLaw, Signs, dependence, fair_signs
 from dimly.audit.repeated_noise import SURPRISE, judged, wanted
 from dimly.curator.options import Options, Silence
+from dimly.curator.publication import publish_table
 from dimly.curator.randomness import Keystream
-from dimly.curator.run import publish_table
 from dimly.curator.tables.database import private_folder
 from dimly.curator.tables.public_lists import plan_along, vocabulary_for
 from dimly.errors import ParameterError

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dimly.analyst import Estimate, Release
     from dimly.curator.options import Options, PublishOptions
     from dimly.mechanisms import Plan
-    from dimly.spark.files import FrameSource
+    from dimly.spark.file_frames import FrameSource
 
 
 _DEBUG = "dimly.cli.debug"
@@ -388,7 +388,7 @@ def files_on_spark(data: list[str], options: "Options", master: str | None) -> I
     """Start Spark, and give files as a frame, with the options that are left to say of one."""
     from dimly.curator.tables.csv import CsvOptions
     from dimly.spark.cluster import running_session
-    from dimly.spark.files import read_files
+    from dimly.spark.file_frames import read_files
 
     # The files are read and the session is made here; publishing takes a frame as it is.
     rest = replace(options, delimiter=None, quote=None, escape=None, encoding=None, memory=None)

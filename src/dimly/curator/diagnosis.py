@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from dimly.curator.options import Options
 from dimly.curator.tables.csv import CsvOptions, Dialect, read_header
-from dimly.curator.tables.files import Stamp, find_files, open_bytes
+from dimly.curator.tables.input_files import Stamp, find_files, open_bytes
 from dimly.curator.tables.sources import are_paths
 from dimly.errors import DataError, DimlyError, Note, ParameterError, check_path
 from dimly.files import check_outside_releases, drafted

@@ -22,7 +22,7 @@ from dimly.curator.options import Progress, Resources
 from dimly.curator.people import People
 from dimly.curator.perturb import Perturber, Texts
 from dimly.curator.randomness import Keystream, WordSource, is_secret
-from dimly.curator.tables.numbered import NumberedRows
+from dimly.curator.tables.numbered_table import NumberedRows
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import Layout, layout_of

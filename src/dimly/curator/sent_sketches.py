@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms, user_ids
-from dimly.curator.run import Published, ReleaseParts, publish_by, with_short_ids
+from dimly.curator.publication import Published, ReleaseParts, publish_by, with_short_ids
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary

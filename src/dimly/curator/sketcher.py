@@ -19,7 +19,7 @@ from dimly.mechanisms.projection.rows import Rows
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 
 if TYPE_CHECKING:
-    from dimly.curator.run import Published
+    from dimly.curator.publication import Published
 
 
 PathLike = str | os.PathLike[str]

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from dimly.curator.options import Options
 from dimly.curator.people import people_of, user_ids
-from dimly.curator.run import is_matrix
-from dimly.curator.tables.numbered import open_table
+from dimly.curator.publication import is_matrix
+from dimly.curator.tables.numbered_table import open_table
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Buckets

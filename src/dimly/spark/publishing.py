@@ -22,9 +22,9 @@ from dimly.api import open_release
 from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.options import Options, Progress, PublishOptions, check_keywords, takes_fields
 from dimly.curator.people import Pseudonyms
+from dimly.curator.publication import Published, ReleaseParts, publish_by, rehearse
 from dimly.curator.randomness import RunSecret, WordSource, is_secret
-from dimly.curator.run import Published, ReleaseParts, publish_by, rehearse
-from dimly.curator.tables.files import Stamp
+from dimly.curator.tables.input_files import Stamp
 from dimly.curator.tables.public_lists import (
     check_before_reading,
     not_public,
@@ -39,13 +39,13 @@ from dimly.release.format import part_path
 from dimly.release.parts import FileRecord, WrittenPart
 from dimly.release.writer import ReleaseWriter, full_disk
 from dimly.spark.cluster import asked, check_frame, column, mapped
-from dimly.spark.files import FrameSource, stamp_here
+from dimly.spark.file_frames import FrameSource, stamp_here
 from dimly.spark.hadoop import HadoopFolder, is_address
-from dimly.spark.pieces import PIECES, PackRows, PlainRows, as_tables
-from dimly.spark.reading import PlacePeople, PlaceRows, Places
 from dimly.spark.remote import RemoteWriter
 from dimly.spark.table import PlacedTable, SparkTable, coded_list, n_tasks, open_frame, small_list, spark_type
-from dimly.spark.writing import WRITTEN, SendParts, WriteParts, carried_plan
+from dimly.spark.workers.parts import WRITTEN, SendParts, WriteParts, carried_plan
+from dimly.spark.workers.pieces import PIECES, PackRows, PlainRows, as_tables
+from dimly.spark.workers.private_rows import PlacePeople, PlaceRows, Places
 
 _OF_FILES = ("table", "query", "delimiter", "quote", "escape", "encoding")
 _OF_ONE_MACHINE = ("memory", "threads", "temp")
@@ -108,7 +108,7 @@ def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[
 def publish_frame(
     frame: Any, plan: Plan, options: Options, *, words: Callable[[bytes], WordSource] | None = None
 ) -> Published:
-    """Publish as :func:`publish` does, a frame or a :class:`~dimly.spark.files.FrameSource`; return what was done.
+    """Publish as :func:`publish` does, a frame or a :class:`~dimly.spark.file_frames.FrameSource`; tell what was done.
 
     ``words`` is for tests: a release made with anything but keystreams of a secret is stamped as not private.
     """

@@ -22,7 +22,7 @@ from dimly.release.parts import WrittenPart
 from dimly.release.writer import PREFIX, ReleaseWriter
 from dimly.spark.cluster import asked, mapped
 from dimly.spark.hadoop import HadoopFolder
-from dimly.spark.writing import MARK, SendParts, SentPart, sent
+from dimly.spark.workers.parts import MARK, SendParts, SentPart, sent
 
 _NAME = re.compile(r"(part-.*-c)(\d+)(.*\.txt)")
 _PATIENCE = 60.0  # seconds that tasks of a failed job have to end

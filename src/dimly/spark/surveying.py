@@ -32,7 +32,7 @@ from dimly.curator.survey.run import (
     check_survey_file,
     order_key,
 )
-from dimly.curator.tables.files import Stamp
+from dimly.curator.tables.input_files import Stamp
 from dimly.curator.tables.public_lists import check_before_reading, read_vocabulary
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.projection.directions import Buckets, Directions
@@ -43,11 +43,11 @@ from dimly.privacy import Budget
 from dimly.release.documents.profiles import Profiles
 from dimly.release.documents.survey import Survey
 from dimly.spark.cluster import Batches, asked, check_frame, frame_of, mapped, streamed
-from dimly.spark.files import FrameSource
+from dimly.spark.file_frames import FrameSource
 from dimly.spark.hadoop import is_address
 from dimly.spark.publishing import check_frames_apart, check_left_out, own_files
-from dimly.spark.reading import CHANGED, ReadSteps
 from dimly.spark.table import SparkTable, coded_list, open_rows, spark_type
+from dimly.spark.workers.private_rows import CHANGED, ReadSteps
 
 MOST_NAMES: Final = 1 << 24
 """Different attributes whose counts come to the driver, where no list bounds them: about a gigabyte."""

@@ -26,8 +26,8 @@ from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import UserType, layout_of
 from dimly.release.parts import check_excess
 from dimly.spark.cluster import asked, check_frame, column, frame_of, mapped, streamed
-from dimly.spark.files import FrameSource
-from dimly.spark.reading import (
+from dimly.spark.file_frames import FrameSource
+from dimly.spark.workers.private_rows import (
     CHANGED,
     ROSTER_PROBLEMS,
     WORKER_MEMORY,

@@ -13,7 +13,7 @@ from tests.unit.audit.visits import FORMATS, write
 
 from dimly.audit.invented_people import InventedRows, first_free_id, free_names, plant
 from dimly.curator.options import Options
-from dimly.curator.tables.numbered import open_table
+from dimly.curator.tables.numbered_table import open_table
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget

@@ -19,7 +19,7 @@ from dimly.audit.pipeline import audit_table, guessed_most_certain
 from dimly.curator import perturb
 from dimly.curator.options import Options
 from dimly.curator.people import People
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.curator.sampling import NoiseSampler
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms import Directions, Plan

@@ -15,7 +15,7 @@ from dimly.curator.options import Resources, Silence
 from dimly.curator.people import people_of
 from dimly.curator.perturb import ListedTexts, Perturber
 from dimly.curator.tables.matrix import MatrixTable
-from dimly.curator.tables.numbered import NumberedRows
+from dimly.curator.tables.numbered_table import NumberedRows
 from dimly.errors import DataError
 from dimly.mechanisms import Plan, Vocabulary
 from dimly.release import format as layouts

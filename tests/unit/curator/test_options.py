@@ -171,7 +171,7 @@ _PUBLISH = """
 import sys
 import dimly
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 
 plan = dimly.Plan.of("counting+laplace", dimly.Budget(1.0), k=64)
 limits = {"memory": int(sys.argv[3]), "threads": 1}

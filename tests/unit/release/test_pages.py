@@ -16,7 +16,7 @@ from tests.plans import plan_of
 
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms import Plan, Vocabulary
 from dimly.mechanisms.plan_parts import VocabularyPart

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dimly.spark.pieces import as_tables, packed
+from dimly.spark.workers.pieces import as_tables, packed
 
 ROWS = [
     (5, "ada", "tea"), (5, "ada", "tea"), (5, "ada", None), (5, "bob", None), (9, "cy", "jam"), (9, "dee", "rye"),

@@ -17,8 +17,8 @@ from tests.engines.engine import carried, silence
 from tests.engines.tables import check, holdings, plan_for
 from tests.folders import small_parts
 from tests.spark import spark, uses_spark
+from tests.unit.spark.failing_workers import failing_once, in_worker
 from tests.unit.spark.fetching import fetched
-from tests.unit.spark.workers import failing_once, in_worker
 
 import dimly
 from dimly.curator.ledger.ledger import Ledger
@@ -26,7 +26,7 @@ from dimly.curator.options import Options
 from dimly.errors import DimlyError, ParameterError
 from dimly.release.format import MANIFEST
 from dimly.spark import table as placing
-from dimly.spark.files import read_files
+from dimly.spark.file_frames import read_files
 from dimly.spark.publishing import publish_frame
 
 __all__ = ["small_parts", "spark"]  # fixtures

@@ -19,7 +19,7 @@ from tests.engines.tables import Holdings, check, holdings, long, plan_for
 from tests.folders import small_parts
 from tests.plans import lowered
 from tests.spark import spark, uses_spark
-from tests.unit.spark.workers import failing_once, in_worker
+from tests.unit.spark.failing_workers import failing_once, in_worker
 
 import dimly
 from dimly.curator.ledger.ledger import Ledger
@@ -32,10 +32,10 @@ from dimly.release.reader import open_folder
 from dimly.spark import publishing
 from dimly.spark import table as placing
 from dimly.spark.cluster import mapped
-from dimly.spark.files import FrameSource, read_files
+from dimly.spark.file_frames import FrameSource, read_files
 from dimly.spark.publishing import publish, publish_frame
 from dimly.spark.table import _n_partitions, coded_list, open_frame
-from dimly.spark.writing import WRITTEN, CarriedPlan, WriteParts
+from dimly.spark.workers.parts import WRITTEN, CarriedPlan, WriteParts
 
 __all__ = ["small_parts", "spark"]  # fixtures
 
@@ -445,7 +445,7 @@ def test_what_a_call_may_say(frame: Any, tmp_path: Path) -> None:
 
 def test_a_full_disk_fails_the_job_at_once(frame: Any, tmp_path: Path) -> None:
     def fill_up(attempt: int) -> None:
-        writing: Any = importlib.import_module("dimly.spark.writing")
+        writing: Any = importlib.import_module("dimly.spark.workers.parts")
         kept = writing.write_part
 
         def write_part(*_: object) -> None:

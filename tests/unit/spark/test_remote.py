@@ -16,13 +16,13 @@ from tests.engines.tables import check, holdings, long, plan_for
 from tests.folders import small_parts
 from tests.plans import plan_of
 from tests.spark import spark, uses_spark
+from tests.unit.spark.failing_workers import failing_once, in_worker
 from tests.unit.spark.fetching import fetched
-from tests.unit.spark.workers import failing_once, in_worker
 
 import dimly
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
-from dimly.curator.run import Published, publish_table
+from dimly.curator.publication import Published, publish_table
 from dimly.errors import DimlyError, ParameterError, PrivacyWarning
 from dimly.release.format import MANIFEST
 from dimly.release.parts import WrittenPart, encode_part
@@ -31,7 +31,7 @@ from dimly.spark import table as placing
 from dimly.spark.hadoop import HadoopFolder, is_address
 from dimly.spark.publishing import publish, publish_frame
 from dimly.spark.remote import RemoteWriter
-from dimly.spark.writing import SentPart
+from dimly.spark.workers.parts import SentPart
 
 __all__ = ["small_parts", "spark"]  # fixtures
 

@@ -12,8 +12,8 @@ from tests.spark import spark, uses_spark
 import dimly.spark
 from dimly.release.parts import excess_of
 from dimly.spark import table as placing
-from dimly.spark.reading import DigestPeople
 from dimly.spark.table import n_tasks, places, spark_hash
+from dimly.spark.workers.private_rows import DigestPeople
 
 __all__ = ["spark"]  # a fixture
 

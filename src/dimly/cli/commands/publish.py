@@ -15,7 +15,7 @@ from dimly.files import read_text
 if TYPE_CHECKING:
     from dimly.audit.mechanism import Audit
     from dimly.curator.options import Options
-    from dimly.curator.run import Published
+    from dimly.curator.publication import Published
     from dimly.mechanisms import Plan
     from dimly.privacy import Cost
 
@@ -136,7 +136,7 @@ def publish(
 
     $ dimly publish visits.parquet --plan plan.json --user person --attribute place --out release
     """
-    from dimly.curator.run import publish_table
+    from dimly.curator.publication import publish_table
     from dimly.mechanisms import Plan
 
     if out is None and append is None and not dry_run:

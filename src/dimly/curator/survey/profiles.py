@@ -17,8 +17,8 @@ from dimly.curator.engine import cut_batches, people_of_sorted
 from dimly.curator.ledger.charge import ChargeRecord
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
+from dimly.curator.publication import is_matrix
 from dimly.curator.randomness import Keystream, WordSource, is_secret
-from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey.run import (
     PEOPLE_AT_ONCE,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from dimly.curator.options import Options, PathLike, PublishOptions
+from dimly.curator.publication import is_matrix
 from dimly.curator.randomness import Keystream, WordSource, is_secret
-from dimly.curator.run import is_matrix
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey.cooccurrence import learn_from_table
 from dimly.curator.survey.profiles import profile_table

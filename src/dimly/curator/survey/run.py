@@ -25,10 +25,10 @@ from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.options import Options, Progress
 from dimly.curator.people import People, Pseudonyms, people_of, user_ids
 from dimly.curator.perturb import Texts
-from dimly.curator.run import account_of, charged, interrupts_held, is_matrix
-from dimly.curator.tables.files import Stamp
+from dimly.curator.publication import account_of, charged, interrupts_held, is_matrix
+from dimly.curator.tables.input_files import Stamp
 from dimly.curator.tables.matrix import MatrixTable
-from dimly.curator.tables.numbered import open_table
+from dimly.curator.tables.numbered_table import open_table
 from dimly.curator.tables.public_lists import check_before_reading, nobody_there, read_vocabulary
 from dimly.errors import DimlyError, ParameterError
 from dimly.files import check_output, write_bytes

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from dimly.curator.tables.files import Stamp
+from dimly.curator.tables.input_files import Stamp
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection.streams import EncodedTexts
 from dimly.release.format import UserType

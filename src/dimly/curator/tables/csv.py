@@ -14,7 +14,15 @@ import pyarrow as pa
 from dimly.curator.options import Options
 from dimly.curator.tables.columns import check_names, check_same_columns, literal, quoted
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.files import Stamp, compression_of, glob_literal, open_bytes, suffix_of, unpacked, unreadable
+from dimly.curator.tables.input_files import (
+    Stamp,
+    compression_of,
+    glob_literal,
+    open_bytes,
+    suffix_of,
+    unpacked,
+    unreadable,
+)
 from dimly.errors import DataError, ParameterError
 
 _LONGEST: Final = 2_000_000  # bytes of a line, as the database takes them

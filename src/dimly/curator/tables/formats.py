@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from dimly.curator.tables.columns import check_names, literal, quoted
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.files import Stamp, compression_of, glob_literal, unpacked, unreadable
+from dimly.curator.tables.input_files import Stamp, compression_of, glob_literal, unpacked, unreadable
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.vocabulary import is_unicode
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dimly.curator.people import People, people_of, user_ids
 from dimly.curator.perturb import ListedTexts, Perturber, Texts
 from dimly.curator.randomness import Keystream, WordSource, is_secret
-from dimly.curator.tables.numbered import NumberedRows
+from dimly.curator.tables.numbered_table import NumberedRows
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary

@@ -24,7 +24,8 @@ from dimly.curator.tables.columns import check_names, listing, read_user
 from dimly.curator.tables.condition import check_condition
 from dimly.curator.tables.csv import CsvOptions, read_header, transcoded
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.files import (
+from dimly.curator.tables.formats import arrow_column, arrow_data, dataset_types, polars_memory
+from dimly.curator.tables.input_files import (
     FilePath,
     Stamp,
     compression_of,
@@ -33,7 +34,6 @@ from dimly.curator.tables.files import (
     suffix_of,
     unpacked,
 )
-from dimly.curator.tables.formats import arrow_column, arrow_data, dataset_types, polars_memory
 from dimly.curator.tables.sources import are_paths, open_source
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan

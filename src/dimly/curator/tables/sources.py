@@ -11,8 +11,8 @@ import pyarrow.parquet
 from dimly.curator.tables.columns import check_names, check_same_columns, listing, quoted
 from dimly.curator.tables.csv import CsvOptions, open_csv
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.files import Stamp, find_files, glob_literal
 from dimly.curator.tables.formats import arrow_data, open_duckdb, open_json_lines, open_sqlite
+from dimly.curator.tables.input_files import Stamp, find_files, glob_literal
 from dimly.errors import DataError, ParameterError
 
 _AS_WRITTEN: Final = CsvOptions()

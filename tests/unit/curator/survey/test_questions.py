@@ -184,7 +184,7 @@ def test_a_ledger_without_room_is_asked_before_the_data(tmp_path: Path, monkeypa
     def read(*_: object, **__: object) -> None:
         raise AssertionError("read")
 
-    monkeypatch.setattr("dimly.curator.tables.numbered.open_source", read)
+    monkeypatch.setattr("dimly.curator.tables.numbered_table.open_source", read)
     with pytest.raises(BudgetError, match="still fits"):
         ask(source=source, out=tmp_path / "survey.json", ledger=small.path, dataset="visits")
     with pytest.raises(BudgetError, match="still fits"):

@@ -12,7 +12,7 @@ from tests.streams import Recorded
 
 from dimly.api import open_release, publish, survey
 from dimly.curator.options import Options
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.curator.tables.condition import Condition
 from dimly.errors import DataError, ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan

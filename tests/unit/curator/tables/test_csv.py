@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dimly.curator.tables import csv as csv_dialect
 from dimly.curator.tables.csv import CsvOptions, open_csv, read_header
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.files import Stamp
+from dimly.curator.tables.input_files import Stamp
 from dimly.curator.tables.sources import open_source
 from dimly.errors import DataError, DimlyError, ParameterError
 

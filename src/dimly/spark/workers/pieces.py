@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.spark.batches import numbered
 from dimly.spark.cluster import Batches
-from dimly.spark.reading import WORKER_MEMORY
+from dimly.spark.workers.batches import numbered
+from dimly.spark.workers.private_rows import WORKER_MEMORY
 
 PIECES: Final = "place int, piece binary"
 """The columns of a frame of pieces."""

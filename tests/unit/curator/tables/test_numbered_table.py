@@ -17,9 +17,9 @@ from tests.plans import plan_of
 
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options, Silence
-from dimly.curator.run import publish_table
+from dimly.curator.publication import publish_table
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.numbered import NumberedTable
+from dimly.curator.tables.numbered_table import NumberedTable
 from dimly.curator.tables.shapes import rows_view
 from dimly.curator.tables.sources import open_source
 from dimly.errors import DataError

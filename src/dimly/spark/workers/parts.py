@@ -32,10 +32,10 @@ from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.release.format import PARTS_FOLDER, UserType, column_of, layout_of
 from dimly.release.parts import FileRecord, WrittenPart, as_user_column, encode_part, write_part
-from dimly.spark.batches import ExactRows, batches_of_places, numbered
 from dimly.spark.cluster import Batches
-from dimly.spark.pieces import in_order
-from dimly.spark.reading import CHANGED, Segment, is_same
+from dimly.spark.workers.batches import ExactRows, batches_of_places, numbered
+from dimly.spark.workers.pieces import in_order
+from dimly.spark.workers.private_rows import CHANGED, Segment, is_same
 
 _FILE = "part int, attempt string, bytes bigint, sha256 string, rows bigint"
 WRITTEN = f"{_FILE}, first {{0}}, last {{0}}, after bigint, full boolean"

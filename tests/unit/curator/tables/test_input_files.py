@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dimly.curator.tables.files import Stamp, compression_of, find_files, format_of, glob_literal
+from dimly.curator.tables.input_files import Stamp, compression_of, find_files, format_of, glob_literal
 from dimly.errors import DataError, ParameterError
 
 

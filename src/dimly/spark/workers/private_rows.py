@@ -22,7 +22,7 @@ from dimly.curator.people import Pseudonyms
 from dimly.curator.tables.columns import check_names, quoted, read_user
 from dimly.curator.tables.condition import apply_condition
 from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
-from dimly.curator.tables.numbered import NumberedRows
+from dimly.curator.tables.numbered_table import NumberedRows
 from dimly.curator.tables.public_lists import MISSING_IDS, ODD_IDS
 from dimly.curator.tables.shapes import RowsView, rows_view
 from dimly.curator.tables.sources import Source

@@ -11,7 +11,7 @@ from tests.plans import plan_of
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
-from dimly.spark.writing import CarriedPlan, _perturber, carried_plan
+from dimly.spark.workers.parts import CarriedPlan, _perturber, carried_plan
 
 DIRECTIONS = named("learned")
 PLAN = Plan.of("directions+laplace", Budget(1.0), directions=DIRECTIONS)

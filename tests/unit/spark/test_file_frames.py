@@ -16,10 +16,10 @@ from tests.spark import spark, uses_spark
 
 from dimly.curator.options import Options
 from dimly.curator.tables.csv import CsvOptions
-from dimly.curator.tables.files import Stamp
+from dimly.curator.tables.input_files import Stamp
 from dimly.errors import DataError, DimlyError, ParameterError
-from dimly.spark import files
-from dimly.spark.files import FrameSource, read_files
+from dimly.spark import file_frames as files
+from dimly.spark.file_frames import FrameSource, read_files
 from dimly.spark.publishing import publish_frame
 
 __all__ = ["spark"]  # a fixture

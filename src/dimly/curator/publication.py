@@ -26,7 +26,7 @@ from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream, WordSource
 from dimly.curator.tables.matrix import MatrixTable, matrix_people, ordered_by_user, publish_people
-from dimly.curator.tables.numbered import open_table
+from dimly.curator.tables.numbered_table import open_table
 from dimly.curator.tables.public_lists import (
     check_before_reading,
     check_no_volunteers,

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimly.curator.engine import Batch, people_of_sorted
-from dimly.curator.tables.numbered import NumberedRows
+from dimly.curator.tables.numbered_table import NumberedRows
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.spark.cluster import Batches
-from dimly.spark.reading import CHANGED, ColumnDigest
+from dimly.spark.workers.private_rows import CHANGED, ColumnDigest
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -53,7 +53,7 @@ class ExactRows:
         Parameters
         ----------
         rows : Table
-            ``u``, ``a`` and, if there are any, ``v`` and ``m``, as :class:`~dimly.spark.reading.PlaceRows` says.
+            ``u``, ``a`` and, if there are any, ``v`` and ``m``, as ``PlaceRows`` of ``private_rows`` says.
         plan : Plan
         listed : bool
             Whether only those are taken who have a row without an attribute: a roster was given.

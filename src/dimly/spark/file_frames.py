@@ -15,13 +15,13 @@ import pyarrow as pa
 from dimly.curator.tables.columns import quoted
 from dimly.curator.tables.csv import CsvOptions, csv_headers, open_csv
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.files import Stamp, changed, find_files, format_of
 from dimly.curator.tables.formats import check_json_names, json_names, json_view, plain_files
+from dimly.curator.tables.input_files import Stamp, changed, find_files, format_of
 from dimly.curator.tables.sources import parquet_schemas
 from dimly.errors import DataError, DimlyError, ParameterError
 from dimly.spark.cluster import Batches, asked, mapped
 from dimly.spark.hadoop import FileStates, file_states, is_address
-from dimly.spark.reading import WORKER_MEMORY, CellKind
+from dimly.spark.workers.private_rows import WORKER_MEMORY, CellKind
 
 _BATCH = 1 << 16  # rows
 _MOST_TASKS = 1 << 14

@@ -17,9 +17,9 @@ from tests.unit.spark.sorted_rows import ROWS, pieces
 from dimly.curator.randomness import RunSecret
 from dimly.errors import DataError
 from dimly.mechanisms import Plan
-from dimly.spark import writing
-from dimly.spark.reading import ColumnDigest, Segment
-from dimly.spark.writing import CarriedPlan, WriteParts
+from dimly.spark.workers import parts as writing
+from dimly.spark.workers.parts import CarriedPlan, WriteParts
+from dimly.spark.workers.private_rows import ColumnDigest, Segment
 
 __all__ = ["small_parts"]  # a fixture
 

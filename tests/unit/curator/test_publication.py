@@ -15,8 +15,8 @@ from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.ledger.store import Store
 from dimly.curator.options import Options
 from dimly.curator.people import people_of
+from dimly.curator.publication import Published, publish_by, published_bytes, rehearse, with_short_ids
 from dimly.curator.randomness import Keystream, Words, WordSource
-from dimly.curator.run import Published, publish_by, published_bytes, rehearse, with_short_ids
 from dimly.curator.tables.matrix import MatrixTable
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError, ReleaseError
 from dimly.mechanisms import Plan

@@ -12,7 +12,7 @@ from tests.unit.spark.sorted_rows import ROWS, batches
 from dimly.errors import DataError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
-from dimly.spark.batches import ExactRows, batches_of_places, whole_people
+from dimly.spark.workers.batches import ExactRows, batches_of_places, whole_people
 
 BITS = plan_of("counting+laplace")
 VALUES = Plan.of("counting+laplace", Budget(1.0), k=8, resolution=4)

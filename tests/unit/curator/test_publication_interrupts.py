@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.processes import in_a_fork
 
-from dimly.curator.run import interrupts_held
+from dimly.curator.publication import interrupts_held
 
 # Python 3.12 and later warn of forks where there are threads; there are none that would hold a lock here.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

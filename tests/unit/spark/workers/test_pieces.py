@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pytest
 from tests.plans import plan_of
 
-from dimly.spark import pieces
-from dimly.spark.batches import batches_of_places
-from dimly.spark.pieces import PackRows, in_order, packed
+from dimly.spark.workers import pieces
+from dimly.spark.workers.batches import batches_of_places
+from dimly.spark.workers.pieces import PackRows, in_order, packed
 
 TEXTS = ["tea", "jam", "", "Tee\n", "ü", "\x00", "ẞ"]
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from dimly.curator.options import Options
-from dimly.spark import reading
-from dimly.spark.reading import FindPeople, TableReading
+from dimly.spark.workers import private_rows as reading
+from dimly.spark.workers.private_rows import FindPeople, TableReading
 
 PEOPLE = [3, 1, 3, 2, 1, 1, 2, 3, 4, 1, 5, 6, 7, 8, 9, 1]
 
