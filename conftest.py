@@ -143,8 +143,8 @@ def nobody_released_before() -> Iterator[None]:
     """Forget whom other tests released: estimators refuse a row that their process has released, wherever that was."""
     # A patch of its own: the tests' monkeypatch must begin after fixtures that it is to end before.
     with pytest.MonkeyPatch.context() as patch:
-        if releasing := sys.modules.get("dimly.estimators.releasing"):
-            patch.setattr(releasing, "REGISTER", sys.modules["dimly.estimators.releasing"].Register())
+        if releasing := sys.modules.get("dimly.estimators.base"):
+            patch.setattr(releasing, "REGISTER", sys.modules["dimly.estimators.base"].Register())
         yield
 
 

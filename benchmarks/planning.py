@@ -36,7 +36,7 @@ from dimly.lab.population import Population, make_population
 from dimly.lab.simulate import random_pairs
 from dimly.mechanisms import Plan
 from dimly.planner import Brief, Candidate, advise
-from dimly.planner.question import Purpose
+from dimly.planner.brief import Purpose
 from dimly.privacy import Budget
 
 RESULTS = Path(__file__).with_name("planning.json")

@@ -28,7 +28,7 @@ from dimly.lab.population import make_population
 from dimly.lab.sample import Sample, read_sample
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.planner.question import Brief, Purpose
+from dimly.planner.brief import Brief, Purpose
 from dimly.privacy import Budget
 
 RESULTS = Path(__file__).with_name("planning_by_sample.json")

@@ -24,8 +24,8 @@ from benchmarks.planning import (
 from benchmarks.planning_errors import Prediction
 from benchmarks.planning_verdicts import Trial
 from dimly.mechanisms import MECHANISMS
-from dimly.planner.judge import VERDICTS
-from dimly.planner.question import PURPOSES, Purpose
+from dimly.planner.brief import PURPOSES, Purpose
+from dimly.planner.verdicts import VERDICTS
 
 PURPOSE_OF: dict[str, Purpose] = {"error": "distances", "closeness": "neighbors", "agreement": "segments"}
 TELLING = 0.3

@@ -38,9 +38,9 @@ from benchmarks.planning import COUNTING, NO_GROUPS, RESPONSE, STRUCTURES, Truth
 from dimly.api import publish
 from dimly.lab.population import Population
 from dimly.planner.advice import answer
+from dimly.planner.brief import PURPOSES, Brief, Purpose, Question
 from dimly.planner.candidates import Candidate, candidate
-from dimly.planner.judge import Range, Verdict, range_on
-from dimly.planner.question import PURPOSES, Brief, Purpose, Question
+from dimly.planner.verdicts import Range, Verdict, range_on
 from dimly.privacy import Budget
 
 RESULTS = Path(__file__).with_name("planning_verdicts.json")

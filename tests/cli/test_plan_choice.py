@@ -13,7 +13,7 @@ from tests.cli.lines import answer, refusal, run
 from dimly.cli.commands.plan import plan as plan_command
 from dimly.cli.terminal import print_fields
 from dimly.mechanisms import MECHANISMS, Plan
-from dimly.planner.question import PURPOSES
+from dimly.planner.brief import PURPOSES
 
 NOT_FEASIBLE = ("plan", "--epsilon", 0.05, "--distance", 50)
 

@@ -51,7 +51,7 @@ def test_options_arrive(evening: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from contextlib import nullcontext  # noqa: PLC0415
 
     from dimly.errors import DimlyError  # noqa: PLC0415
-    from dimly.spark import cluster, publishing  # noqa: PLC0415
+    from dimly.spark import cluster, file_frames, publishing  # noqa: PLC0415
 
     seen: dict[str, Any] = {}
 

@@ -10,9 +10,9 @@ from benchmarks.planning import STRUCTURES
 from benchmarks.planning_verdicts import BOUNDS, FRESH, FRESH_EPSILONS, LARGE, TABLE_EPSILONS, WORLDS, is_fresh, load
 from tests.cli.lines import run
 
-from dimly.planner.judge import COARSE, GOOD
+from dimly.planner.brief import PURPOSES, RESPONSE, WIDER
 from dimly.planner.paper import crossover_distance, crossover_users, paper_distance, paper_users
-from dimly.planner.question import PURPOSES, RESPONSE, WIDER
+from dimly.planner.verdicts import COARSE, GOOD
 from dimly.privacy import Budget
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import planning, planning_errors, planning_report, planning_verdicts
 from benchmarks.planning import COUNTING, RESPONSE, Cell, Truth, World
 
-from dimly.planner.question import PURPOSES
+from dimly.planner.brief import PURPOSES
 
 SMALL = World("groups", 60, 200, 12, 4.0)
 

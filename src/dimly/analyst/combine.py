@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dimly.analyst.estimate import Arrays, Estimate, Vector, choose, exactly, scalar, unknown
 from dimly.analyst.intervals import MixedSkewness, distance_skewness, unified_interval
-from dimly.analyst.joined import Joined, common_users
+from dimly.analyst.joined_releases import Joined, common_users
 from dimly.analyst.pairs import User, Whom, chosen, compared
 from dimly.analyst.release import Release
 from dimly.errors import ParameterError
@@ -198,7 +198,7 @@ def combine(
 
     Releases along directions and others, or along other directions, are joined to rank people and to find segments
     only, without ``distance``: their distances differ in kind and are never averaged. See
-    :class:`~dimly.analyst.joined.Joined`.
+    :class:`~dimly.analyst.joined_releases.Joined`.
 
     Its ``words`` tell whether that is worth it. It is no way to spend a budget: an ε that is split over several
     releases buys less than one release that has it all. Combine releases that exist anyway.

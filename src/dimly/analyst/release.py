@@ -29,7 +29,7 @@ from dimly.analyst.export.exports import Alias, Exports
 from dimly.analyst.export.points import Exported, promise
 from dimly.analyst.intervals import distance_skewness, inverted, quadratic
 from dimly.analyst.likelihood.search import Method, check_method, most_likely
-from dimly.analyst.neighbors.expected import StandIns
+from dimly.analyst.neighbors.expected_precision import StandIns
 from dimly.analyst.neighbors.graph import Engine, graph_of
 from dimly.analyst.neighbors.index import Index, index_of
 from dimly.analyst.neighbors.query import Neighbors, nearest_to

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import noise_variance, shrinkage
 from dimly.errors import ParameterError
-from dimly.estimators.releasing import Output, ReleasingTransformer
+from dimly.estimators.base import Output, ReleasingTransformer
 from dimly.mechanisms.make import DIRECTED, RANDOMIZED_RESPONSE, Sketching, is_open
 from dimly.mechanisms.plan import Plan
 from dimly.privacy import Budget, Unit

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, overload
 
 from dimly.curator.options import READING, Options, TableKeywords, check_keywords
 from dimly.errors import ParameterError, PrivacyWarning
+from dimly.mechanisms.group_privacy import budget_for_each
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.protect import budget_for_each
 from dimly.planner import advice
 from dimly.planner.advice import Advice
-from dimly.planner.question import AnyKeywords, Brief, StatedKeywords
+from dimly.planner.brief import AnyKeywords, Brief, StatedKeywords
 from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from dimly.analyst.joined import common_users
+from dimly.analyst.joined_releases import common_users
 from dimly.analyst.release import Release
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats

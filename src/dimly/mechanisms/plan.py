@@ -31,6 +31,7 @@ from dimly.mechanisms.error.models import (
     ErrorModel,
     Noise,
 )
+from dimly.mechanisms.group_privacy import budget_together
 from dimly.mechanisms.make import (
     MAX_RESOLUTION,
     MAX_TOGETHER,
@@ -54,7 +55,6 @@ from dimly.mechanisms.projection.directions import Directions, Kind
 from dimly.mechanisms.projection.families import Sensitivity
 from dimly.mechanisms.projection.rows import IntArray, Rows
 from dimly.mechanisms.projection.streams import StreamVersion
-from dimly.mechanisms.protect import budget_together
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget, Cost, Rule, Unit
 
@@ -181,7 +181,7 @@ class Plan(BaseModel, ABC):
             From public knowledge; required by ``directions+…`` only.
         protect : int, default=1
             The plan says what any so many units of a person cost together, too. ``budget`` is of one of them:
-            :func:`~dimly.mechanisms.protect.budget_for_each` divides a whole.
+            :func:`~dimly.mechanisms.group_privacy.budget_for_each` divides a whole.
         stream : {1, 2}, optional
             Sketches only: by which version of ``docs/projections.md`` the rows of P follow from the seed. The newest by
             default; 1 for the P of earlier releases, and for readers that know no other.

@@ -1,6 +1,7 @@
 """The choice: from a budget and a purpose to a plan, with predicted errors and a verdict. Looks at no data."""
 
 from dimly.planner.advice import Advice, advise
+from dimly.planner.brief import Brief
 from dimly.planner.candidates import Candidate, LeftOut
 from dimly.planner.paper import (
     crossover_attributes,
@@ -10,7 +11,6 @@ from dimly.planner.paper import (
     paper_distance,
     paper_users,
 )
-from dimly.planner.question import Brief
 from dimly.planner.scales import Scales, plan_scales
 
 __all__ = [

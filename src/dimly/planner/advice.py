@@ -11,8 +11,11 @@ import numpy as np
 from dimly.display import Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan import Plan
+from dimly.planner.brief import DEFAULT_GROUPS, Brief, Purpose, Question, share_found
 from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
-from dimly.planner.judge import (
+from dimly.planner.paper import PaperRule, paper_rules
+from dimly.planner.survey_facts import by_survey
+from dimly.planner.verdicts import (
     EPSILONS,
     VERDICTS,
     Needed,
@@ -28,9 +31,6 @@ from dimly.planner.judge import (
     unstated,
     verdict_on,
 )
-from dimly.planner.paper import PaperRule, paper_rules
-from dimly.planner.question import DEFAULT_GROUPS, Brief, Purpose, Question, share_found
-from dimly.planner.survey_facts import by_survey
 from dimly.plots import bars
 from dimly.privacy import Budget
 

@@ -31,7 +31,7 @@ from dimly.mechanisms.noise.tables import BitFlip
 from dimly.mechanisms.plan import KINDS, Plan
 from dimly.mechanisms.plan_kinds import DistancePlan, ResponsePlan, SketchPlan
 from dimly.mechanisms.projection.families import family_named
-from dimly.planner.question import (
+from dimly.planner.brief import (
     DEFAULT_GROUPS,
     FAR,
     N_FOUND,

@@ -10,7 +10,7 @@ from dimly.mechanisms.error.dimension import LARGEST_DISTANCE, best_k, nominal_n
 from dimly.mechanisms.error.models import FlippedBitsError
 from dimly.mechanisms.make import Sketching, as_integer, default_blend, sketch_error
 from dimly.mechanisms.noise.tables import BitFlip
-from dimly.planner.question import Question, as_number
+from dimly.planner.brief import Question, as_number
 from dimly.privacy import Budget, gaussian_scale
 
 Criterion = Literal["variance", "deviation"]

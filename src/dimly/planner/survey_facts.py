@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection.directions import Directions
-from dimly.planner.question import Brief, Purpose
+from dimly.planner.brief import Brief, Purpose
 from dimly.privacy import Budget, Cost
 from dimly.privacy.budget import stated, stated_below
 

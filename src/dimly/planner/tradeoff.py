@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from dimly.mechanisms.protect import budget_for_each
+from dimly.mechanisms.group_privacy import budget_for_each
+from dimly.planner.brief import Brief, Question, as_number
 from dimly.planner.candidates import candidates
-from dimly.planner.judge import EPSILONS, Verdict, figure, rounded_up, verdict_on
-from dimly.planner.question import Brief, Question, as_number
 from dimly.planner.survey_facts import by_survey
+from dimly.planner.verdicts import EPSILONS, Verdict, figure, rounded_up, verdict_on
 from dimly.privacy import Budget
 
 _STEPS: Final = 12

@@ -17,7 +17,7 @@ from dimly.errors import ParameterError
 from dimly.lab.release_pair import ReleasePair, compare_releases
 from dimly.lab.simulate import agreement
 from dimly.studio import charts, theme
-from dimly.studio.jobs import Job, sentence_of, watch
+from dimly.studio.background_work import Job, sentence_of, watch
 from dimly.studio.point_map import UNKNOWN_COLOR, Bytes, PointMap, ramp
 from dimly.studio.public_column import PublicColumn, read_column
 from dimly.studio.release_page import chooser

@@ -9,7 +9,7 @@ from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import BudgetError, DimlyError
 from dimly.mechanisms.plan import Plan
 from dimly.studio import charts, theme
-from dimly.studio.jobs import sentence_of
+from dimly.studio.background_work import sentence_of
 from dimly.studio.plan_page import PlanTab
 from dimly.studio.workspace import Workspace
 

@@ -18,12 +18,13 @@ from dimly.lab.report.officer import guesses
 from dimly.mechanisms.plan import Plan
 from dimly.planner.advice import Advice, reasons_of
 from dimly.planner.candidates import Candidate
-from dimly.planner.judge import EPSILONS
 from dimly.planner.tradeoff import TradedError
+from dimly.planner.verdicts import EPSILONS
 from dimly.privacy import Budget, Cost
 from dimly.release.documents.survey import read_survey
 from dimly.studio import charts, sample_panel, theme
-from dimly.studio.draft import (
+from dimly.studio.background_work import sentence_of
+from dimly.studio.plan_draft import (
     LARGEST,
     SMALLEST,
     Draft,
@@ -35,7 +36,6 @@ from dimly.studio.draft import (
     on_curve,
     planned,
 )
-from dimly.studio.jobs import sentence_of
 from dimly.studio.workspace import Workspace
 
 _PURPOSES: Final = {

@@ -12,7 +12,7 @@ from dimly.lab.report.shown_people import sample_of
 from dimly.mechanisms.plan import Plan
 from dimly.release.verify import Verification, verify
 from dimly.studio import charts, theme
-from dimly.studio.jobs import Job, sentence_of, watch
+from dimly.studio.background_work import Job, sentence_of, watch
 from dimly.studio.workspace import OpenedRelease, Workspace
 
 _NONE: Final = "No release is open yet"

@@ -21,8 +21,8 @@ from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.documents.directions import encode_directions
 from dimly.studio import charts, theme
-from dimly.studio.draft import Draft
-from dimly.studio.jobs import Job, watch
+from dimly.studio.background_work import Job, watch
+from dimly.studio.plan_draft import Draft
 
 _SHAPES: Final = {
     "long": "one row per person and attribute",

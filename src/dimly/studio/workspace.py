@@ -21,7 +21,7 @@ from dimly.errors import ReleaseError
 from dimly.release.ids import text_ids
 from dimly.release.manifest import Manifest
 from dimly.release.reader import StoredSketches, open_folder
-from dimly.studio.jobs import Job
+from dimly.studio.background_work import Job
 from dimly.studio.point_map import Bytes, MapData
 
 _MOST_LAYERS: Final = 12  # of colors, of one release

@@ -13,7 +13,7 @@ from dimly.errors import ParameterError
 from dimly.lab import planning
 from dimly.lab.planning import SampleKeywords
 from dimly.planner import Brief
-from dimly.planner.question import StatedKeywords
+from dimly.planner.brief import StatedKeywords
 from dimly.privacy import Budget
 from dimly.release.documents.survey import Survey
 

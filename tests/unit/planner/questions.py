@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dimly.planner.question import Brief, Question
+from dimly.planner.brief import Brief, Question
 from dimly.privacy import Budget
 
 

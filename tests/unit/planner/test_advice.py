@@ -9,9 +9,9 @@ from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.mechanisms.plan_parts import FlipNoise
 from dimly.mechanisms.projection.families import longest_row
+from dimly.planner.brief import PURPOSES, Purpose
 from dimly.planner.candidates import candidates
-from dimly.planner.judge import meaning
-from dimly.planner.question import PURPOSES, Purpose
+from dimly.planner.verdicts import meaning
 from dimly.privacy import Budget
 
 SEED = bytes(32)

@@ -5,7 +5,7 @@ from scipy import stats
 
 from dimly.errors import ParameterError
 from dimly.planner import Brief, plan_scales
-from dimly.planner.judge import meaning
+from dimly.planner.verdicts import meaning
 from dimly.privacy import Budget, compose
 
 

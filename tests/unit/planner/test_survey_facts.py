@@ -12,7 +12,7 @@ from dimly.curator.survey.questions import survey_table
 from dimly.errors import ParameterError
 from dimly.mechanisms import Directions
 from dimly.mechanisms.survey_plan import SurveyPlan
-from dimly.planner.question import Brief
+from dimly.planner.brief import Brief
 from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget
 from dimly.privacy.composition import compose

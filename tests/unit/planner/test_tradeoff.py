@@ -4,7 +4,7 @@ import pytest
 
 from dimly.errors import ParameterError
 from dimly.lab.planning import advise
-from dimly.planner.question import Brief
+from dimly.planner.brief import Brief
 from dimly.planner.tradeoff import epsilon_for_error, error_at, error_curve
 from dimly.privacy import Budget
 

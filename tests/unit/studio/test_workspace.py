@@ -12,8 +12,8 @@ from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+from dimly.studio.background_work import Job, sentence_of
 from dimly.studio.explore_page import _pair
-from dimly.studio.jobs import Job, sentence_of
 from dimly.studio.workspace import Workspace, as_ids
 
 

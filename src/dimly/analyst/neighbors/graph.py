@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dimly.analyst.estimate import Estimate
 from dimly.analyst.neighbors import kernels
-from dimly.analyst.neighbors.expected import expected_true
+from dimly.analyst.neighbors.expected_precision import expected_true
 from dimly.analyst.neighbors.query import (
     Neighbors,
     Positions,

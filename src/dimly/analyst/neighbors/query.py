@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dimly.analyst.estimate import Arrays, Estimate, Vector
-from dimly.analyst.neighbors.expected import expected_true, likely_range
+from dimly.analyst.neighbors.expected_precision import expected_true, likely_range
 from dimly.analyst.neighbors.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
 from dimly.analyst.pairs import (
     BitReader,

@@ -189,8 +189,8 @@ def _print_status(file: Path, datasets: "Sequence[DatasetStatus]", *, as_json: b
 
 
 def _together(charge: "ChargeRecord") -> str:
+    from dimly.mechanisms.group_privacy import budget_together
     from dimly.mechanisms.guarantee import odds_together
-    from dimly.mechanisms.protect import budget_together
 
     cost = charge.cost
     assert cost is not None  # noqa: S101 - as the caller saw

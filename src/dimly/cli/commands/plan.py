@@ -272,7 +272,7 @@ def plan(
     $ dimly plan --epsilon 1 --n-attributes 100000 --distance 100:800 -o plan.json
     $ dimly plan --epsilon 0.2 --sample public.parquet --user person --attribute place --purpose segments -o plan.json
     """
-    from dimly.mechanisms.protect import budget_for_each
+    from dimly.mechanisms.group_privacy import budget_for_each
     from dimly.planner import Brief
 
     if interactive:

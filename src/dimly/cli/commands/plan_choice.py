@@ -57,7 +57,7 @@ def plan_by_name(mechanism: str, brief: "Brief", fixed: Fixed, output: Output) -
     """Make the plan that was named, write it, and say what it promises."""
     from dimly.mechanisms import Plan
     from dimly.mechanisms.make import NOISY_DISTANCES, is_open
-    from dimly.planner.judge import doubts
+    from dimly.planner.verdicts import doubts
 
     closed = brief.numbered or fixed.directions is not None or not is_open(mechanism)  # others are, on request
     made = Plan.of(
@@ -365,7 +365,7 @@ def _more(found: "Advice") -> str:
 
 def _clearness(found: "Advice") -> str:
     """Return the figure that the verdict goes by, beside the thresholds."""
-    from dimly.planner.judge import COARSE, GOOD
+    from dimly.planner.verdicts import COARSE, GOOD
 
     purpose = found.question.purpose
     good, coarse = GOOD[purpose], COARSE[purpose]

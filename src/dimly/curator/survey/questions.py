@@ -32,8 +32,8 @@ from dimly.curator.survey.run import (
 )
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.quantiles import LEVEL, boundaries, quantiles
+from dimly.mechanisms.group_privacy import budget_for_each
 from dimly.mechanisms.noise.threshold import RandomThreshold
-from dimly.mechanisms.protect import budget_for_each
 from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total
 from dimly.privacy import Budget, Unit
 from dimly.release.documents.segments import read_segments

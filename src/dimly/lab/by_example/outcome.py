@@ -13,9 +13,9 @@ from dimly.mechanisms.make import DIRECTED
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.planner.brief import Brief, Purpose
 from dimly.planner.candidates import LeftOut
-from dimly.planner.judge import COARSE, GOOD, Needed, Verdict, doubts, meaning, verdict
-from dimly.planner.question import Brief, Purpose
+from dimly.planner.verdicts import COARSE, GOOD, Needed, Verdict, doubts, meaning, verdict
 from dimly.privacy import Budget
 
 FEW_PEOPLE: Final = 100

@@ -45,9 +45,9 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.advice import reasons_of
+from dimly.planner.brief import DEFAULT_RESOLUTION, Brief, Purpose, Question
 from dimly.planner.candidates import Candidate, LeftOut, candidates
-from dimly.planner.judge import COARSE, GOOD
-from dimly.planner.question import DEFAULT_RESOLUTION, Brief, Purpose, Question
+from dimly.planner.verdicts import COARSE, GOOD
 from dimly.privacy import Budget
 from dimly.progress import OnProgress
 

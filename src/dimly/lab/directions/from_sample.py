@@ -34,7 +34,7 @@ from dimly.mechanisms.projection.directions import (
     rotated,
     rounded,
 )
-from dimly.planner.question import DEFAULT_RESOLUTION
+from dimly.planner.brief import DEFAULT_RESOLUTION
 from dimly.privacy import VALUES_MOVED, Budget, Unit
 
 Purpose = Literal["segments", "neighbors", "distances"]

@@ -36,7 +36,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Buckets, Directions
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.planner.question import Brief
+from dimly.planner.brief import Brief
 from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget, Cost
 from dimly.privacy.budget import stated

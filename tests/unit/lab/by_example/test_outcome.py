@@ -18,7 +18,7 @@ from dimly.lab.sample import Sample, read_sample
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner import Brief
-from dimly.planner.judge import Needed
+from dimly.planner.verdicts import Needed
 from dimly.privacy import Budget
 
 PEOPLE = 45

@@ -24,7 +24,7 @@ from tests.unit.estimators.people import people, values
 from dimly.analyst.structure.coordinates import Coordinates
 from dimly.errors import DataError, DimlyError, ParameterError
 from dimly.estimators import PrivateProjection, RandomizedResponse
-from dimly.estimators.releasing import Account, Register, ReleasingTransformer, _TagSet
+from dimly.estimators.base import Account, Register, ReleasingTransformer, _TagSet
 from dimly.mechanisms import Plan
 from dimly.mechanisms.make import sketching
 from dimly.privacy import Budget, Cost, compose
@@ -43,7 +43,7 @@ both = pytest.mark.parametrize("estimator", RELEASING, ids=lambda estimator: typ
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw the same noise whenever something is released."""
-    monkeypatch.setattr("dimly.estimators.releasing.Keystream", lambda: Recorded(5))
+    monkeypatch.setattr("dimly.estimators.base.Keystream", lambda: Recorded(5))
 
 
 @pytest.mark.usefixtures("recorded")

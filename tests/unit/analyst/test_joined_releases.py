@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from dimly.analyst import Release
 from dimly.analyst.combine import combine
-from dimly.analyst.joined import Joined
+from dimly.analyst.joined_releases import Joined
 from dimly.api import publish
 from dimly.errors import ParameterError
 from dimly.mechanisms import Directions, Plan

@@ -11,9 +11,9 @@ from dimly.lab.blur import Blur, blur_of, people_at
 from dimly.lab.planning import advise
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.advice import Advice
-from dimly.planner.judge import Needed
-from dimly.planner.question import Brief, Purpose
+from dimly.planner.brief import Brief, Purpose
 from dimly.planner.tradeoff import TradedError, epsilon_for_error, error_curve
+from dimly.planner.verdicts import Needed
 from dimly.privacy import Budget, Unit
 from dimly.release.documents.survey import Survey
 

@@ -5,7 +5,7 @@ from tests.unit.planner.questions import ask
 
 from dimly.errors import ParameterError
 from dimly.mechanisms import MECHANISMS, Vocabulary
-from dimly.planner.question import as_range
+from dimly.planner.brief import as_range
 from dimly.privacy import Budget
 
 

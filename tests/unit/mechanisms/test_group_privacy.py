@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dimly import advise
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
-from dimly.mechanisms.protect import budget_for_each, budget_together
+from dimly.mechanisms.group_privacy import budget_for_each, budget_together
 from dimly.privacy import Budget, gaussian_scale
 
 

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from tests.releases import every_mechanism, readable, release_of
 
 from dimly.analyst import Release
-from dimly.analyst.neighbors.expected import likely_range
+from dimly.analyst.neighbors.expected_precision import likely_range
 from dimly.analyst.neighbors.spaces import Metric
 from dimly.api import publish
 from dimly.mechanisms import Plan

@@ -7,7 +7,7 @@ from tests.cli.lines import answer
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
-from dimly.studio.draft import Draft, attacked, blurred, curve_of, epsilon_for, planned
+from dimly.studio.plan_draft import Draft, attacked, blurred, curve_of, epsilon_for, planned
 from dimly.studio.plan_page import all_together, head_on_page, promise, protection, words_on_page
 
 SEED = "ab" * 32

@@ -9,8 +9,7 @@ from tests.unit.planner.questions import ask
 from dimly.analyst.structure import denoise as denoising
 from dimly.mechanisms.error.models import FlippedBitsError, Noise, NoisyDistanceError, SignedSketchError
 from dimly.planner.advice import answer
-from dimly.planner.judge import COARSE, VERDICTS, by_noise, needed, rounded_up, verdict
-from dimly.planner.question import (
+from dimly.planner.brief import (
     PASSES,
     SEARCHED,
     SUBSPACE,
@@ -22,6 +21,7 @@ from dimly.planner.question import (
     searched_share,
     share_found,
 )
+from dimly.planner.verdicts import COARSE, VERDICTS, by_noise, needed, rounded_up, verdict
 from dimly.privacy import Budget
 
 DEMO = (152.9, 190.9)
