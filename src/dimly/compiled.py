@@ -1,14 +1,14 @@
 """Functions that are compiled by numba, which is loaded when the first of them is called: it takes a quarter second."""
 
+import threading
 from collections.abc import Callable
 from functools import update_wrapper
-from threading import RLock
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
-_lock: Final = RLock()
+_lock: Final = threading.RLock()
 
 
 @overload
@@ -35,17 +35,60 @@ class _Waiting:
         update_wrapper(self, function)
 
     def __call__(self, *given: Any) -> Any:
-        return self._compiled()(*given)
+        return (self._made or _undisturbed(self._make))(*given)
 
-    def _compiled(self) -> Callable[..., Any]:
+    def _make(self) -> Callable[..., Any]:
+        """Make this one and those that it calls, which numba looks up where each function was defined."""
         with _lock:
-            if self._made is None:
-                from numba import njit  # noqa: PLC0415 - the reason for this module
+            if self._made is not None:
+                return self._made
+            reached = [self]
+            for one in reached:  # which grows meanwhile
+                reached += [other for other in one._waiting().values() if other not in reached]
+            made = {one: one._made or one._dispatcher() for one in reached}
+            for one in reached:
+                one._function.__globals__.update({name: made[other] for name, other in one._waiting().items()})
+            for one in reached:
+                one._made = made[one]
+            return made[self]
 
-                self._made = njit(nogil=True, cache=True, fastmath=self._fastmath)(self._function)
-                # Those that it calls, too: numba looks them up where the function was defined.
-                names = self._function.__globals__
-                for name, one in list(names.items()):
-                    if isinstance(one, _Waiting):
-                        names[name] = one._compiled()
-            return self._made
+    def _waiting(self) -> dict[str, "_Waiting"]:
+        """Those that the function may call, by name."""
+        return {name: one for name, one in list(self._function.__globals__.items()) if isinstance(one, _Waiting)}
+
+    def _dispatcher(self) -> Callable[..., Any]:
+        from numba import njit  # noqa: PLC0415 - the reason for this module
+
+        made: Any = njit(nogil=True, cache=True, fastmath=self._fastmath)(self._function)
+        compile_for = made._compile_for_args  # which numba calls for each new combination of types
+        made._compile_for_args = lambda *given, **named: _undisturbed(lambda: compile_for(*given, **named))
+        return made  # type: ignore[no-any-return]
+
+
+def _undisturbed(work: Callable[[], Found]) -> Found:
+    """Return what ``work`` returns, which another thread does if this is the main one.
+
+    Signal handlers run in the main thread, between any two of its steps. Numba stands that neither while it is imported
+    nor while it compiles: a handler that called a kernel then ended the process, and Ctrl-C left a numba that no later
+    call could use. Between threads it is safe: such a handler waits for the work to be done.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    found: list[Found] = []
+    failed: list[BaseException] = []
+
+    def do() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+
+    worker = threading.Thread(target=do, name="dimly-compile")
+    try:
+        worker.start()
+    except RuntimeError:  # no thread can be had, as while Python ends
+        return work()
+    worker.join()
+    if failed:
+        raise failed[0]
+    return found[0]
