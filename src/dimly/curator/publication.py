@@ -172,11 +172,6 @@ def _matrix_table(source: Any, plan: Plan, options: Options) -> tuple[MatrixTabl
         raise ParameterError("vocabulary of a matrix must be its columns. Name them by attributes.")
     texts = None if options.attributes is None else attribute_texts(options.attributes)
     people, known = matrix_people(source, plan, attributes=texts)
-    if not plan.counts_any(known):
-        raise ParameterError(
-            "attributes must have rows in the directions, but none of the columns has one, so that only noise would be "
-            "published. Name the columns by attributes, as the directions do."
-        )
     people, ids = ordered_by_user(people, options.users)
     table = MatrixTable(people, ids, known, resolution=plan.resolution)
     return table, known if isinstance(known, Vocabulary) else None

@@ -25,7 +25,7 @@ from dimly.analyst.structure.coordinates import Coordinates
 from dimly.errors import DataError, DimlyError, ParameterError
 from dimly.estimators import PrivateProjection, RandomizedResponse
 from dimly.estimators.base import Account, Register, ReleasingTransformer, _TagSet
-from dimly.mechanisms import Plan
+from dimly.mechanisms import Directions, Plan
 from dimly.mechanisms.make import sketching
 from dimly.privacy import Budget, Cost, compose
 
@@ -194,6 +194,18 @@ def test_plans_made_beforehand() -> None:
         RandomizedResponse(plan=flips).fit(people(d=61))
     with pytest.raises(ParameterError, match="plan must be a Plan, got str"):
         PrivateProjection(plan="plan.json").fit(people())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("columns", [None, ["x", "y"]])
+def test_columns_without_a_row_in_the_directions_are_refused_before_anything_is_spent(columns: Any) -> None:
+    """What came out would be noise alone, and cost as much."""
+    directions = Directions.of_values(["tea", "jam"], [[1.0], [-1.0]], origin="tests")
+    projection = PrivateProjection(plan=Plan.of("directions+laplace", Budget(1.0), directions=directions))
+    table = np.eye(2)
+    with pytest.raises(ParameterError, match=r"must have rows in the directions.*by its columns"):
+        projection.fit_transform(table if columns is None else pd.DataFrame(table, columns=columns))
+    assert projection.spent_.epsilon == 0
+    assert projection.fit_transform(pd.DataFrame(table, columns=["tea", "x"]), users=["a", "b"]).shape == (2, 1)
 
 
 @pytest.mark.parametrize("mechanism", ["ternary+laplace", "randomized-response"])

@@ -11,7 +11,7 @@ from dimly.curator.people import People, people_of, user_ids
 from dimly.curator.perturb import ListedTexts, Perturber, Texts
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.tables.numbered_table import NumberedRows
-from dimly.errors import DataError
+from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import UserType
@@ -84,9 +84,22 @@ class MatrixTable:
 
 
 def matrix_people(table: Any, plan: Plan, *, attributes: Iterable[object] | None) -> tuple[People, Sequence[str]]:
-    """Return the people of a matrix, and what they index: its attributes, or the plan's closed vocabulary."""
+    """Return the people of a matrix, and what they index: its attributes, or the plan's closed vocabulary.
+
+    Raises
+    ------
+    DataError
+        If the table does not fit.
+    ParameterError
+        If none of its columns counts by the plan.
+    """
     n_columns = plan.n_attributes if attributes is None else None
     people, names = people_of(table, resolution=plan.resolution, n_columns=n_columns, attributes=attributes)
+    if not plan.counts_any(names):
+        raise ParameterError(
+            "attributes must have rows in the directions, but none of the columns has one, so that only noise would be "
+            "published. Name the columns by attributes (of a data frame: by its columns), as the directions do."
+        )
     return _in_vocabulary(people, names, plan)
 
 
