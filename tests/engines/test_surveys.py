@@ -16,10 +16,10 @@ from tests.surveys import LIST, ROSTER, cells, table
 
 from dimly.curator import kernels
 from dimly.curator.options import Options
-from dimly.curator.survey.exact_counts import count_columns, count_pairs, person_key
+from dimly.curator.survey.exact_counts import count_columns, count_pairs, order_key, person_key
 from dimly.curator.survey.profiles import profile_table
 from dimly.curator.survey.questions import survey_table
-from dimly.curator.survey.run import open_survey, order_key
+from dimly.curator.survey.run import open_survey
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget

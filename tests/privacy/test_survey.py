@@ -14,8 +14,8 @@ from tests.streams import Recorded
 from tests.surveys import LIST, N_PEOPLE, ROSTER, Cells, cells, table
 
 from dimly.curator.options import Options, Silence
+from dimly.curator.survey.exact_counts import count_table
 from dimly.curator.survey.questions import survey_table
-from dimly.curator.survey.run import count_table
 from dimly.curator.tables.numbered_table import open_table
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget

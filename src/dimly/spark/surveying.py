@@ -20,18 +20,16 @@ from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
-from dimly.curator.survey.exact_counts import KEY_DIGITS, bucket_codes
-from dimly.curator.survey.run import (
-    CountingSource,
+from dimly.curator.survey.exact_counts import (
+    KEY_DIGITS,
     CountingTable,
     ExactCounts,
     Integers,
-    Surveyed,
-    SurveyTable,
     boundaries_for,
-    check_survey_file,
+    bucket_codes,
     order_key,
 )
+from dimly.curator.survey.run import CountingSource, Surveyed, SurveyTable, check_survey_file
 from dimly.curator.tables.input_files import Stamp
 from dimly.curator.tables.public_lists import check_before_reading, read_vocabulary
 from dimly.errors import DataError, ParameterError

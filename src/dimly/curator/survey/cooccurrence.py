@@ -19,11 +19,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dimly.curator.engine import NamedTable
 from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey.exact_counts import count_columns, count_pairs
-from dimly.curator.survey.run import CountedTable, Settle, Surveyed, count_table, open_survey, run_survey
+from dimly.curator.survey.exact_counts import count_columns, count_pairs, count_table
+from dimly.curator.survey.run import Settle, Surveyed, open_survey, run_survey
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
@@ -124,7 +125,7 @@ def learn_from_table(
     width = len(columns) if isinstance(columns, Vocabulary) else columns.count
     asked = replace(asked, checked=lambda n: check_people(plan, n, width))
 
-    def answered(table: CountedTable, n_users: int | None, begin: Callable[[], Settle]) -> LearnedFile:
+    def answered(table: NamedTable, n_users: int | None, begin: Callable[[], Settle]) -> LearnedFile:
         n = n_users or 0
         if buckets is None:
             exact = count_table(table, plan, vocabulary=vocabulary, progress=options.watcher).attributes

@@ -13,22 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dimly.curator.engine import cut_batches, people_of_sorted
+from dimly.curator.engine import NamedTable
 from dimly.curator.ledger.charge import ChargeRecord
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
 from dimly.curator.publication import is_matrix
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
+from dimly.curator.survey.exact_counts import CountingTable, count_segments
 from dimly.curator.survey.run import (
-    PEOPLE_AT_ONCE,
-    CountedTable,
-    CountingTable,
     Settle,
     Surveyed,
     SurveyTable,
     check_countable,
-    having,
     noise_between,
     open_survey,
     run_survey,
@@ -107,14 +104,16 @@ def profile_table(
     names = tuple(asked.vocabulary)
     sizes = np.bincount(labels.segments[known], minlength=labels.count)
 
-    def answered(table: CountedTable, _: int | None, begin: Callable[[], Settle]) -> Profiles:
+    def answered(table: NamedTable, _: int | None, begin: Callable[[], Settle]) -> Profiles:
         segments = labels.segments[known]
         if isinstance(table, CountingTable):
             options.watcher.phase("counting")
             exact = table.count_segments(people, segments, shape=(labels.count, len(names)))
         else:
             segments = _in_order(table, people, segments, all_there=options.pseudonyms is None)
-            exact = count_segments(table, plan, segments, count=labels.count, width=len(names), options=options)
+            exact = count_segments(
+                table, plan, segments, count=labels.count, width=len(names), progress=options.watcher
+            )
         noise = plan.noise("profiles")
         begin()
         noisy = np.empty(exact.size, np.int64)
@@ -155,27 +154,7 @@ def _opened(source: Any, plan: SurveyPlan, options: Options, people: pa.Array) -
     return replace(asked, roster="given", checked=lambda _: check_countable(plan, "profiles", len(people)))
 
 
-def count_segments(
-    table: CountedTable, plan: SurveyPlan, segments: NDArray[np.int64], *, count: int, width: int, options: Options
-) -> NDArray[np.int64]:
-    """Return exactly how many people of each segment have each attribute."""
-    exact = np.zeros(count * width, np.int64)
-    progress = options.watcher
-    for number, batch in enumerate(cut_batches(table.rows(), n_users=table.n_users, step=PEOPLE_AT_ONCE)):
-        if not number:
-            progress.phase("counting")
-            progress.start(table.n_users)
-        people = having(people_of_sorted(batch, resolution=plan.resolution))
-        of = np.repeat(segments[batch.first : batch.stop], np.diff(people.indptr))
-        counted = of >= 0
-        exact += np.bincount(of[counted] * width + people.indices[counted], minlength=len(exact))
-        progress.advance(len(people))
-    return exact.reshape(count, width)
-
-
-def _in_order(
-    table: CountedTable, users: pa.Array, segments: NDArray[np.int64], *, all_there: bool
-) -> NDArray[np.int64]:
+def _in_order(table: NamedTable, users: pa.Array, segments: NDArray[np.int64], *, all_there: bool) -> NDArray[np.int64]:
     """Return the segment of each person of a table, in its order; −1 for those without one."""
     ids = table.users(0, table.n_users)
     if pa.types.is_integer(ids.type) != pa.types.is_integer(users.type):

@@ -11,25 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from dimly.curator.engine import NamedTable
 from dimly.curator.options import Options, PathLike, PublishOptions
 from dimly.curator.publication import is_matrix
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey.cooccurrence import learn_from_table
+from dimly.curator.survey.exact_counts import MOST_ATTRIBUTES, ExactCounts, Integers, count_table
 from dimly.curator.survey.profiles import profile_table
-from dimly.curator.survey.run import (
-    MOST_ATTRIBUTES,
-    CountedTable,
-    ExactCounts,
-    Integers,
-    Settle,
-    Surveyed,
-    SurveyTable,
-    count_table,
-    noise_between,
-    open_survey,
-    run_survey,
-)
+from dimly.curator.survey.run import Settle, Surveyed, SurveyTable, noise_between, open_survey, run_survey
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.quantiles import LEVEL, boundaries, quantiles
 from dimly.mechanisms.group_privacy import budget_for_each
@@ -135,7 +125,7 @@ def survey_table(
     asked = open_survey(source, plan, options)
     _check_questions(plan, asked)
 
-    def answered(table: CountedTable, n_users: int | None, begin: Callable[[], Settle]) -> Survey:
+    def answered(table: NamedTable, n_users: int | None, begin: Callable[[], Settle]) -> Survey:
         exact = count_table(table, plan, vocabulary=asked.vocabulary, progress=options.watcher)
         begin()
         return Survey.of(
@@ -176,7 +166,7 @@ class _Answers:
 
     def __init__(
         self,
-        table: CountedTable,
+        table: NamedTable,
         plan: SurveyPlan,
         exact: ExactCounts,
         *,

@@ -1,51 +1,40 @@
-"""A survey, from the charge to the file: its table is opened and counted exactly, and what comes of it appears whole.
+"""A survey from the charge to the file: the table that is asked, refusals of too few people, warnings.
 
-Charged before the table is read, as a release is, and visible only when it is whole. One pass over the sorted rows
-counts everything. People are numbered by a keyed public order, so that pairs of them stand side by side in that pass.
-What is asked is said by :mod:`dimly.curator.survey.questions` and by the two surveys that have a file of their own.
+Charged before the table is read, as a release is, and visible only when it is whole. What is asked is said by
+:mod:`dimly.curator.survey.questions` and by the two surveys that have a file of their own.
 """
 
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from dimly.curator import kernels
 from dimly.curator.diagnosis import open_diagnosed
-from dimly.curator.engine import NamedTable, cut_batches, people_of_sorted
+from dimly.curator.engine import NamedTable
 from dimly.curator.ledger.ledger import Charge, Ledger
-from dimly.curator.options import Options, Progress
-from dimly.curator.people import People, Pseudonyms, people_of, user_ids
-from dimly.curator.perturb import Texts
+from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms, people_of, user_ids
 from dimly.curator.publication import account_of, charged, interrupts_held, is_matrix
+from dimly.curator.survey.exact_counts import order_key
 from dimly.curator.tables.input_files import Stamp
 from dimly.curator.tables.matrix import MatrixTable
 from dimly.curator.tables.numbered_table import open_table
 from dimly.curator.tables.public_lists import check_before_reading, nobody_there, read_vocabulary
 from dimly.errors import DimlyError, ParameterError
 from dimly.files import check_output, write_bytes
-from dimly.mechanisms.error.quantiles import LEVEL, boundaries, cumulative
+from dimly.mechanisms.error.quantiles import LEVEL
 from dimly.mechanisms.guarantee import RosterKind
 from dimly.mechanisms.noise.tables import Cells
-from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
 
-Integers = NDArray[np.int64]
-
-MOST_ATTRIBUTES: Final = 1 << 24
-"""Weights and distances beyond this are not told apart, where no list bounds them."""
-PEOPLE_AT_ONCE: Final = 1 << 16
-"""Whose rows are counted together; fewer where they have many."""
 _CLEAR: Final = 4.0
 """People, or pairs, in standard deviations of the noise, below which a distribution is not worth its share."""
 
@@ -95,10 +84,6 @@ class Surveyed(Generic[Document_co]):
         return self.plan.cost
 
 
-class CountedTable(NamedTable, Protocol):
-    """A private table whose rows can be counted."""
-
-
 @dataclass(frozen=True, slots=True)
 class SurveyTable:
     """A table that is to be asked, with what is public about it."""
@@ -108,46 +93,6 @@ class SurveyTable:
     roster: RosterKind
     checked: Callable[[int], object] | None = None
     """Refuses too few people, where the question says by itself how many those are."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExactCounts:
-    """Exact counts of a private table. They never leave the curator but with noise."""
-
-    attributes: Integers
-    weights: Integers
-    distances: Integers
-
-
-class CountingTable(ABC):
-    """A private table that is counted where it lies, by a cluster: only counts come to this machine."""
-
-    @property
-    @abstractmethod
-    def n_users(self) -> int:
-        """How many people there are."""
-
-    @abstractmethod
-    def texts(self) -> Texts:
-        """Return the attributes that were counted."""
-
-    @abstractmethod
-    def count(self, plan: SurveyPlan, *, vocabulary: Vocabulary | None) -> ExactCounts:
-        """Return what :func:`count_table` does; of what the plan does not ask for nothing."""
-
-    @abstractmethod
-    def count_segments(self, users: pa.Array, segments: Integers, *, shape: tuple[int, int]) -> Integers:
-        """Return how many of these people have each attribute of the list, by the number of their segment."""
-
-    @abstractmethod
-    def count_buckets(self, buckets: Buckets) -> Integers:
-        """Return how many people have each bucket."""
-
-    @abstractmethod
-    def count_pairs(
-        self, column: NDArray[np.int32], *, size: int, members: int, key: str, buckets: Buckets | None
-    ) -> Integers:
-        """Return what :func:`~dimly.curator.kernels.count_pairs` counts, by everybody's own key."""
 
 
 class CountingSource(ABC):
@@ -167,7 +112,7 @@ def run_survey(
     asked: SurveyTable,
     plan: SurveyPlan,
     options: Options,
-    answered: Callable[[CountedTable, int | None, Callable[[], Settle]], DocumentT],
+    answered: Callable[[NamedTable, int | None, Callable[[], Settle]], DocumentT],
 ) -> Surveyed[DocumentT]:
     """Charge a survey, have it answered, and write its file: all of it or nothing.
 
@@ -325,12 +270,7 @@ def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> SurveyTable
     return SurveyTable(table, names if isinstance(names, Vocabulary) else Vocabulary.listed(names), "given")
 
 
-def order_key(plan: SurveyPlan) -> str:
-    """Return the public key of the order in which people are paired."""
-    return f"dimly/survey {plan.seed} "
-
-
-def _checked_people(table: CountedTable, plan: SurveyPlan, asked: SurveyTable) -> int | None:
+def _checked_people(table: NamedTable, plan: SurveyPlan, asked: SurveyTable) -> int | None:
     """Return how many people there are where that is public; refuse so few that only noise would be told."""
     if asked.roster == "found":
         return None
@@ -368,53 +308,6 @@ def check_countable(plan: SurveyPlan, topic: str, n_users: int) -> None:
 def _least_counted(noise: Any) -> int:
     """Return the count from which a name is more likely shown than not, or an interval does not reach down to 0."""
     return int(getattr(noise, "center", 0)) or 1 + noise_between(noise.cells())[1]
-
-
-def count_table(
-    table: CountedTable | CountingTable, plan: SurveyPlan, *, vocabulary: Vocabulary | None, progress: Progress
-) -> ExactCounts:
-    """Return exact counts: of attributes, and of people and pairs at most each boundary."""
-    if isinstance(table, CountingTable):
-        progress.phase("counting")
-        return table.count(plan, vocabulary=vocabulary)
-    width = len(table.texts())
-    at = boundaries_for(vocabulary)
-    exact = ExactCounts(np.zeros(width, np.int64), np.zeros(len(at), np.int64), np.zeros(len(at), np.int64))
-    batches = cut_batches(table.rows(), n_users=table.n_users, step=PEOPLE_AT_ONCE, together=2)
-    first = next(batches)  # after sorting
-    progress.phase("counting")
-    progress.start(table.n_users)
-    for batch in _with(first, batches):
-        people = having(people_of_sorted(batch, resolution=plan.resolution))
-        if width:
-            np.add(exact.attributes, np.bincount(people.indices, minlength=width), out=exact.attributes)
-        np.add(exact.weights, cumulative(np.diff(people.indptr), at), out=exact.weights)
-        if "distances" in plan.topics:
-            apart = np.empty(len(people) // 2, np.int64)  # whoever is left over is in no pair
-            values = np.empty(0, np.int64) if people.values is None else people.values
-            kernels.pair_distances(people.indptr, people.indices, values, apart)
-            np.add(exact.distances, cumulative(apart, at * plan.resolution**2), out=exact.distances)
-        progress.advance(len(people))
-    return exact
-
-
-def boundaries_for(vocabulary: Vocabulary | None) -> Integers:
-    """Return the boundaries of weights and distances: public, and none that a list makes needless."""
-    return boundaries(MOST_ATTRIBUTES if vocabulary is None else len(vocabulary))
-
-
-def having(people: People) -> People:
-    """Return people with what they have: values that are at most half a step are nothing."""
-    if people.values is None or not len(people.values) or people.values.min() > 0:
-        return people
-    keep = people.values > 0
-    starts = np.concatenate([[0], np.cumsum(keep)])[people.indptr]
-    return People(starts, people.indices[keep], people.values[keep])
-
-
-def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
 
 
 def noise_between(cells: Cells) -> tuple[int, int]:

@@ -27,8 +27,7 @@ from dimly.curator.survey.cooccurrence import (
     learn_from_table,
     with_columns,
 )
-from dimly.curator.survey.exact_counts import count_columns, count_pairs, person_key
-from dimly.curator.survey.run import order_key
+from dimly.curator.survey.exact_counts import count_columns, count_pairs, order_key, person_key
 from dimly.curator.tables.numbered_table import open_table
 from dimly.errors import DimlyError, ParameterError, PrivacyWarning
 from dimly.lab.population import make_population
