@@ -7,7 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "CONTRIBUTING.md"
-WIDTH = 120
+LONGEST = 110
+"""Characters of a line about a file, its name left out."""
 _TREE = re.compile(r"(?<=<!-- made by docs/file_map.py -->\n)```\n.*?```\n", re.S)
 
 
@@ -18,15 +19,16 @@ def tree() -> str:
 
 def _lines(folder: Path) -> Iterator[str]:
     name = f"{folder.relative_to(ROOT / 'src')}/"
-    yield f"{name:<24}{_first_line(folder / '__init__.py')}".rstrip()
+    yield f"{name:<30}{first_line(folder / '__init__.py')}"
     for file in sorted(folder.glob("[a-z]*.py")):
-        yield f"  {file.name:<22}{_first_line(file)}"
+        yield f"  {file.name:<28}{first_line(file)}"
     for room in sorted(found.parent for found in folder.glob("*/__init__.py")):
         yield ""
         yield from _lines(room)
 
 
-def _first_line(file: Path) -> str:
+def first_line(file: Path) -> str:
+    """Return what a file says of itself first, as it stands in the tree."""
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     return text.partition("\n")[0].replace("``", "`")
 

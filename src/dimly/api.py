@@ -1,4 +1,4 @@
-"""The short way through the rooms."""
+"""The short way through the rooms: ``publish``, ``survey`` and ``open_release`` for Python."""
 
 import warnings
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Functions that are compiled by numba, which is loaded when the first of them is called: it takes a quarter second."""
+"""The decorator ``@compiled``: numba is loaded when a kernel is first called, not when it is imported."""
 
 import threading
 from collections.abc import Callable

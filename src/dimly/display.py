@@ -1,4 +1,4 @@
-"""How objects show themselves: as text in a terminal, as a table in a notebook, as a frame of pandas."""
+"""How results show themselves: ``Shown`` as text in a terminal, HTML in a notebook, pandas frames."""
 
 import html
 import math

@@ -1,4 +1,4 @@
-"""The errors that Dimly raises on purpose.
+"""The errors that Dimly raises on purpose, the privacy warning, and checks of a path or a choice.
 
 Text: *name must be X, got Y. What to do.* Never a user id, a private value or a private count.
 """

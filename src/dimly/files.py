@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, folders that a living process holds, and what dead runs left."""
+"""Files and folders that appear whole or not at all: locked folders, drafts, renames, what dead runs left."""
 
 import atexit
 import contextlib

@@ -1,4 +1,4 @@
-"""Drawings of numbers on axes of matplotlib, which is imported when the first one is drawn.
+"""Drawings of numbers on matplotlib axes: scatter of groups, histogram, ladder, bars.
 
 Every function takes axes, or makes some, and returns them: a caller adds titles and saves as usual.
 """

@@ -1,4 +1,4 @@
-"""Bars that show themselves: in a terminal or a notebook, and only for work that takes longer than two seconds."""
+"""Progress bars in a terminal or a notebook, for work that takes longer than two seconds."""
 
 import html
 import sys

@@ -103,6 +103,10 @@ def test_contributing_names_what_there_is() -> None:
 def test_contributing_names_every_file_by_its_docstring() -> None:
     script, page = runpy.run_path(str(ROOT / "docs" / "file_map.py")), (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     assert script["tree"]() in page, "run: python docs/file_map.py"
+    for file in (ROOT / "src" / "dimly").rglob("*.py"):
+        line = script["first_line"](file)
+        assert line.endswith("."), f"{file}: {line}"
+        assert len(line) <= script["LONGEST"], f"{file}: {line}"
 
 
 def test_the_table_of_blends_is_what_theory_says() -> None:

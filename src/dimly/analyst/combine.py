@@ -1,4 +1,4 @@
-"""Several releases of the same people as one: a weighted sum of their estimates.
+"""``combine``: several releases of the same people as a weighted sum of their estimates.
 
 The paper's multi-scale idea: sketches of several k, or releases that came at different times. Weights are inverse
 variances at one public planning distance. Weights from the estimates themselves would bias the sum, because an estimate

@@ -1,4 +1,4 @@
-"""What was found in a release, kept in a folder of the user's own: commands that ask it again do not find it again.
+"""Denoisers, structure and index cells of a release, kept on disk for the next command.
 
 Only what follows from the published numbers is kept, under the release's id, which is a digest of them. The folder is
 of mode 0700 and its owner's; a file that is damaged, of another version or of another shape is not used. The

@@ -1,4 +1,4 @@
-"""What an analyst would rather look at: maps of people, and distances beside their noise."""
+"""Drawings of a release on matplotlib axes: a map of people, and distances beside their noise."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""An estimate is never a bare number where noise is involved."""
+"""``Estimate``: value, standard error, low and high; and ``Vector``: attributes of one's own to compare."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

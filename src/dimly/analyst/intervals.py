@@ -1,4 +1,4 @@
-"""Confidence intervals of what cannot be negative, with the stated coverage next to zero as well."""
+"""Confidence intervals of distances, which cannot be negative: skewness, inverted tests, coverage at 0."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Releases of different kinds of the same people, joined to rank and to group: along directions, and ordinary sketches.
+"""``Joined``: a release along directions beside ordinary sketches, to rank and group the same people.
 
 Their distances differ in kind and are never averaged. But both tell who is like whom. Everybody's points in all of the
 releases stand side by side, each divided by the deviation of its noise, so that what is seen more clearly counts more;

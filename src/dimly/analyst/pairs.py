@@ -1,4 +1,4 @@
-"""Whom a question is about, and unbiased estimates for pairs (the paper's Algorithms 2 and 6, and counting's)."""
+"""Unbiased estimates for pairs from published rows (Algorithms 2 and 6); which people are meant; saturation."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

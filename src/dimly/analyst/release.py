@@ -1,4 +1,4 @@
-"""A release as the analyst sees it: distances with intervals, inner products, norms, similarities, attributes."""
+"""``Release``, all that an analyst asks: distances, norms, cosine, Jaccard, neighbors, segments, maps."""
 
 import importlib
 import os

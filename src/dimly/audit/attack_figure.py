@@ -1,4 +1,4 @@
-"""The attacks as a picture."""
+"""The picture of ``dimly attack``: reading, inference, averaging and linkage, drawn."""
 
 import math
 from pathlib import Path

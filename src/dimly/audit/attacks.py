@@ -1,4 +1,4 @@
-"""Attacks that show why: what is read without noise, with it, from repeated releases, and of pseudonyms.
+"""``dimly attack``: attributes read, inferred, averaged from repeats, pseudonyms linked; reconstruction.
 
 Everybody here is made up, and published by the real perturbing function.
 """

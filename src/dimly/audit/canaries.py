@@ -1,4 +1,4 @@
-"""The neighbors that a plan hides worst: people whose published numbers one unit moves as far as the plan says.
+"""Canaries, the neighbors that a plan hides worst: attributes that move published numbers farthest.
 
 A *canary* is one unit of privacy of an invented person, to be tossed for: an attribute that is present or not, or a
 column that has one category or another. Canaries that move different numbers can share a person, and each is hidden

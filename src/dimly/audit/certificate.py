@@ -1,4 +1,4 @@
-"""A short certificate of a plan's audit, to lie beside a release. It is no part of the release's promise."""
+"""A certificate of a plan's audit, to lie beside a release: what it can and cannot say."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Coins, and what the real perturbing path publishes of them: the raw material of every guess."""
+"""Coins tossed for canaries, published by the real perturber, and scored: what guesses are made from."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""The tables that noise is drawn from, checked once more in exact arithmetic, by other code than made them.
+"""Tables of noise checked again in exact fractions and decimals, by other code than made them.
 
 What is checked are the cumulative weights that a sampler reads. Powers of e come from the standard library's decimals
 and not from the ball arithmetic that the tables were made by.

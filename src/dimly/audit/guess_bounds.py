@@ -1,4 +1,4 @@
-"""What right guesses prove: lower bounds on ε and δ that hold with a stated confidence.
+"""Lower bounds on ε and δ from right guesses or from errors of a test, at a stated confidence.
 
 An attacker is shown what was published and guesses coins that were tossed before: whether a person has an attribute.
 Under (ε, δ) nobody guesses better than the theorems here allow. So guesses that are too good refute the claim, and

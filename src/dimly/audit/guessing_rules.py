@@ -1,4 +1,4 @@
-"""When an attacker guesses: rules that are fixed on draws of their own, before the coins that count are looked at.
+"""When an attacker guesses: thresholds and frequencies, fixed on pilot draws before the coins count.
 
 The plan says how much more likely an output is if a coin says "present", and that is the best rule if the noise is as
 the plan says. It is not where the noise has another shape: if it ends too early, an output that the plan calls

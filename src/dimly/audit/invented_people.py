@@ -1,4 +1,4 @@
-"""Invented people, written beside a private table in the table's own format.
+"""Invented people planted beside a private table, in its own format: CSV, Parquet, JSON, databases.
 
 Files are not copied: a further file of the same columns holds the invented people, and is read together with them. A
 database is copied, because its rows are in one file.

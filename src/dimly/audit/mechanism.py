@@ -1,4 +1,4 @@
-"""An audit of a plan: guesses from what its own perturbing path publishes of the worst neighbors there are."""
+"""``audit_plan``: all checks of a plan and what they prove; judges of guesses and of Gaussian noise."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Whether the noise that is drawn is the plan's: its shape to the ends, and each number free of every other.
+"""Whether drawn noise follows the plan's table to its ends, and numbers do not depend on each other.
 
 Guesses about coins see the middle of a law. Noise that ends at ten standard deviations makes one coin in a million
 certain, and no share of right guesses shows that; a reader of the histogram sees that nothing came where something

@@ -1,4 +1,4 @@
-"""One publication with invented people in it: an audit of the whole way from a table's files to a release's bytes."""
+"""``audit_table``: a publication with invented people in it, from a table's files to a release's bytes."""
 
 import math
 from collections.abc import Callable

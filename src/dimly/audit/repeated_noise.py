@@ -1,4 +1,4 @@
-"""Noise that comes twice: an attacker who knows some people's attributes takes their noise off somebody else's row.
+"""Noise that comes twice, in a batch, a release or another process: matches that must not be.
 
 Whoever knows what one person has can subtract it from that person's row, and is left with the noise. If the same noise
 was used for another row, in the same batch, in another one or by another process, that row lies open. With fresh noise

@@ -1,4 +1,4 @@
-"""The command line: one file a command, no mathematics. Heavy rooms are imported by the commands that need them."""
+"""The command line: one file a command, no mathematics. Commands import the rooms that they need."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The application: its commands, and what they have in common."""
+"""The Typer application: its commands, ``--version``, how help looks."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Whatever goes wrong becomes one line on stderr and an exit code. No line ever quotes data."""
+"""Whatever goes wrong becomes one line on stderr and an exit code: errors, signals, closed pipes, bad options."""
 
 import contextlib
 import difflib

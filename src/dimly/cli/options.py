@@ -1,4 +1,4 @@
-"""What several commands share: options, opening a release, plans and estimates as text and as JSON."""
+"""Options that commands share, as Typer's types; a release to ask; plans, promises, estimates as text and JSON."""
 
 import contextlib
 import csv

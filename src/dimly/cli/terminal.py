@@ -1,4 +1,4 @@
-"""What goes to stdout and what to stderr: answers here; warnings, progress and errors there."""
+"""Printing: tables, fields, JSON and CSV to stdout; warnings and progress bars to stderr."""
 
 import contextlib
 import csv

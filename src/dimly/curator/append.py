@@ -1,4 +1,4 @@
-"""Releases that grow: new people beside those of an earlier release, or in the place of some of them."""
+"""``--append`` and ``--update``: new people merged with the parts of an earlier release, or in their place."""
 
 import bisect
 import os

@@ -1,4 +1,4 @@
-"""What roster and list leave out, and which lines do not fit: a stop where nothing is left, else for the curator alone.
+"""``--diagnose``: rows that roster and vocabulary leave out, and lines of a file that do not fit.
 
 How much is left out is an exact function of the private table. So publishing says nothing of it, but for the one case
 in which only noise would be published. Whoever asks for figures gets them in a new file that nobody else can read.

@@ -1,4 +1,4 @@
-"""The local engine: sorted rows in, perturbed parts out, on all cores and in bounded memory.
+"""The local engine: sorted rows cut into batches of whole people, perturbed by threads, written as parts.
 
 One thread cuts the sorted stream into batches of whole people at fixed positions of the list of people; a pool perturbs
 them; whoever completes a part writes it. Nothing waits for a whole part's rows, and no position, size or order of what

@@ -1,4 +1,4 @@
-"""The inner loops of perturbing. Numba kernels on one core, without the interpreter's lock; they check nothing.
+"""Numba kernels of perturbing: noise by guide tables, bits toggled, rows to people, pairs counted.
 
 Where noise is drawn and added, no branch depends on private data: which way a loop goes is decided by random words
 and by the plan alone. Checking and toggling take as long as people have attributes.

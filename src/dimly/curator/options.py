@@ -1,4 +1,4 @@
-"""What publishing is asked for, and what it may use: one record, whoever fills it in and whichever engine does it."""
+"""``Options`` of publishing, spelled once; who pays; limits of memory and threads (``Resources``)."""
 
 import difflib
 import inspect

@@ -1,4 +1,4 @@
-"""Private tables in memory, checked and turned into integers: one compressed sparse row per person.
+"""``People``: a table in memory as sparse rows of integers; checks of matrices; ``Pseudonyms`` by a key.
 
 Errors here say what is wrong and never quote a value, a user or a count that depends on the data.
 """

@@ -1,4 +1,4 @@
-"""From people to published rows: the only code that touches private values, for every mechanism and every engine."""
+"""``Perturber``, from people to published rows: exact sums, then noise, by the kind of plan; rows of P kept."""
 
 import copy
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""A publication on this machine: from any source to a release, from the charge to the rename."""
+"""A publication from the charge to the rename: ``publish_table``, ``publish_by``, dry runs, interrupts, warnings."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""The one place that draws secret randomness: an AES-256-CTR keystream, keyed by the operating system and forgotten.
+"""The one place that draws secret randomness: an AES-256-CTR keystream, keyed by the operating system.
 
 AES in counter mode gives random bits at several gigabytes a second on one core, twenty times faster than asking the
 operating system for each of them, and as strong as AES: every privacy claim is computational at that strength.

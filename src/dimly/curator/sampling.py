@@ -1,4 +1,4 @@
-"""Integer noise by inverse CDF on a plan's table, and coin flips of a dyadic probability: exact, and in bulk."""
+"""``NoiseSampler``: integer noise by inverse CDF on a plan's table, and coin flips, exact and in bulk."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Sketches that were made one by one become part of a release: nothing is left to perturb."""
+"""Sketches that were made elsewhere, one by one, become a release: nothing is left to perturb."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""One person at a time: sketches made where the attributes are, on a device or in a stream."""
+"""``Sketcher``: the sketch of one person at a time, on a device or in a stream."""
 
 import os
 import warnings

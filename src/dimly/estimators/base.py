@@ -1,4 +1,4 @@
-"""What the transformers that release have in common: checking, refusing to repeat, counting, perturbing."""
+"""``ReleasingTransformer``: register of rows that were released, refusal to repeat, account of what it cost."""
 
 import inspect
 import multiprocessing

@@ -1,4 +1,4 @@
-"""The transformers that release: private sketches and randomized response as scikit-learn steps."""
+"""``PrivateProjection``, ``RandomizedResponse`` and ``SketchDenoiser``, as scikit-learn steps."""
 
 from collections.abc import Sequence
 from numbers import Real

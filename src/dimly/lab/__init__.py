@@ -1,1 +1,1 @@
-"""The lab: what the mechanisms do, shown."""
+"""The lab: what the mechanisms do, shown on made-up or public people."""

@@ -1,4 +1,4 @@
-"""A picture of what noise does: people as they are, and as a release by a plan would show them."""
+"""A picture of what noise does: made-up groups as they are, and as a release would show them."""
 
 import math
 from collections.abc import Sequence

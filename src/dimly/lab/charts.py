@@ -1,4 +1,4 @@
-"""Charts: what is shown apart from how it is drawn, so that every figure can be had as numbers too.
+"""``Chart``, ``Winners``, ``Shares``, ``ProfileChart``: what is shown, apart from how matplotlib draws it.
 
 Colors are those of Okabe and Ito, which the color-blind can tell apart; shapes, dashes and hatches say the same in
 print.

@@ -1,4 +1,4 @@
-"""Mechanisms beside each other as theory predicts them: over budgets, numbers of attributes and distances."""
+"""``dimly compare``: predicted errors of all mechanisms over budgets, attributes and distances."""
 
 import math
 from collections.abc import Iterable, Sequence

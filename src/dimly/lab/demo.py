@@ -1,4 +1,4 @@
-"""The whole story on made-up people: the commands of the demo."""
+"""The commands of ``dimly demo``, step by step, and what is said after them."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The figures that explain the field: ``dimly figure NAME``. All of them are theory; no data are needed."""
+"""``dimly figure``: privacy curves, error by k or epsilon, who wins; theory alone, no data."""
 
 import math
 from collections.abc import Callable, Sequence

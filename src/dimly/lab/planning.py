@@ -1,4 +1,4 @@
-"""``dimly.plan`` and ``dimly.advise``: by theory from what is stated, or by trying it out on a public sample."""
+"""``dimly.plan`` and ``dimly.advise``: by theory from what is stated, or by a public sample."""
 
 import warnings
 from collections.abc import Mapping

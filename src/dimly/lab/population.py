@@ -1,4 +1,4 @@
-"""Made-up people with tastes: heavy-tailed weights and popularity like real tables, and known groups."""
+"""Made-up people with tastes: heavy-tailed weights and popularity, known groups; written as tables."""
 
 from dataclasses import dataclass
 from pathlib import Path

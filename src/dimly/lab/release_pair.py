@@ -1,4 +1,4 @@
-"""Two releases beside each other: who is in both, whether they agree, and what they cost together."""
+"""Two releases compared: who is in both, whether their distances agree, what they cost together."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A sample: people whose data is public, or who agreed to its publication, and who were chosen by nothing private.
+"""``Sample``, people whose data is public: read by the curator's reader, thinned, in memory.
 
 Unlike a private table it may be looked at, learned from and tried out on. It is read by the curator's own reader, so
 that its attributes are spelled as those of the table that is published later.

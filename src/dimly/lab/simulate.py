@@ -1,4 +1,4 @@
-"""Publish made-up people, ask what an analyst would ask, and compare with the truth and with what theory predicted."""
+"""``dimly simulate``: made-up people published and asked, beside the truth and what theory predicted."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence

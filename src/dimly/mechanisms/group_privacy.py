@@ -1,4 +1,4 @@
-"""A promise for several attributes of a person together, from the promise for one of them and back: group privacy."""
+"""``protect``: a promise for several attributes of a person together, from that for one, and back."""
 
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction

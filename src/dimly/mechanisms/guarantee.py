@@ -1,4 +1,4 @@
-"""What a release promises, in words: one sentence a line, and no better than the numbers."""
+"""What a release promises in words: the sentences on people, directions, volunteers, pseudonyms."""
 
 import math
 from collections.abc import Sequence

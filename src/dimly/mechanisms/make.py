@@ -1,4 +1,4 @@
-"""The menu of mechanisms, and how a plan is made from a name: checked, calibrated and proven."""
+"""How a plan is made from a mechanism's name: MECHANISMS, sensitivities, calibrated sigma and drafts."""
 
 import math
 import operator

@@ -1,4 +1,4 @@
-"""The plan: everything that is decided without the private table; public, frozen, with a digest to sign.
+"""``Plan``, what every kind of plan shares: its JSON, digest, proof, and facts that follow from it.
 
 What all plans share: fields, JSON, digest, and that none exists whose noise was not proven. A plan is of one of the
 kinds in :mod:`dimly.mechanisms.plan_kinds`, which its mechanism names; what differs is answered by the kind.

@@ -1,4 +1,4 @@
-"""The kinds of plan: sketches, sketches along public directions, randomized response, noise on distances.
+"""What differs between plans: SketchPlan, DirectionsPlan, ResponsePlan (bits), DistancePlan.
 
 What differs between them is answered here and nowhere else; nobody asks which fields a plan lacks.
 """

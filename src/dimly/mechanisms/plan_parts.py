@@ -1,4 +1,4 @@
-"""The parts of a plan, as its JSON says them; each noise knows the table that is sampled and how to prove it."""
+"""The parts of a plan's JSON: vocabulary, projection, directions, noise; strict reading of JSON."""
 
 import json
 import math

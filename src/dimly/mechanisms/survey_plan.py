@@ -1,4 +1,4 @@
-"""What a survey asks of a private table, and at which share of the budget: public mathematics, fixed before it is read.
+"""``SurveyPlan``: the topics that a survey asks, each with its share of the budget and its noise.
 
 Every answer is a list of counts that one attribute of one person moves by little, so that little noise hides it:
 

@@ -1,4 +1,4 @@
-"""Attributes are text: one canonical spelling for each, and public closed lists of them.
+"""Attributes as text, one canonical spelling each, and ``Vocabulary``: a public closed list with a digest.
 
 Every engine must reach the same row of the projection for the same attribute, so every value that
 names an attribute is first turned into one text. Text is taken as it is: no trimming, no change of

@@ -1,4 +1,4 @@
-"""The choice: from a budget and a purpose to a plan, with predicted errors and a verdict. Looks at no data."""
+"""The choice: from a budget and a purpose to a plan, with predicted errors and a verdict. No data."""
 
 from dimly.planner.advice import Advice, advise
 from dimly.planner.brief import Brief

@@ -1,4 +1,4 @@
-"""From a budget and a purpose to a plan: the choice, its reason, and what it will be good for."""
+"""``Advice``: the chosen plan among candidates, and its reason, assumptions, verdict and needed ε in words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a curator tells the planner, checked, and what each purpose asks of a plan. All of it is public knowledge."""
+"""``Brief`` and ``Question``: what a curator states, and what each purpose asks of a plan (WIDER, FAR, …)."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Every mechanism that could serve, at its best k, with what it would be good for; and why the others could not."""
+"""Every mechanism that could serve, at its best k and predicted error; and why others are left out."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The paper's own rules: its two choices of k, and where one mechanism overtakes another (§4.2, §4.3.3)."""
+"""The paper's own rules: its two choices of k, and crossovers between mechanisms (§4.2, §4.3.3)."""
 
 import math
 from collections.abc import Callable

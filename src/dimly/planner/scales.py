@@ -1,4 +1,4 @@
-"""Several sketches for several scales (the paper's §3.2.2 and §4.3.3), each with a share of the budget."""
+"""Several sketches for several scales of distance, each with a share of the budget (§3.2.2, §4.3.3)."""
 
 import math
 from collections.abc import Sequence

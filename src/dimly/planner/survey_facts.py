@@ -1,4 +1,4 @@
-"""What a survey tells the planner, where the curator states nothing: distances, weights, how many people there are."""
+"""Distances, weights and the number of people, filled in from a survey where the curator states nothing."""
 
 import re
 from dataclasses import replace

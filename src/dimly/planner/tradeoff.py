@@ -1,4 +1,4 @@
-"""Error against epsilon, both ways: the error that an epsilon gives, and the epsilon that an error needs."""
+"""Error against epsilon, both ways: the error that an epsilon gives, the epsilon that an error needs."""
 
 import math
 from collections.abc import Iterable

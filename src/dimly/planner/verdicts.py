@@ -1,4 +1,4 @@
-"""Verdicts: what a plan will be good for, the smallest epsilon that would do, and what epsilon and delta mean."""
+"""Verdicts (good, coarse, unknown, not feasible) from a figure of 0 to 1; the ε needed; ε and δ in plain words."""
 
 import math
 from collections.abc import Callable, Mapping

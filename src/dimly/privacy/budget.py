@@ -1,4 +1,4 @@
-"""The promise: how much the odds of one attribute of one person may change, and what "one attribute" means."""
+"""``Budget``: ε and δ, the unit of privacy (what "one attribute" means), posterior odds, rounding down."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How much noise a budget asks for, and what a given noise guarantees.
+"""How much Gaussian or Laplace noise a budget asks for, and the ε or δ that a given noise gives.
 
 Four rules for Gaussian noise, from the loosest to the tight one. They are the paper's, with its misprints
 mended: Lemma 1's denominator is √2·ε (not √(2ε)), and its first condition reads R ≤ ….

@@ -1,4 +1,4 @@
-"""What releases spend, alone and together."""
+"""What releases cost together: ``Cost``, privacy loss distributions, Rényi orders, ``compose``."""
 
 import math
 from collections import Counter

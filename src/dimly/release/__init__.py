@@ -1,4 +1,4 @@
-"""The artifact: what is published, and what it promises in words."""
+"""The artifact: the folder that is published, written once, and read with nothing taken on trust."""
 
 from dimly.mechanisms.guarantee import RosterKind, guarantee
 from dimly.release.format import Layout, UserType, layout_of

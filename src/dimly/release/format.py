@@ -1,4 +1,4 @@
-"""How a release is cut into files, and what stands in them: decided by the plan alone, never by the data."""
+"""How a release is cut into parts and row groups, and what a column holds: numbers, bits or distances."""
 
 import math
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Ids of people in memory: int64, or texts.
+"""Ids of people in memory: int64, or Python texts.
 
 Texts are Python's own strings in an array of objects. NumPy's text of any length (StringDType) would be the obvious
 type, but in 2.4, the newest for Python 3.11, it reads or writes wrong memory where texts are searched (numpy issue

@@ -1,4 +1,4 @@
-"""The manifest: what a release is, what it promises and which files it holds.
+"""``Manifest``: plan, guarantee, users, ledger entry, digests of files; the README.md of the folder.
 
 Of the private table it depends on the noisy numbers alone, by the digests of their files; and without a roster on who
 is in the table, as the numbers of people and the sizes of parts do.

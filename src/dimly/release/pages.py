@@ -1,4 +1,4 @@
-"""What the pages of a Parquet file claim, read before any of them is decoded.
+"""What the page headers of a Parquet file claim of sizes, checked before anything is decoded.
 
 Runs of equal numbers pack without limit: a file of some kilobytes can hold a billion entries, and a reader that decodes
 them first runs out of memory before it can count them. So the plan says how many entries there must be, the footer and

@@ -1,4 +1,4 @@
-"""A release in a folder: opened at once at any size, read when it is asked for, with nothing taken on trust."""
+"""A release folder opened at any size: files held open, footers, row groups decoded and kept, ids located."""
 
 import hashlib
 import os

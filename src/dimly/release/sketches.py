@@ -1,4 +1,4 @@
-"""Published numbers in memory, with the plan that they were made by."""
+"""``Sketches``: published numbers in memory with their plan, and parts of them as a folder has."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

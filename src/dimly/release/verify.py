@@ -1,4 +1,4 @@
-"""Everything that can be checked of a release without the private data, and a word on what cannot."""
+"""``dimly verify``: digests, ids, attributes, projection, directions and sensitivity of a release."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Writing a release: parts in any order and from any thread, then sealed, then visible all at once or not at all.
+"""Writing a release in a hidden folder (``Staging``): parts from any thread, sealed, visible by one rename.
 
 It is made in a hidden place beside its target, and renamed. The hidden place is a folder of mode 0700 that a living
 process locks (see :mod:`dimly.files`); in it the release grows with the modes it will have. After a crash it stays,

@@ -1,4 +1,4 @@
-"""The Spark engine: the same release from a cluster, for tables that outgrow one machine. See docs/scale.md.
+"""The curator and the analyst on a Spark cluster, for tables that outgrow one machine.
 
 Names are loaded when they are first used: workers, which import this room too, need few of them.
 """

@@ -1,4 +1,4 @@
-"""The analyst at scale: passes over a release, each worker reading parts of it. What is published may be lazy."""
+"""``covariance`` and ``assign_segments`` of a release by Spark's workers, each reading some parts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is asked of Spark itself: a session, frames that go to workers and come back, and what is said when it fails."""
+"""What is asked of Spark itself: a session, Java, frames mapped by workers, failures in our words."""
 
 import atexit
 import contextlib

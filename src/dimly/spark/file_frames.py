@@ -1,4 +1,4 @@
-"""Files as frames that hold exactly what the local engine reads from them: nothing is left out, nothing is guessed.
+"""Parquet, CSV and JSON files as Spark frames that hold exactly what the local engine reads.
 
 Spark reads Parquet itself. Of CSV and JSON it would guess types, mend lines and skip what it cannot decode, so there
 the workers read whole files with the database and the settings of the local engine.

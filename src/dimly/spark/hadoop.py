@@ -1,4 +1,4 @@
-"""Folders of any file system that Spark can write to, through the Hadoop client that comes with it."""
+"""Folders on HDFS, S3 or elsewhere through Hadoop's client: put, read, rename, remove."""
 
 import contextlib
 import re

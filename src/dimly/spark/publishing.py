@@ -1,4 +1,4 @@
-"""Publishing from Spark: the workers read, perturb and write; the driver knows who goes where, charges, and renames.
+"""``dimly.spark.publish``: charges on the driver, sends work to workers; a roster told from the frame.
 
 It writes a release and never hands back a lazy frame of sketches: each action on one would draw new noise, and spend
 the budget again.

@@ -1,4 +1,4 @@
-"""A release that ends in a file system of Spark's: written by its workers, named and made visible by the driver.
+"""A release that grows in another file system: parts sent by task attempts, checked, made visible.
 
 Spark itself writes, with its own credentials and its own rule of which attempt at a task counts, into a hidden folder
 beside the target. Where folders can be renamed in one step the release grows there and is renamed, elsewhere

@@ -1,4 +1,4 @@
-"""A private table of a Spark cluster: its rows checked, its people in order, each placed with a task."""
+"""A private Spark table: rows checked, people in order and placed with tasks (Spark's hash)."""
 
 import contextlib
 from collections import Counter

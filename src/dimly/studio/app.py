@@ -1,4 +1,4 @@
-"""The server of the studio: on this machine alone, behind a token, with nothing loaded from elsewhere."""
+"""The server: on this machine alone, behind a token, with nothing loaded from elsewhere; a free port."""
 
 import secrets
 import socket

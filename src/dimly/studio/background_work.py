@@ -1,4 +1,4 @@
-"""Long work in the background: threads that report how far they are, and a bar on the page that shows it."""
+"""``Job``: long work in a thread that reports how far it is, and the bar that shows it."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Charts as options of ECharts, which the page ships with; colors that fit light and dark."""
+"""Options of ECharts: tradeoff, blur, attack, histogram, ladder, spending, pairs; light and dark."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The Explore page: everybody on a map, who is like whom, which groups there are, and two releases compared."""
+"""The Explore page: a map of everybody colored by segment or column, a person's neighbors, two releases."""
 
 import csv
 import io

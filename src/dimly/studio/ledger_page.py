@@ -1,4 +1,4 @@
-"""The Ledger page: what each dataset has spent, on what and for whom, what is left, and whether a plan still fits."""
+"""The Ledger page: what each dataset has spent, what is left, and whether a plan still fits."""
 
 from typing import Any
 

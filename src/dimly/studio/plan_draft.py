@@ -1,4 +1,4 @@
-"""What a curator has stated on the Plan page, and all that follows from it: advice, curve, command, picture."""
+"""``Draft``: what is stated on the Plan page, and what follows: advice, curve, command, blur."""
 
 import math
 import shlex

@@ -1,4 +1,4 @@
-"""The Plan page: state what the data are and what they are for, move ε or the error, and take the plan home."""
+"""The Plan page: fields, sliders of ε and of the error, candidates, verdict, promise, picture, downloads."""
 
 import asyncio
 import math

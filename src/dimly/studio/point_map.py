@@ -1,4 +1,4 @@
-"""The map of people as the page draws it: places as small integers, a byte of color each, cells where many are."""
+"""The WebGL map: places as small integers, a byte of color each, cells to find who was clicked."""
 
 from dataclasses import dataclass
 from typing import Any, Final

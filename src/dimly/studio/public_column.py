@@ -1,4 +1,4 @@
-"""A public column of the user's own, joined to a release by id: numbers, or up to twelve names."""
+"""A public column of the user's own, joined to a release by id, to color the map by."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

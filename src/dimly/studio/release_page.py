@@ -1,4 +1,4 @@
-"""The Release page: what a release promises and what not, whether it is whole, what can be seen through its noise."""
+"""The Release page: promise, verification, distances that can be told apart, segments."""
 
 from dataclasses import dataclass
 from typing import Any, Final

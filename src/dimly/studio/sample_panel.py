@@ -1,4 +1,4 @@
-"""Public people on the Plan page: everything is tried out on a sample, and the plan comes with its files."""
+"""The panel on the Plan page that takes a sample and tries plans out on it."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""How the studio looks: colors, header, cards, and the few words that stand on every page."""
+"""How pages look: palette, CSS, header, footer, cards, tables, meters."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the studio looks at: the releases, ledgers and samples that were named, each opened once for all tabs."""
+"""The releases, ledgers and samples that are open, each once for all tabs; layers of their maps."""
 
 import hashlib
 import re

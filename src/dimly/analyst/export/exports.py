@@ -1,4 +1,4 @@
-"""A release in other tools: what :class:`~dimly.analyst.release.Release` can be turned into."""
+"""``release.export``: NumPy, pandas, Arrow, Parquet, .npz, and indexes of FAISS."""
 
 import contextlib
 import zipfile

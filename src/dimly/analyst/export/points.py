@@ -1,4 +1,4 @@
-"""What goes to other tools: everybody's point, in batches, and what must be known to read distances off them.
+"""``Exported``: everybody's point in batches, and the facts needed to read distances off them.
 
 Points as they are published have squared distances that are too large by 2·bias on average, whatever the two people;
 so any tool that ranks by Euclidean distance ranks as :meth:`Release.neighbors` does with ``denoise=False``, and

@@ -1,4 +1,4 @@
-"""Points as a table of PostgreSQL with pgvector, and beside it a table of one row that says what they are.
+"""A table of PostgreSQL with pgvector, its index, and a table of one row that says what it is.
 
 All of it is one transaction. New tables are filled under names of their own and take theirs at the end, so that whoever
 reads an older export meanwhile is not kept waiting. Texts of the server quote rows: none of them leaves this file.

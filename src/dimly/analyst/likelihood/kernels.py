@@ -1,4 +1,4 @@
-"""Numba kernels of likelihood estimates: score pairs against tables, and climb what the scores tell.
+"""Numba kernels of likelihood: scores of pairs against tables, climbing to the most likely.
 
 Kernels check nothing; the search does. Points are rates: numbers of attributes that only the
 first has, that only the second has, and that both have, over k.

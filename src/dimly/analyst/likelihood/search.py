@@ -1,4 +1,4 @@
-"""Squared distances of pairs by maximum likelihood, for sketches with one entry for each attribute, on bits.
+"""``most_likely``: distances of pairs by maximum likelihood, climbing rates of shared and own attributes.
 
 The unbiased estimate adds up squares, of which most are noise where k is large. The likelihood knows which published
 numbers noise alone would hardly make. Its estimates are not negative, and so too large on average next to zero.

@@ -1,4 +1,4 @@
-"""Likelihoods of pairs of published numbers as tables, one for each node of a grid of rates.
+"""How likely each pair of published numbers is, as tables over a grid of rates (Poisson, noise).
 
 Of the attributes of two people a·k are only the first's, b·k only the second's and c·k both's. A bucket of a sketch
 with one entry for each attribute holds Poisson numbers A, B, C of them (differences of two for ``hashing``, whose

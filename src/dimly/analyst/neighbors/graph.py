@@ -1,4 +1,4 @@
-"""The nearest people of everybody: all pairs are compared, in tiles, on all cores.
+"""The nearest people of everybody: all pairs compared in tiles on all cores.
 
 Each pair is compared once, and tells both sides. A tile gives single-precision keys, so that a few more than are asked
 for are kept of each person; their exact keys then decide, and ties go to the smaller id.

@@ -1,4 +1,4 @@
-"""An index of people, for neighbors of one person after another among millions: approximate, with a measured recall.
+"""An approximate index for one person after another among millions: cells, measured recall.
 
 People are put into cells by k-means on what they are ranked by. A question looks at the people of the cells that are
 nearest to the person, and ranks them by the same keys as the scan of everybody: whoever lies in another cell is missed.

@@ -1,4 +1,4 @@
-"""Numba kernels of neighbor search: sums over rows, keys of pairs, and the nearest found so far.
+"""Numba kernels of neighbor search: keys of pairs, differing bits, the nearest found so far.
 
 Kernels check nothing; spaces and graph do. They run on one core
 without holding the interpreter's lock, so that callers can use a pool of threads.

@@ -1,4 +1,4 @@
-"""The nearest people: of one person or of a vector of one's own, by reading the release once."""
+"""``Neighbors`` of one person or vector: chooses a space, scans the release once, estimates."""
 
 import math
 from collections.abc import Callable, Iterator

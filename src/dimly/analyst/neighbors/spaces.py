@@ -1,4 +1,4 @@
-"""How people are compared when near ones are searched: a key for each pair, the smaller the nearer."""
+"""How people are compared in a search: a key for each pair, of sketches, bits or denoised points."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol

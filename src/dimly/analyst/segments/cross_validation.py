@@ -1,4 +1,4 @@
-"""Which view of people gives the most telling groups, and how stable groups are.
+"""How groups are judged: by coordinates held out of k-means, clouds without groups, stability of halves.
 
 Groups are judged by numbers that they were not made from. Each coordinate of a sketch has noise of its own and mostly
 attributes of its own. So whatever groups that were made from three quarters of the coordinates explain of the last

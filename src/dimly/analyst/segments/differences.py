@@ -1,4 +1,4 @@
-"""What tells segments apart: the attributes that count along public directions in which a segment differs.
+"""``Profile``: attributes of public directions along which a segment differs from all others; free.
 
 A segment's average lies off that of everybody else. Part of that is noise: who is in a segment was decided by the same
 noise, so that even a cloud of pure noise, cut in two, has two averages. How much it is can be told from the published

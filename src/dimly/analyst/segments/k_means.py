@@ -1,4 +1,4 @@
-"""Views: how people are looked at before they are grouped.
+"""k-means on a ``View`` of people: plain points, or rays, where everybody is divided by their activity.
 
 People of one group like the same things, some more of them than others: a group is a ray from zero, on which each
 stands as far out as they are active. To find rays, everybody is divided by their activity a and counts a² times: then

@@ -1,4 +1,4 @@
-"""Segments: people grouped by k-means on denoised points, with how far to believe in the groups."""
+"""``Segments``: labels and sizes of groups, how many there are, stability in words; everybody assigned."""
 
 import operator
 import warnings

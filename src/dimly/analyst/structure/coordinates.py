@@ -1,4 +1,4 @@
-"""Published rows as points, block by block: what is ranked, clustered and handed to other tools."""
+"""Published rows as points: coordinates of sketches, bits or joined releases; blocks and samples of them."""
 
 import math
 from abc import ABC, abstractmethod

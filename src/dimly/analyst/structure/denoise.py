@@ -1,4 +1,4 @@
-"""Denoising: what many people have in common tells noise from signal, at no cost in privacy."""
+"""``Denoiser``: moments and covariance of published points, eigenvectors above the noise's edge, shrinkage."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

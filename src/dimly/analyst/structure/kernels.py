@@ -1,4 +1,4 @@
-"""Numba kernels of structure: attributes that people share, people shuffled, and people in groups.
+"""Numba kernels: bits that people share, coordinates shuffled in strata, k-means centers and labels.
 
 Kernels check nothing. They run on one core without holding the interpreter's lock.
 """

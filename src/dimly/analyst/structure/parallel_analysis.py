@@ -1,4 +1,4 @@
-"""How much structure a release shows beyond what independent attributes would: parallel analysis after Horn.
+"""Whether attributes go together at all: Horn's parallel analysis, coordinates shuffled among people.
 
 Everybody's taste differs, so that far more than the noise is left in every direction, and rank above the noise proves
 nothing. The question is whether attributes go together. Where each coordinate holds attributes of its own

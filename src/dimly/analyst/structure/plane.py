@@ -1,4 +1,4 @@
-"""Maps of people on a plane: of everybody, where published points differ most, and of some, where segments do."""
+"""Maps on a plane: of everybody by principal directions, and of segments where they differ most."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

@@ -1,1 +1,1 @@
-"""One file a command. Heavy rooms are imported by the commands that need them."""
+"""One file a command; plan_choice, plan_sample and plan_interactive are ways of ``dimly plan``."""

@@ -1,4 +1,4 @@
-"""``dimly audit``: attack what a plan claims, and say how much of it is seen."""
+"""``dimly audit``: of a plan, or of a table's whole way to a release; certificate."""
 
 from dataclasses import asdict
 from pathlib import Path

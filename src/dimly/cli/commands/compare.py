@@ -1,4 +1,4 @@
-"""``dimly compare``: mechanisms beside each other, by theory."""
+"""``dimly compare``: mechanisms beside each other, by theory, as tables or a figure."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``dimly demo``: the whole story in under a minute."""
+"""``dimly demo``: runs the steps of the demo one after the other."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""``dimly directions``: public directions, learned from volunteers or made from what is known of attributes."""
+"""``dimly directions learn|make|show``: from volunteers, or from what is known of attributes."""
 
 from dataclasses import asdict
 from pathlib import Path

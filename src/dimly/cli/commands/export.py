@@ -1,4 +1,4 @@
-"""``dimly export``: a release in other tools."""
+"""``dimly export``: a release for numpy, pandas, FAISS, pgvector and others."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``dimly inspect``: what a release says of itself."""
+"""``dimly inspect``: what a release says of itself: plan, promise, files, ids."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``dimly ledger``: what may be spent, and what has been."""
+"""``dimly ledger init|show|export|forgive|confirm``: what may be spent, and what has been."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal

@@ -1,4 +1,4 @@
-"""``dimly plan``: the best plan for a purpose, or one from explicit choices.
+"""``dimly plan``: all of its options, checked, and which of its ways is taken.
 
 The command line becomes records, and one of four ways is taken: everything is tried out on a sample (plan_sample), a
 mechanism is named with all that belongs to it, or theory chooses for several scales or for a purpose (plan_choice).

@@ -1,4 +1,4 @@
-"""The ways of ``dimly plan`` without a sample: a mechanism is named, or theory chooses for a purpose or for scales.
+"""``dimly plan`` by a mechanism's name, by theory for a purpose, or for several scales; as text and JSON.
 
 Of what is named nothing is chosen. Each way writes its plan and shows its own answer.
 """

@@ -1,4 +1,4 @@
-"""``dimly plan --interactive``: the same questions as the options, in plain words, one after the other."""
+"""``dimly plan --interactive``: the same questions as the options, in plain words."""
 
 from pathlib import Path
 from typing import Any, Literal, NamedTuple

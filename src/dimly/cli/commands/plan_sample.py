@@ -1,4 +1,4 @@
-"""``dimly plan --sample``: what was measured on public people, as text and as JSON, and the files of the plan."""
+"""``dimly plan --sample``: what was measured on public people, and the files of the plan."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""``dimly publish``: a table of people becomes a release folder."""
+"""``dimly publish``: options to one record, here or on Spark; audit before, cost and facts after."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,4 +1,4 @@
-"""``dimly segments``: which groups of people there are."""
+"""``dimly segments``: which groups of people there are, written as labels."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""``dimly simulate``: how plans would do, on people who do not exist."""
+"""``dimly simulate``: how plans would do, on people who do not exist; writes tables of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack

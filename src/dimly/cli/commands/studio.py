@@ -1,4 +1,4 @@
-"""``dimly studio``: a page to plan with, to look into releases, and to see what was spent."""
+"""``dimly studio``: starts the web page."""
 
 import contextlib
 from pathlib import Path

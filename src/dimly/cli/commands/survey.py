@@ -1,4 +1,4 @@
-"""``dimly survey``: a few noisy counts of a private table, for planning."""
+"""``dimly survey``: options, and answers, profiles and directions as tables, JSON or a figure."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A charge on a ledger, in the hands of the process that publishes."""
+"""A charge and its states, held by the process that publishes: claimed people, sealed, settled, abandoned."""
 
 import json
 import os

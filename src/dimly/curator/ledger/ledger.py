@@ -1,4 +1,4 @@
-"""The ledger: what was promised for a dataset, and what every release has spent of it.
+"""``Ledger`` and ``DatasetBudget``: what was promised for a dataset, what is spent and left, reservations.
 
 A release is charged before its data are read, and the charge comes back only if no noise was drawn for it. All
 recipients count together, because they may collude. See ``docs/ledger.md``.

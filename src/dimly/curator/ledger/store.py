@@ -1,4 +1,4 @@
-"""The file behind a ledger: one SQLite database, a connection for each transaction, errors in words.
+"""The SQLite file behind a ledger: schema, transactions, errors in words; tags of the people it has seen.
 
 A connection lives no longer than its transaction: no thread or fork can inherit one, and a ledger at rest is one file.
 The file must never be opened by anything but SQLite: on POSIX, closing it would drop the locks of this whole process.

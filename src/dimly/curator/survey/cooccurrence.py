@@ -1,4 +1,4 @@
-"""Directions learned from the private table itself: which attributes go together, counted with noise.
+"""Directions learned from the private table: noisy counts of pairs of attributes, their eigenvectors.
 
 Where no volunteers published their data, a share of the budget and many people can take their place. Three steps, each
 with noise of its own: how many people have each attribute, how strong the second eigenvalue of the counts of pairs is,

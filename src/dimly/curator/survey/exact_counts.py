@@ -1,4 +1,4 @@
-"""Exact counts of a private table: attributes, weights, distances of pairs of people, segments, pairs of attributes.
+"""Exact counts, before noise: attributes, weights, distances, segments, pairs of attributes or buckets.
 
 They never leave the curator but with noise. People are numbered by a keyed public order, so that pairs of them stand
 side by side in one pass over the sorted rows.

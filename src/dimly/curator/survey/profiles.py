@@ -1,4 +1,4 @@
-"""Profiles: what the people of each segment of a release have, counted in the private table with noise.
+"""Profiles, ``--by``: how many people of each segment have each attribute, with noise.
 
 The segments are public, because they follow from a release. So one attribute of one person still moves a single count
 by 1, however many segments there are.

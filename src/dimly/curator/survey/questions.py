@@ -1,4 +1,4 @@
-"""The survey of a private table: which questions it can answer, and exact counts perturbed by shares of the budget.
+"""What a survey can be asked, and its noisy answers: vocabulary, counts, weights, distances, quantiles.
 
 Charge, table and file are of :mod:`dimly.curator.survey.run`. Profiles of segments and directions come from there, too,
 each with a file of its own.

@@ -1,4 +1,4 @@
-"""A survey from the charge to the file: the table that is asked, refusals of too few people, warnings.
+"""A survey from the charge to its file: opening the table, refusing too few people, dry runs, warnings.
 
 Charged before the table is read, as a release is, and visible only when it is whole. What is asked is said by
 :mod:`dimly.curator.survey.questions` and by the two surveys that have a file of their own.

@@ -1,4 +1,4 @@
-"""Columns: their names, and SQL that reads users, attributes and numbers from a column of any type."""
+"""Names and types of columns, and the SQL that reads a user, an attribute or a number from a cell."""
 
 import re
 import string

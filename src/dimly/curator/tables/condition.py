@@ -1,4 +1,4 @@
-"""``where``: an SQL condition that says which rows of a table are read, checked to look at one row at a time.
+"""``--where``: an SQL condition, parsed and checked to look at one row at a time.
 
 A condition is public and must be decided before the private table is looked at. It may leave rows out one by one, each
 by what stands in that row: then one attribute of one person still moves one row, and no sensitivity changes. Whatever

@@ -1,4 +1,4 @@
-"""CSV files: how they are written, and their cells as text, exactly as they stand there."""
+"""CSV files: delimiter, quotes, encoding and header found out (``Dialect``); cells as text, as they stand."""
 
 import codecs
 import csv

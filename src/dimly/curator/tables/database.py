@@ -1,4 +1,4 @@
-"""A private DuckDB database: in memory, spilling into a folder of its own, and silent about what it holds."""
+"""The private DuckDB database: memory limit, spill folder, views, streams of Arrow, errors that quote nothing."""
 
 import contextlib
 import os

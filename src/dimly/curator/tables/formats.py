@@ -1,4 +1,4 @@
-"""Tables that are not text files: data frames and Arrow, JSON lines, DuckDB and SQLite databases."""
+"""Tables that are not text: pandas, polars and Arrow frames, JSON lines, DuckDB and SQLite databases."""
 
 import codecs
 import datetime as dt

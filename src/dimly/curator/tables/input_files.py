@@ -1,4 +1,4 @@
-"""The files that a path, a list of paths, a glob or a folder stands for, and a note of what they were when opened."""
+"""Which files a path, glob or folder stands for, their format and compression; whether they changed (``Stamp``)."""
 
 import errno
 import glob

@@ -1,4 +1,4 @@
-"""A matrix in memory as a table of the engine, and from there to a release in memory."""
+"""A matrix in memory (NumPy, SciPy) as a table of people, and its release in memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""Any source as a numbered table: people and attributes as integers, which the sort and the kernels work on."""
+"""``NumberedTable``: people and attributes of any source as integers, sorted, in batches of rows."""
 
 import contextlib
 from collections.abc import Callable, Iterator

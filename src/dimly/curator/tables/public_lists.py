@@ -1,4 +1,4 @@
-"""The public inputs of a release: the roster says who is in it, the vocabulary closes its attributes.
+"""Roster, vocabulary and volunteers: read, checked, and refused if they are the private table itself.
 
 Volunteers, whose public data the plan was made from, must not be in it.
 """

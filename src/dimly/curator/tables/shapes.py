@@ -1,4 +1,4 @@
-"""Three shapes of table, long, list and wide, as one view of rows: person, attribute, value."""
+"""Long, list and wide tables as one view of rows (person, attribute, value), with checks of each row."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

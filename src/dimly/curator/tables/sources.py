@@ -1,4 +1,4 @@
-"""Everything that a curator may have, as one relation of a private database."""
+"""``open_source``: recognizes whatever a curator has, and makes it one relation of the database."""
 
 import os
 from collections.abc import Collection, Sequence

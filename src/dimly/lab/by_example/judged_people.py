@@ -1,4 +1,4 @@
-"""Public people as an analyst would meet them: published among many others, and asked about.
+"""Public people published among made-up children of others; how right neighbors, groups and distances come out.
 
 What denoising and segments find depends on how many people are published, and a sample has few. So the people who are
 judged stand among made-up ones: children of those who are not judged. A child has about half of its attributes from

@@ -1,4 +1,4 @@
-"""What came out of trying plans out on public people: the choice, its verdict, and how far to believe it.
+"""``Trial``: what came out of trying plans out; figures, verdict, rivals, doubts, in words.
 
 Made by :func:`dimly.lab.by_example.tryout.try_out`, for :func:`dimly.advise` with a sample and ``dimly plan --sample``.
 """

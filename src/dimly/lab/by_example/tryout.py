@@ -1,4 +1,4 @@
-"""Planning by example: every mechanism that could serve is tried out on public people, and the best is chosen.
+"""Tries out each mechanism on parts of a sample: ladder of epsilons, folds, widths k, the best chosen.
 
 The sample is cut into parts. Each part in turn is judged: directions are learned from the other parts, by the recipe
 that suits the whole sample, everybody is published by each plan with noise from its own table (judged_people), and the

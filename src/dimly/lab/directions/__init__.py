@@ -1,1 +1,1 @@
-"""Directions made from what is public: learned from a sample of people, or made from tables of attributes."""
+"""Directions made from what is public: learned from a sample of people, or from tables of attributes."""

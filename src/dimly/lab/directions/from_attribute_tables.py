@@ -1,4 +1,4 @@
-"""Directions from what is known of attributes, not of people: tables of weights, of categories, of embeddings."""
+"""Directions from tables of attributes: weights, categories, embeddings."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

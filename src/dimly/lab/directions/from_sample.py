@@ -1,4 +1,4 @@
-"""Directions from a public sample: what public people differ in, chosen for the noise that one attribute needs.
+"""Directions learned from a sample: recipes (singular vectors, groups, mixtures), compared on held-out people.
 
 Several recipes are tried, and the sample itself says which is best: each learns from a part of the people and is tried
 out on the others, whose noisy sketches are asked what an analyst would ask. For segments: do they find the groups that

@@ -1,4 +1,4 @@
-"""The drawings of a report: SVG written into the page, in its colors, light or dark, and readable on a phone."""
+"""SVG of a report: ladder, error curve, odds of an attacker, histogram, map of segments."""
 
 import math
 from collections.abc import Iterable, Sequence

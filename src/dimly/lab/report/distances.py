@@ -1,4 +1,4 @@
-"""How sharply a release sees: which distances it can tell apart, and how much of what it shows is noise."""
+"""How sharply a release sees: ``Acuity`` (distances told apart) and how spread its distances are."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the privacy officer reads: the promise, its limits, its price, and what to check before signing."""
+"""What the privacy officer reads: promise, limits, guesses of an attacker, checks before signing."""
 
 import math
 from collections.abc import Mapping

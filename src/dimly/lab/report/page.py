@@ -1,4 +1,4 @@
-"""A report as one page of HTML: no script, no outside request, for the privacy officer and for the analyst."""
+"""The report as HTML by a Jinja template: numbers, odds and percents in words; ``write_report``."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""A report on a release: what it promises, what it cost, and what can be seen through its noise. ``dimly report``."""
+"""``Report``: all figures of ``dimly report``, computed from a release."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

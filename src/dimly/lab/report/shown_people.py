@@ -1,4 +1,4 @@
-"""Whom a report looks at: some of the people, numbered anew, so that no id gets into a page."""
+"""Whom a report looks at: some people, evenly spaced, numbered anew, so that it holds no id."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Deviation bounds that are proven, in both directions: probability → width and width → probability.
+"""Proven deviation bounds, width to probability and back: Chebyshev, Hoeffding, the paper's Theorem 2.
 
 An interval from a normal approximation covers well but is no theorem. These are: the paper's Theorem 2 (claim 3)
 for dense sketches with Gaussian noise, its Theorem 3 for randomized response, and Chebyshev's inequality, which needs

@@ -1,4 +1,4 @@
-"""The best sketch dimension: more coordinates project better, and carry more noise."""
+"""``best_k``: the sketch dimension at which projection error and noise together are least."""
 
 import math
 from collections.abc import Callable

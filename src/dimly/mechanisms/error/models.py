@@ -1,4 +1,4 @@
-"""How far estimates of squared distances, inner products and attributes are from the truth.
+"""Variances of estimated distances, inner products and attributes, one error model a mechanism.
 
 All formulas are in the data's own units: v and m₄ are the noise's variance and fourth moment after the sketch's
 public scale. z = x − y, r² = ‖z‖². Every estimate is unbiased; ``docs/error-theory.md`` derives the variances.

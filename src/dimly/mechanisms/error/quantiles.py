@@ -1,4 +1,4 @@
-"""Quantiles from noisy cumulative counts: how many of N numbers are at most b, at rising public boundaries b.
+"""Quantiles and their intervals from noisy cumulative counts at public boundaries, for surveys.
 
 Each count has the same noise, and the true ones rise. Isotonic regression averages where they hardly rise, so that fine
 boundaries, which cost no privacy, lower the noise. All of this is computed from noisy counts alone: post-processing.

@@ -1,4 +1,4 @@
-"""Rounded Gaussian noise: the continuous Gaussian mechanism followed by rounding, sampled from a table.
+"""Rounded Gaussian noise as a table: cells, tails, and how far sampling is from the exact law.
 
 The sketch Y is an integer, so round(Y + N) = Y + round(N): adding an integer drawn from
 P(i) = Φ((i+½)/σ) − Φ((i−½)/σ) *is* the Gaussian mechanism with its output rounded, in any dimension, and every

@@ -1,4 +1,4 @@
-"""Discrete Laplace noise (two-sided geometric), proven to cost at most its rate per unit step.
+"""Discrete Laplace noise (two-sided geometric) as a table, proven to cost at most its rate per unit step.
 
 P(i) = (1−q)/(1+q)·q^|i| with q = e^(−rate). Moving one coordinate by one step changes the probability of any
 output by a factor of at most e^rate, so moving all coordinates together by Δ₁ steps costs Δ₁·rate = ε, and δ = 0.

@@ -1,4 +1,4 @@
-"""Tables of integer weights that noise is drawn from, and the smallest of them: whether a bit is flipped."""
+"""What every table of noise is: ``Cells`` of 128-bit weights, moments; and ``BitFlip`` of randomized response."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Names that nobody published may be shown only where enough people have them: a random threshold with its proof.
+"""The random threshold above which a survey may show a name that nobody published, with its proof.
 
 Whether a name is shown, and with which count, must not tell whether one person has it. A name that a single person has
 is shown with a probability of at most δ, and every further person changes the odds by at most e^ε. Among all rules

@@ -1,1 +1,1 @@
-"""Public random matrices: families, rows from a seed, kernels."""
+"""Public random matrices: families, rows from a seed, directions, kernels."""

@@ -1,4 +1,4 @@
-"""Directions: a public matrix with one short row of small integers for each attribute.
+"""``Directions``: a public matrix of small integers, one row an attribute or bucket; bounding, rounding, rotating.
 
 A random projection spends the promise on all directions alike. Directions spend it on a few that public knowledge
 names: people who published their data, weights, categories or an embedding. A person's sketch is the sum of the rows of

@@ -1,4 +1,4 @@
-"""The seven projection families by name, and P itself: rows of a family from a public seed.
+"""Families by name (counting, hashing, sparse, sign) and ``Projection``: P from a seed, its sensitivity.
 
 Each family is a random integer matrix P times one public scale, so that a sketch X·P of integer data is
 exact. A row belongs to one attribute; what one attribute can move a sketch by is the norm of its row (the

@@ -1,4 +1,4 @@
-"""Numba kernels: sketches of many people from rows of P, in exact integer arithmetic.
+"""Numba kernels of exact sketches: people's attributes times rows of P, in integers.
 
 People come as compressed sparse rows: person i has the attributes ``indices[indptr[i]:indptr[i+1]]``.
 Kernels check nothing; :mod:`dimly.mechanisms.projection.rows` does. They run on one core without holding the

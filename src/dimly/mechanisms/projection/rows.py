@@ -1,4 +1,4 @@
-"""What a family of projections is, integer rows of P for some attributes, and exact sketches from them."""
+"""Integer rows of P, hashed or dense: norms, exact sketches from them; what a family must offer."""
 
 import math
 import operator

@@ -1,4 +1,4 @@
-"""SipHash-2-4 as Numba kernels: of texts that lie end to end, of integers as decimal text, and in counter mode.
+"""SipHash-2-4 as Numba kernels: of texts, of integers as decimal text, and in counter mode.
 
 A keyed hash of short text that is well understood, fast on processors without any special instruction, and the same on
 all of them: additions, rotations and exclusive ors of 64-bit integers. One core hashes some 50 million short texts a

@@ -1,4 +1,4 @@
-"""The random bytes that a row of P is made of: one stream for each attribute, from the seed and the attribute's text.
+"""Random bytes of a row of P from the seed and the attribute's text: SHAKE-256 (1) or SipHash (2).
 
 Two versions, and a plan says which. **What may never change**: the bytes of either, which ``docs/projections.md`` says
 with test vectors. Version 1 asks SHAKE-256 for each attribute, in Python; version 2 is SipHash-2-4 in compiled code, a

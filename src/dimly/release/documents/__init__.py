@@ -1,1 +1,1 @@
-"""Files that are published beside releases, each of them whole by itself: surveys, segments, profiles, directions."""
+"""Files that are published beside releases, each whole by itself: surveys, segments, profiles, directions."""

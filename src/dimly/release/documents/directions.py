@@ -1,4 +1,4 @@
-"""Directions as a Parquet file that anyone can read, and read back with nothing taken on trust.
+"""The Parquet file of directions: encoded, written, and read back with nothing taken on trust.
 
 Columns: ``attribute`` (text) or ``bucket`` (its number), ``category`` (text, for categories alone), and ``direction``,
 a list of integers. The file's key-value metadata holds one JSON object, ``dimly.directions``: what the integers mean.

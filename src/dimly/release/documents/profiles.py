@@ -1,4 +1,4 @@
-"""Profiles of segments as a Parquet file: what the people of each segment have, counted with noise."""
+"""The Parquet file of profiles: noisy counts of attributes in each segment, with shares and sizes."""
 
 import hashlib
 import json

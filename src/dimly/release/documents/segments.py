@@ -1,4 +1,4 @@
-"""Who is in which segment, as a Parquet file that says which release the segments were found in.
+"""The Parquet file that says who is in which segment, and of which release: ``Labels``.
 
 Segments of a release are public, as everything is that follows from a release alone. Only such labels may divide people
 in a survey: labels that were made from the private table would tell about it without any noise.

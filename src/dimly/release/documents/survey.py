@@ -1,4 +1,4 @@
-"""A survey as one JSON file that anyone can read: what was asked, at which share, with which noise, and the answers.
+"""``Survey``, a JSON file: answers as counts or curves with intervals, its promise in words, its digest.
 
 It is public and charged, as a release is: everything in it is a noisy count, or follows from noisy counts and public
 knowledge. ``docs/survey.md`` describes the fields.

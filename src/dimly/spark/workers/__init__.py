@@ -1,1 +1,1 @@
-"""What runs in Spark's workers: private rows are read, cut into batches of whole people, perturbed and written."""
+"""What runs in Spark's workers: private rows are read, cut into batches, perturbed and written."""

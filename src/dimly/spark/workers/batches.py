@@ -1,4 +1,4 @@
-"""From sorted rows to batches of whole people: the same batches from the same rows, however these arrive.
+"""Sorted rows into batches of whole people, the same ones however the rows arrive: ``ExactRows``.
 
 Noise is drawn batch by batch, under a key that follows from what the batch holds. So an attempt at a task that reads
 the same rows again must come to the same batches, although Spark may hand them over in other pieces and, within a

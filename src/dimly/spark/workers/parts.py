@@ -1,4 +1,4 @@
-"""What workers do with private rows last: perturb whole people, and write each part to a file of this attempt's own.
+"""Workers perturb whole people and write or send parts, by a plan that was carried there.
 
 A task may run more than once: it failed, its machine was lost, or Spark ran two copies. Every attempt writes under a
 name that nobody else has; only the names that arrive at the driver become part of the release. But until the job ends

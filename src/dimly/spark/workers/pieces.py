@@ -1,4 +1,4 @@
-"""Rows between two stages of a Spark job, as packed pieces of Arrow: Spark moves them and never looks into them.
+"""Rows between two stages, packed as pieces of Arrow that Spark moves; sorted, out of core if need be.
 
 A row of its own costs Spark about two microseconds on the way: it is made into Java's form, sorted, and turned back.
 A piece of thousands of rows costs hardly more than one row. So workers pack the rows of each place together, Spark

@@ -1,4 +1,4 @@
-"""What workers do with private rows first: read them exactly as the local engine does, and say where each belongs.
+"""Workers read private rows by the local engine's SQL, find and name people, and place rows with tasks.
 
 Every piece of a partition goes through the same SQL of the same database as a whole table on one machine. So whatever a
 column holds, both engines see the same people and attributes, and refuse the same tables in the same words.
