@@ -82,7 +82,7 @@ def check_release(scene: Scene, ended: Ended) -> None:
 
 
 @kills("publish")
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=3)
 def test_a_release_is_complete_or_not_there(kill: Kill, scene: Scene, widely_published: Published) -> None:
     with scene.start(out=scene.target, wide=True) as run:
         ended = kill.strike(run, widely_published.seconds)

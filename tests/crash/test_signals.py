@@ -17,7 +17,7 @@ EVENTS: tuple[Event | None, ...] = ("sampling", None, "visible", "staging", None
 
 
 @pytest.mark.parametrize("number", range(max(2, KILLS // 2)))
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=2)
 def test_a_run_that_is_asked_to_end_leaves_nothing(number: int, scene: Scene, published: Published) -> None:
     sent = (signal.SIGINT, signal.SIGTERM)[number % 2]
     event = EVENTS[number % len(EVENTS)]
