@@ -233,7 +233,7 @@ def open_parquet(source: Any, path: str) -> pq.ParquetFile:
     """
     try:
         return pq.ParquetFile(source)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last of names in its footer
         raise ReleaseError(UNREADABLE.format(path)) from None
 
 

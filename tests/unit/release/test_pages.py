@@ -18,10 +18,11 @@ from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
 from dimly.curator.publication import publish_table
 from dimly.errors import ParameterError, ReleaseError
-from dimly.mechanisms import Plan, Vocabulary
+from dimly.mechanisms import Directions, Plan, Vocabulary
 from dimly.mechanisms.plan_parts import VocabularyPart
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, open_folder, verify
+from dimly.release.documents.directions import read_directions, write_directions
 from dimly.release.pages import ByteReader, _fields, _page
 
 K = 8
@@ -209,3 +210,22 @@ def test_a_numbered_vocabulary_of_billions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_what_is_sound_is_read(tmp_path: Path, mechanism: str, n: int) -> None:
     assert verify(release_folder(tmp_path / "out", mechanism, n)).n_users == n
+
+
+@pytest.mark.parametrize("letter", [b"X", b"\xff"])
+def test_columns_of_other_names_at_any_place_of_the_footer(folder: Path, tmp_path: Path, letter: bytes) -> None:
+    """Schema and chunks name columns, each in bytes of their own: whatever they say, the file was changed."""
+    path = tmp_path / "directions.parquet"
+    write_directions(path, Directions.of_values(["tea"], [[1.0]], origin="tests"))
+    for written, name in ((folder / PART, b"sketch"), (path, b"direction")):
+        sound = written.read_bytes()
+        places = [place for place in range(len(sound)) if sound.startswith(name, place)]
+        assert len(places) > 1
+        for place in places:
+            written.write_bytes(sound[: place + 1] + letter + sound[place + 2 :])
+            with pytest.raises(ReleaseError):
+                if written == path:
+                    read_directions(path)
+                else:
+                    sign(folder, PART)
+                    verify(folder)

@@ -133,7 +133,7 @@ def decode_directions(source: Path | pa.Buffer, name: str) -> Directions:
     """Return the directions that a file, or a buffer, holds; ``name`` is for errors. See :func:`read_directions`."""
     try:
         file = pq.ParquetFile(source)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last of names in its footer
         raise _no_directions(name) from None
     with file:
         facts = _facts(file, name)
