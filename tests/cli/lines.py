@@ -8,15 +8,16 @@ import typer
 from typer import testing
 from typer.testing import CliRunner, Result
 
-from dimly.cli.app import app
+from dimly.cli.app import app_for
 
-# All commands are built anew for each line, which takes five times as long as most lines do. Nothing is kept in them.
+# Commands are built anew for each line, which takes longer than most lines do. Nothing is kept in them.
 testing._get_command = cache(typer.main.get_command)  # type: ignore[attr-defined]
 
 
 def run(*arguments: object) -> Result:
     """Run a command line and return what it printed and its exit code."""
-    return CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, [str(argument) for argument in arguments])
+    line = [str(argument) for argument in arguments]
+    return CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app_for(line), line)
 
 
 def answer(*arguments: object) -> Any:

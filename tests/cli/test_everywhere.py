@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from tests.cli.lines import run
 from tests.folders import release_folder
 from typer.testing import CliRunner
 
 import dimly
-from dimly.cli.app import app
+from dimly.cli.app import COMMANDS as NAMES
+from dimly.cli.app import app_for, application
 from dimly.cli.reference import commands
 
 COMMANDS: dict[str, Any] = dict(commands())
@@ -29,6 +31,24 @@ def test_h_is_help_and_out_is_o(path: str) -> None:
             assert {"-o", "--out"} <= set(option.opts)
 
 
+def test_a_line_builds_the_command_that_it_calls_and_others_build_all() -> None:
+
+    def built(app: typer.Typer) -> set[str]:
+        top: Any = typer.main.get_command(app)
+        return set(top.commands)
+
+    everything = {name for names in NAMES.values() for name in names}
+    assert built(application()) == everything
+    for line, needed in (
+        (["plan", "--epsilon", "1"], {"plan"}),
+        (["ledger", "show"], {"ledger"}),
+        (["plam"], everything),
+        (["--help", "plan"], everything),
+        ([], everything),
+    ):
+        assert built(app_for(line)) == needed
+
+
 def test_v_is_the_version() -> None:
     assert run("-V").stdout == f"dimly {dimly.__version__}\n"
 
@@ -42,7 +62,9 @@ def test_a_shell_can_ask_what_comes_next() -> None:
 
 def test_a_plan_is_asked_for_in_plain_words(tmp_path: Path) -> None:
     answers = ["0.5", "4", "3", "5,000", "1000", "many", "40", "20", "100", str(tmp_path / "plan.json")]
-    result = CliRunner(env={"NO_COLOR": "1"}).invoke(app, ["plan", "--interactive"], input="\n".join(answers) + "\n")
+    result = CliRunner(env={"NO_COLOR": "1"}).invoke(
+        app_for(["plan"]), ["plan", "--interactive"], input="\n".join(answers) + "\n"
+    )
     assert result.exit_code == 0, result.stderr
     assert "Please answer 1, 2 or 3." in result.stderr
     assert "Please answer with a number above 0" in result.stderr
@@ -54,7 +76,7 @@ def test_a_plan_is_asked_for_in_plain_words(tmp_path: Path) -> None:
 
 
 def test_nobody_answers() -> None:
-    result = CliRunner().invoke(app, ["plan", "--interactive"], input="1\n")
+    result = CliRunner().invoke(app_for(["plan"]), ["plan", "--interactive"], input="1\n")
     assert result.exit_code == 2
     assert "must be answered on a terminal" in result.stderr
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dimly.cli.app import app
+from dimly.cli.app import application
 from dimly.lab import compare as comparison
 from dimly.lab import demo as story
 from dimly.lab.demo import Step
@@ -18,7 +18,7 @@ from dimly.lab.population import Population
 
 
 def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(application(), [str(argument) for argument in arguments])
 
 
 def answer(*arguments: object) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 import typer
 from tests.cli.lines import refusal, run
 
-from dimly.cli.app import app
+from dimly.cli.app import application
 
 ODD = (
     *("", "0", "-1", "nan", "inf", "1e308", "5e-324", "99999999999999999999", "x" * 5000, "a\nb", "--", "*", "2:1"),
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def commands() -> dict[str, Any]:
     """Return all commands by name, those of groups with the group's."""
-    top: Any = typer.main.get_command(app)
+    top: Any = typer.main.get_command(application())
     found: dict[str, Any] = {}
     for name, command in top.commands.items():
         inner = getattr(command, "commands", None)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dimly.cli.app import app
+from dimly.cli.app import app_for
 from dimly.lab.by_example import tryout
 from dimly.lab.directions import from_sample as learning
 from dimly.mechanisms import Plan
@@ -39,7 +39,7 @@ def volunteers(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, ["plan", *map(str, arguments)])
+    return CliRunner().invoke(app_for(["plan"]), ["plan", *map(str, arguments)])
 
 
 def test_a_plan_and_its_directions_are_written_side_by_side(volunteers: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def test_on_a_terminal_people_rate_and_time_left_are_shown(monkeypatch: pytest.M
             thread.start()
         for thread in threads:
             thread.join()
+        assert bar._bar is not None
         bar._bar.refresh()
     shown = out.getvalue()
     assert "reading [b]rows[/b]" in shown
@@ -35,6 +36,7 @@ def test_bytes_are_counted_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     with ProgressBar(amount=size_text, console=Console(file=out, force_terminal=True, width=150)) as bar:
         bar.phase("checking")
         bar.reach(1_500_000, 3_000_000)
+        assert bar._bar is not None
         bar._bar.refresh()
     assert "1.5 MB of 3 MB" in out.getvalue()
 
@@ -46,6 +48,7 @@ def test_a_private_count_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         bar.phase("counting")
         bar.start(2_468)
         bar.advance(1_234)
+        assert bar._bar is not None
         bar._bar.refresh()
     assert "50%" in out.getvalue()
     assert not {"1234", "2468"} & set(re.findall("[0-9]+", out.getvalue().replace(",", "")))

@@ -1,37 +1,29 @@
 """The Typer application: its commands, ``--version``, how help looks."""
 
+import importlib
 import sys
 from collections.abc import Sequence
+from functools import cache
 from inspect import cleandoc
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 import dimly
 from dimly.cli import faults
-from dimly.cli.commands.attack import attack
-from dimly.cli.commands.audit import audit
-from dimly.cli.commands.compare import compare
-from dimly.cli.commands.demo import demo
-from dimly.cli.commands.directions import directions
-from dimly.cli.commands.distance import distance
-from dimly.cli.commands.export import export
-from dimly.cli.commands.figure import figure
-from dimly.cli.commands.inspect import inspect
-from dimly.cli.commands.ledger import ledger
-from dimly.cli.commands.neighbors import neighbors
-from dimly.cli.commands.plan import plan
-from dimly.cli.commands.publish import publish
-from dimly.cli.commands.report import report
-from dimly.cli.commands.segments import segments
-from dimly.cli.commands.simulate import simulate
-from dimly.cli.commands.studio import studio
-from dimly.cli.commands.survey import survey
-from dimly.cli.commands.verify import verify
 from dimly.cli.options import asks_for_debug
 from dimly.cli.terminal import show_own_warnings
 from dimly.errors import ParameterError
+
+COMMANDS: Final = {
+    "Curator": ("plan", "survey", "directions", "publish", "ledger"),
+    "Analyst": ("distance", "neighbors", "segments", "export"),
+    "Anyone": ("inspect", "verify", "audit", "studio"),
+    "Lab": ("demo", "simulate", "compare", "figure", "attack", "report"),
+}
+"""What there is, by the panel of the help that lists it. A command is a function, or a group of them, in the file of
+its name in ``commands``."""
 
 
 def option_names(group: Any, arguments: Sequence[str]) -> dict[str, str]:
@@ -91,13 +83,35 @@ class FrontDoor(TyperGroup):
         sys.exit(faults.run(command, debug=lambda: asks_for_debug(meta), last=args is None, options=known))
 
 
-app = typer.Typer(
-    cls=FrontDoor,
-    context_settings={"help_option_names": HELP_OPTIONS},
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    pretty_exceptions_show_locals=False,
-)
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """Return the application as a command line needs it: with the command that it calls, or with all.
+
+    Importing all commands and parsing their options takes longer than most of them do. All are there for a line that
+    begins with no command: one for help, one with a misspelled name, or a shell that completes.
+    """
+    called = arguments[0] if arguments else ""
+    return application(called) if any(called in names for names in COMMANDS.values()) else application()
+
+
+@cache
+def application(only: str | None = None) -> typer.Typer:
+    """Return the application with all commands, or with one of them only."""
+    app = typer.Typer(
+        cls=FrontDoor,
+        context_settings={"help_option_names": HELP_OPTIONS},
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        pretty_exceptions_show_locals=False,
+    )
+    app.callback(invoke_without_command=True)(_front_door)
+    for panel, names in COMMANDS.items():
+        for name in names if only is None else {only} & set(names):
+            command = getattr(importlib.import_module(f"dimly.cli.commands.{name}"), name)
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name, rich_help_panel=panel)
+            else:
+                app.command(rich_help_panel=panel)(command)
+    return app
 
 
 def _show_version(asked: bool) -> None:
@@ -106,7 +120,6 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def _front_door(
     context: typer.Context,
     *,
@@ -126,24 +139,3 @@ def _front_door(
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), nl=False)
-
-
-app.command(rich_help_panel="Curator")(plan)
-app.command(rich_help_panel="Curator")(survey)
-app.add_typer(directions, name="directions", rich_help_panel="Curator")
-app.command(rich_help_panel="Curator")(publish)
-app.add_typer(ledger, name="ledger", rich_help_panel="Curator")
-app.command(rich_help_panel="Analyst")(distance)
-app.command(rich_help_panel="Analyst")(neighbors)
-app.command(rich_help_panel="Analyst")(segments)
-app.command(rich_help_panel="Analyst")(export)
-app.command(rich_help_panel="Anyone")(inspect)
-app.command(rich_help_panel="Anyone")(verify)
-app.command(rich_help_panel="Anyone")(audit)
-app.command(rich_help_panel="Anyone")(studio)
-app.command(rich_help_panel="Lab")(demo)
-app.command(rich_help_panel="Lab")(simulate)
-app.command(rich_help_panel="Lab")(compare)
-app.command(rich_help_panel="Lab")(figure)
-app.command(rich_help_panel="Lab")(attack)
-app.command(rich_help_panel="Lab")(report)

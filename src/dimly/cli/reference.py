@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from dimly.cli.app import app
+from dimly.cli.app import application
 
 _HEAD = """\
 # The command line
@@ -36,7 +36,7 @@ def reference() -> str:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Yield all commands with their full names, groups before what is in them."""
-    waiting: list[tuple[str, Any]] = [("dimly", get_command(app))]
+    waiting: list[tuple[str, Any]] = [("dimly", get_command(application()))]
     while waiting:
         path, command = waiting.pop(0)
         waiting[:0] = [(f"{path} {name}", inner) for name, inner in getattr(command, "commands", {}).items()]

@@ -12,45 +12,21 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
-from rich.text import Text
 
 from dimly.cli.faults import options_alone
 from dimly.errors import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 
 def people(number: float) -> str:
     """Return a number of people, in words."""
     return f"{number:,.0f} people"
-
-
-class _Done(ProgressColumn):
-    """How much of how much, and how much a second."""
-
-    def __init__(self, amount: Callable[[float], str]) -> None:
-        super().__init__()
-        self._amount = amount
-
-    def render(self, task: Task) -> Text:
-        """Return the text of one task."""
-        if task.total is None:
-            return Text("")
-        rate = "" if task.speed is None else f", {self._amount(task.speed)}/s"
-        return Text(f"{self._amount(task.completed)} of {self._amount(task.total)}{rate}")
 
 
 class ProgressBar:
@@ -64,49 +40,48 @@ class ProgressBar:
         Where to; stderr by default.
     """
 
-    def __init__(self, *, amount: Callable[[float], str] | None = people, console: Console | None = None) -> None:
+    def __init__(self, *, amount: Callable[[float], str] | None = people, console: "Console | None" = None) -> None:
+        self._bar: Progress | None = None
         # Not Rich's own view of it: FORCE_COLOR would put a moving bar into logs.
-        terminal = sys.stderr is not None and sys.stderr.isatty()
-        out = console or Console(stderr=True, force_terminal=terminal)
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn() if amount is None else _Done(amount),
-            TimeRemainingColumn(),
-            console=out,
-            transient=True,
-            disable=not out.is_terminal,
-        )
-        self._task = self._bar.add_task("starting", total=None)
+        if console is not None or (sys.stderr is not None and sys.stderr.isatty()):
+            from dimly.cli.moving_bar import moving_bar  # loads Rich
+
+            self._bar = moving_bar(amount, console)
+            self._task = self._bar.add_task("starting", total=None)
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def phase(self, name: str) -> None:
         """Say what begins now; how long it takes is not known yet."""
-        self._bar.remove_task(self._task)  # Rich cannot forget a total
-        self._task = self._bar.add_task(name, total=None)
+        if self._bar is not None:
+            self._bar.remove_task(self._task)  # Rich cannot forget a total
+            self._task = self._bar.add_task(name, total=None)
 
     def start(self, n_users: int) -> None:
         """Say of how many people the present phase is."""
-        self._bar.reset(self._task, total=n_users)
+        if self._bar is not None:
+            self._bar.reset(self._task, total=n_users)
 
     def advance(self, n_users: int) -> None:
         """Say that so many more are done; from any thread."""
-        task = next((one for one in self._bar.tasks if one.id == self._task), None)
-        left = n_users if task is None or task.total is None else max(0.0, task.total - task.completed)
-        self._bar.advance(self._task, min(n_users, left))  # whoever is published twice is one person
+        if self._bar is not None:
+            task = next((one for one in self._bar.tasks if one.id == self._task), None)
+            left = n_users if task is None or task.total is None else max(0.0, task.total - task.completed)
+            self._bar.advance(self._task, min(n_users, left))  # whoever is published twice is one person
 
     def reach(self, done: int, total: int) -> None:
         """Say how much is done of how much."""
-        self._bar.update(self._task, completed=min(done, total), total=total)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=min(done, total), total=total)
 
 
 _WIDEST = 10_000
@@ -134,6 +109,10 @@ def print_fields(fields: Mapping[str, object], *, err: bool = False) -> None:
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[str] = ()) -> None:
     """Print a table; the columns named in ``numbers`` are set to the right."""
+    from rich.console import Console  # Rich takes 0.05 seconds to load, and most commands print no table
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for name in header:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")

@@ -93,10 +93,10 @@ def _made(folder: Path | None) -> Path:
 
 def _run(command: list[str]) -> None:
     """Run a command of our own, as if it had been typed."""
-    from dimly.cli.app import app
+    from dimly.cli.app import app_for
 
     try:
-        app(command)
+        app_for(command)(command)
     except SystemExit as end:
         if end.code:
             raise typer.Exit(int(end.code)) from None

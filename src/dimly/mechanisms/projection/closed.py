@@ -8,6 +8,7 @@ says how long the longest of many rows will be.
 import math
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
@@ -61,7 +62,7 @@ class Ternary(DenseFamily):
     def likely_norms(self, k: int, *, blocks: int, row_scale: float, tail: float | None) -> tuple[int, int]:
         """Return a binomial number of ±1, twice."""
         del blocks, row_scale
-        entries = -(-k // 3) if tail is None else max(1, _ternary_entries(k, tail))
+        entries = -(-k // 3) if tail is None else max(1, ternary_entries(k, tail))
         return entries, entries
 
     def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
@@ -96,7 +97,7 @@ class Gaussian(DenseFamily):
         """Return the norms of entries of variance 1/k, in steps of ``row_scale``."""
         del blocks
         sum_of_all = k * math.sqrt(2 / math.pi) if tail is None else half_normal_sum(k, tail)
-        squared = 1.0 if tail is None else _chi_squared(k, tail) / k
+        squared = 1.0 if tail is None else chi_squared(k, tail) / k
         return math.ceil(sum_of_all / math.sqrt(k) / row_scale), math.ceil(squared / row_scale**2)
 
     def _check_grid(self, k: int, grid_bits: int | None) -> None:
@@ -157,15 +158,20 @@ def _rounded_size(w: int, below: int, *, k: int, grid_bits: int) -> int:
         return below + 1 if ball(Fraction(2 * w + 1, 2**54)) < border else below
 
 
-def _ternary_entries(k: int, tail: float) -> int:
+# Neither this nor chi_squared asks scipy.special, which takes longer to import than a plan takes to be chosen.
+def ternary_entries(k: int, tail: float) -> int:
     """Return the smallest n that a row has more entries than with probability at most ``tail``."""
-    from scipy.special import bdtrc  # noqa: PLC0415 - slow to import, and of this family alone
+    n = np.arange(k + 1)
+    log_factorials = np.cumsum(np.log(np.maximum(n, 1)))
+    log_ways = log_factorials[k] - log_factorials - log_factorials[::-1]
+    law = np.exp(log_ways + (k - n) * math.log(2) - k * math.log(3))
+    return _least_beyond(law, tail)
 
-    low, high = 0, k
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if float(bdtrc(middle, k, 1 / 3)) <= tail else (middle + 1, high)
-    return low
+
+def _least_beyond(law: NDArray[np.float64], tail: float) -> int:
+    """Return the smallest n that is exceeded with probability at most ``tail``, by the law of 0, 1, 2 and so on."""
+    beyond = np.append(np.cumsum(law[:0:-1])[::-1], 0.0)
+    return int(np.argmax(beyond <= tail))
 
 
 def half_normal_sum(k: int, tail: float) -> float:
@@ -198,11 +204,27 @@ def half_normal_sum(k: int, tail: float) -> float:
     return at(high)[0]
 
 
-def _chi_squared(k: int, tail: float) -> float:
-    """Return what the squared length of ``k`` standard normals exceeds with probability ``tail``."""
-    from scipy.special import chdtri  # noqa: PLC0415 - slow to import, and of this family alone
+def chi_squared(k: int, tail: float) -> float:
+    """Return what the squared length of ``k`` standard normals exceeds with probability ``tail``, of at most ½.
 
-    return float(chdtri(k, tail))
+    By Newton's steps on the logarithm of the probability, from Wilson and Hilferty's approximation.
+
+    Examples
+    --------
+    >>> round(chi_squared(2, 0.01), 6)  # -2·log(0.01)
+    9.21034
+    """
+    x = k * (1 - 2 / (9 * k) - NormalDist().inv_cdf(tail) * math.sqrt(2 / (9 * k))) ** 3
+    with precision(64):
+        half, log_tail = Ball(k) / 2, math.log(tail)
+        for _ in range(20):
+            beyond = Ball(x / 2).gamma_upper(half, regularized=True)
+            density = ((half - 1) * Ball(x / 2).log() - Ball(x / 2) - half.lgamma() - beyond.log()).exp() / 2
+            step = (float(beyond.log()) - log_tail) / float(density)
+            x += step
+            if abs(step) <= 1e-12 * x:
+                break
+    return x
 
 
 @lru_cache(maxsize=1024)
@@ -229,5 +251,4 @@ def dasgupta_squared_norm(k: int, blocks: int, tail: float) -> int:
             power = times(power, factor)
         factor, exponent = times(factor, factor), exponent >> 1
     law = np.fft.ifft(power[blocks]).real * math.factorial(blocks) / float(k) ** blocks
-    beyond = np.append(np.cumsum(law[:0:-1])[::-1], 0.0)
-    return int(np.argmax(beyond <= tail))
+    return _least_beyond(law, tail)

@@ -3,9 +3,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import ndtri
+from scipy.special import bdtrc, chdtri, ndtri
 
-from dimly.mechanisms.projection.closed import dasgupta_squared_norm, half_normal_sum
+from dimly.mechanisms.projection.closed import chi_squared, dasgupta_squared_norm, half_normal_sum, ternary_entries
 from dimly.mechanisms.projection.families import (
     FamilyName,
     Projection,
@@ -30,6 +30,15 @@ def test_sums_of_half_normals(tail: float) -> None:
     exact = math.sqrt(2) * -ndtri((1 - math.sqrt(1 - tail)) / 2)
     assert half_normal_sum(2, tail) == pytest.approx(exact, rel=0.05)
     assert half_normal_sum(2, tail) > half_normal_sum(1, tail)
+
+
+@pytest.mark.parametrize("k", [1, 2, 64, 1000, 1 << 16])
+@pytest.mark.parametrize("tail", [0.5, *TAILS, 1e-13])
+def test_squared_lengths_and_entries_are_those_of_scipy(k: int, tail: float) -> None:
+    assert chi_squared(k, tail) == pytest.approx(chdtri(k, tail), rel=1e-10)
+    entries = ternary_entries(k, tail)
+    assert bdtrc(entries, k, 1 / 3) <= tail * (1 + 1e-6)
+    assert entries == 0 or bdtrc(entries - 1, k, 1 / 3) > tail * (1 - 1e-6)
 
 
 def test_long_sums_are_nearly_normal() -> None:
