@@ -457,11 +457,11 @@ def _one_number(model: ErrorModel) -> tuple[int, float] | None:
     return None
 
 
-def share_found(gap: float, low: float, high: float, *, n_users: int, n_found: int = N_FOUND) -> float:
-    """Return about which share of ``n_found`` neighbors is right, if as many are near and all others far.
+def share_found(gap: float, low: float, high: float, *, n_users: int) -> float:
+    """Return about which share of the neighbors found is right, if as many are near and all others far.
 
-    Whoever is near must seem nearer than all but ``n_found`` of those who are far, the luckiest of many. By the normal
+    Whoever is near must seem nearer than all but as many of those who are far, the luckiest of many. By the normal
     approximation, for standard errors ``low`` and ``high`` of near and of far pairs.
     """
-    luck = NormalDist().inv_cdf(1 - n_found / n_users) if n_users > 2 * n_found else 0.0
+    luck = NormalDist().inv_cdf(1 - N_FOUND / n_users) if n_users > 2 * N_FOUND else 0.0
     return _normal_cdf((gap - luck * high) / low) if low > 0 else 1.0

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
@@ -108,7 +108,123 @@ _SETTINGS: Final = (
 )
 
 
-class PrivateDatabase:
+class Cursor:
+    """A session of a private database: a connection, the thread that its calls run in, its errors in our words.
+
+    A context manager that closes it.
+    """
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, inputs: dict[str, tuple[str, str]], serial: _Serial
+    ) -> None:
+        self._connection = connection
+        self.inputs = inputs
+        """Path as DuckDB knows it → the curator's name of the file and its format: what errors may name."""
+        self._serial = serial
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="dimly-duckdb")
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> None:
+        """Run a statement for its effect."""
+        self.fetch(sql, parameters)
+
+    def fetch(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a small result as Python values."""
+        return self._run(lambda: self._connection.execute(sql, list(parameters)).fetchall())
+
+    def table(self, sql: str, parameters: Parameters = ()) -> pa.Table:
+        """Return a result as an Arrow table."""
+        return self._run(lambda: self._query(sql, parameters).to_arrow_table())
+
+    def stream(
+        self, sql: str, parameters: Parameters = (), *, batch_rows: int
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield a result in batches, one read ahead.
+
+        Any other call on the same session ends the stream: use a second :class:`Cursor` for a second one.
+        """
+
+        def begin() -> tuple[pa.RecordBatchReader, pa.RecordBatch | None]:
+            reader = self._query(sql, parameters).to_arrow_reader(batch_rows)
+            return reader, _next_batch(reader)
+
+        reader, batch = self._run(begin)
+        while batch is not None:
+            ahead = self._thread.submit(_next_batch, reader)
+            try:
+                yield batch
+                batch = self._result(ahead)
+            finally:
+                self._stop(ahead)  # the reader may have stopped half-way
+
+    def _put_view(self, name: str, sql: str, parameters: Parameters) -> None:
+        self._run(lambda: self._query(sql, parameters).create_view(name[1:-1]))
+
+    def _put_data(self, name: str, data: Any) -> None:
+        self._run(lambda: self._connection.register(name[1:-1], data))
+
+    def insert(self, table: str, data: pa.Table) -> None:
+        """Add rows to a table."""
+
+        def run() -> None:
+            self._connection.register("dimly rows", data)
+            try:
+                self._connection.execute(f'INSERT INTO {table} SELECT * FROM "dimly rows"').fetchall()
+            finally:
+                self._connection.unregister("dimly rows")
+
+        self._run(run)
+
+    def interrupt(self) -> None:
+        """Stop the query that runs; its caller gets a DimlyError. For other threads: Ctrl-C does it by itself."""
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        """End the thread and the connection."""
+        self._thread.shutdown()
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _query(self, sql: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
+        # DuckDB takes parameters of a query only if there are any.
+        return self._connection.sql(sql, params=list(parameters) or None)
+
+    def _run(self, call: Callable[[], T]) -> T:
+        try:
+            return self._result(self._thread.submit(call))
+        except NotInParallelError:
+            if not self._serial:
+                raise
+        # The rows are the same either way, and so is all that follows from them but the time it takes.
+        while self._serial:
+            name, (sql, parameters) = self._serial.popitem()
+            self._put_view(name, sql, parameters)
+        return self._result(self._thread.submit(call))
+
+    def _result(self, future: "Future[T]") -> T:
+        try:
+            return future.result()
+        except BaseException as error:
+            if not (future.done() and future.exception() is error and isinstance(error, Exception)):
+                self._stop(future)
+                raise  # a signal's: Ctrl-C, or what its handler raised
+            failure = translated(error, self.inputs)
+        # Outside of the handler, so that not even the context of our error holds DuckDB's text.
+        raise failure
+
+    def _stop(self, future: "Future[Any]") -> None:
+        while not future.done():
+            self._connection.interrupt()
+            wait([future], timeout=_PATIENCE)
+
+
+class PrivateDatabase(Cursor):
     """An in-memory DuckDB whose spill lives in an own folder of mode 0700. A context manager that removes it.
 
     Spill is not encrypted: DuckDB's encryption is safe only with an extension from the network, and takes twice the
@@ -145,17 +261,13 @@ class PrivateDatabase:
             raise ParameterError(f"memory must be at least 64 MiB, got {memory} bytes.")
         if threads < 1:
             raise ParameterError(f"threads must be at least 1, got {threads}.")
-        self.inputs: dict[str, tuple[str, str]] = {}
-        """Path as DuckDB knows it → the curator's name of the file and its format: what errors may name."""
         self.copied: set[str] = set()
         """The curator's names of files whose content is held here: what becomes of them no longer matters."""
-        self._serial: _Serial = {}
         self._objects: dict[str, Any] = {}  # Arrow data by name, registered again with every cursor
         self._names = 0
         self._spill = private_folder(temp, SPILL_PREFIX)
         try:
-            connection = _connect(memory, threads, self.folder, believing=believing)
-            self._session = _Session(connection, self.inputs, self._serial)
+            super().__init__(_connect(memory, threads, self.folder, believing=believing), {}, {})
         except BaseException:
             self._spill.remove()
             raise
@@ -170,25 +282,6 @@ class PrivateDatabase:
         self._names += 1
         return f'"dimly {self._names}"'
 
-    def execute(self, sql: str, parameters: Parameters = ()) -> None:
-        """Run a statement for its effect."""
-        self._session.fetch(sql, parameters)
-
-    def fetch(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a small result as Python values."""
-        return self._session.fetch(sql, parameters)
-
-    def table(self, sql: str, parameters: Parameters = ()) -> pa.Table:
-        """Return a result as an Arrow table."""
-        return self._session.table(sql, parameters)
-
-    def stream(self, sql: str, parameters: Parameters = (), *, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield a result in batches, one read ahead.
-
-        Any other call on the same session ends the stream: use :meth:`cursor` for a second one.
-        """
-        return self._session.stream(sql, parameters, batch_rows=batch_rows)
-
     def create_view(self, sql: str, parameters: Parameters = (), *, serial: str | None = None) -> str:
         """Make a view of a query, also with parameters, which CREATE VIEW does not take; return its quoted name.
 
@@ -200,7 +293,7 @@ class PrivateDatabase:
             The same rows by another query, which takes the view's place if DuckDB cannot read them in parallel.
         """
         name = self.new_name()
-        self._session.create_view(name, sql, parameters)
+        self._put_view(name, sql, parameters)
         if serial is not None:
             self._serial[name] = serial, parameters
         return name
@@ -230,18 +323,14 @@ class PrivateDatabase:
     def register(self, data: pa.Table | Any) -> str:
         """Make Arrow data that can be scanned any number of times readable, without copying; return its quoted name."""
         name = self.new_name()
-        self._session.register(name, data)
+        self._put_data(name, data)
         self._objects[name] = data
         return name
 
     def register_again(self, name: str, data: pa.Table) -> None:
         """Put other Arrow data of the same columns under a registered name: views of it see that from now on."""
-        self._session.register(name, data)
+        self._put_data(name, data)
         self._objects[name] = data
-
-    def insert(self, table: str, data: pa.Table) -> None:
-        """Add rows to a table of this database."""
-        self._session.insert(table, data)
 
     def keep_copy(self, pieces: Iterable[bytes], name: str, kind: str) -> Path:
         """Write a file into the private folder, closed to others; errors about it will speak of ``name``.
@@ -269,26 +358,19 @@ class PrivateDatabase:
         """Return name and DuckDB type of each column of a view or table."""
         return [(row[0], row[1]) for row in self.fetch(f"DESCRIBE SELECT * FROM {relation}")]
 
-    def cursor(self) -> "Cursor":
+    def cursor(self) -> Cursor:
         """Return a second session on the same data, for a second stream or another thread."""
-        session = self._session.duplicate()
+        cursor = Cursor(self._run(self._connection.cursor), self.inputs, self._serial)
         for name, data in self._objects.items():
-            session.register(name, data)
-        return Cursor(session)
-
-    def interrupt(self) -> None:
-        """Stop the query that runs; its caller gets a DimlyError. For other threads: Ctrl-C does it by itself."""
-        self._session.interrupt()
+            cursor._put_data(name, data)
+        return cursor
 
     def close(self) -> None:
         """Forget everything and remove the folder. A second call does nothing."""
         try:
-            self._session.close()
+            super().close()
         finally:
             self._spill.remove()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -299,118 +381,6 @@ class PrivateDatabase:
         # What went wrong first is what the caller must hear of.
         with contextlib.suppress(Exception):
             self.close()
-
-
-class Cursor:
-    """A second session of a :class:`PrivateDatabase`, with a thread of its own. A context manager that closes it."""
-
-    def __init__(self, session: "_Session") -> None:
-        self._session = session
-        self.execute = session.fetch
-        self.fetch = session.fetch
-        self.table = session.table
-        self.stream = session.stream
-        self.insert = session.insert
-        self.interrupt = session.interrupt
-        self.close = session.close
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _Session:
-    """A connection, the thread that its calls run in, and the translation of their errors."""
-
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, inputs: dict[str, tuple[str, str]], serial: "_Serial"
-    ) -> None:
-        self._connection = connection
-        self._inputs = inputs
-        self._serial = serial
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="dimly-duckdb")
-
-    def fetch(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
-        return self._run(lambda: self._connection.execute(sql, list(parameters)).fetchall())
-
-    def table(self, sql: str, parameters: Parameters = ()) -> pa.Table:
-        return self._run(lambda: self._query(sql, parameters).to_arrow_table())
-
-    def stream(
-        self, sql: str, parameters: Parameters = (), *, batch_rows: int
-    ) -> Generator[pa.RecordBatch, None, None]:
-        def begin() -> tuple[pa.RecordBatchReader, pa.RecordBatch | None]:
-            reader = self._query(sql, parameters).to_arrow_reader(batch_rows)
-            return reader, _next_batch(reader)
-
-        reader, batch = self._run(begin)
-        while batch is not None:
-            ahead = self._thread.submit(_next_batch, reader)
-            try:
-                yield batch
-                batch = self._result(ahead)
-            finally:
-                self._stop(ahead)  # the reader may have stopped half-way
-
-    def create_view(self, name: str, sql: str, parameters: Parameters) -> None:
-        self._run(lambda: self._query(sql, parameters).create_view(name[1:-1]))
-
-    def register(self, name: str, data: Any) -> None:
-        self._run(lambda: self._connection.register(name[1:-1], data))
-
-    def insert(self, table: str, data: pa.Table) -> None:
-        def run() -> None:
-            self._connection.register("dimly rows", data)
-            try:
-                self._connection.execute(f'INSERT INTO {table} SELECT * FROM "dimly rows"').fetchall()
-            finally:
-                self._connection.unregister("dimly rows")
-
-        self._run(run)
-
-    def duplicate(self) -> "_Session":
-        return _Session(self._run(self._connection.cursor), self._inputs, self._serial)
-
-    def interrupt(self) -> None:
-        self._connection.interrupt()
-
-    def close(self) -> None:
-        self._thread.shutdown()
-        self._connection.close()
-
-    def _query(self, sql: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
-        # DuckDB takes parameters of a query only if there are any.
-        return self._connection.sql(sql, params=list(parameters) or None)
-
-    def _run(self, call: Callable[[], T]) -> T:
-        try:
-            return self._result(self._thread.submit(call))
-        except NotInParallelError:
-            if not self._serial:
-                raise
-        # The rows are the same either way, and so is all that follows from them but the time it takes.
-        while self._serial:
-            name, (sql, parameters) = self._serial.popitem()
-            self.create_view(name, sql, parameters)
-        return self._result(self._thread.submit(call))
-
-    def _result(self, future: "Future[T]") -> T:
-        try:
-            return future.result()
-        except BaseException as error:
-            if not (future.done() and future.exception() is error and isinstance(error, Exception)):
-                self._stop(future)
-                raise  # a signal's: Ctrl-C, or what its handler raised
-            failure = translated(error, self._inputs)
-        # Outside of the handler, so that not even the context of our error holds DuckDB's text.
-        raise failure
-
-    def _stop(self, future: "Future[Any]") -> None:
-        while not future.done():
-            self._connection.interrupt()
-            wait([future], timeout=_PATIENCE)
 
 
 def _is_select(query: str) -> bool:

@@ -241,7 +241,7 @@ def test_lost_files_and_full_disks_are_not_the_datas_fault(database: PrivateData
         raise OSError("IO Error: Could not write file: No space left on device, SECRET")
 
     with pytest.raises(DimlyError, match="disk with room") as caught:
-        database._session._run(full)
+        database._run(full)
     assert not isinstance(caught.value, DataError)
 
 
@@ -255,7 +255,7 @@ def test_our_own_errors_pass(database: PrivateDatabase) -> None:
         raise BudgetError("spent")
 
     with pytest.raises(BudgetError, match=r"^spent$"):
-        database._session._run(fail)
+        database._run(fail)
 
 
 @pytest.mark.parametrize("query", ["SELECT 1; SELECT 2", "DROP TABLE x", "SELEC", "COPY (SELECT 1) TO 'x'", "\ud800"])

@@ -59,7 +59,8 @@ def segments() -> Trial:
 def test_values_are_tried_along_directions_at_a_small_epsilon() -> None:
     sample = people()
     gray = dataclasses.replace(sample, table=scipy.sparse.csr_array(sample.table * np.float32(0.75)))
-    found = try_out(Brief(Budget(0.05), purpose="segments", n_groups=2, n_users=200), gray)
+    only = ["directions+laplace"]  # which of several is best at so small an epsilon is decided by chance
+    found = try_out(Brief(Budget(0.05), purpose="segments", n_groups=2, n_users=200, mechanisms=only), gray)
     assert found.asking.resolution == 4
     assert "directions+laplace" not in dict(found.left_out)
     assert any(one.mechanism == "directions+laplace" for one in found.tried)
