@@ -19,7 +19,7 @@ from dimly.privacy import Budget
 
 KEYS = ["claimed_epsilon", "claimed_delta", "epsilon_lower_bound", "delta_lower_bound", "confidence", "trials"]
 __all__ = ["spark"]
-CHECKED = [*KEYS, "contradicts", "checks"]
+CHECKED = [*KEYS, "contradicts", "stopped_early", "checks"]
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +64,24 @@ def test_a_false_claim_exits_with_one(plan: Path, tmp_path: Path, monkeypatch: p
     shown = run("audit", plan, "--json")
     assert shown.exit_code == 1
     assert json.loads(shown.stdout)["contradicts"]
+
+
+def test_a_thorough_audit_that_is_interrupted(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the second round."""
+    draw, draws = mechanism.GuessingAttack.draw, iter(range(9))
+
+    def interrupted(attack: Any, *rest: Any) -> None:
+        if next(draws) == 3:
+            raise KeyboardInterrupt
+        draw(attack, *rest)
+
+    monkeypatch.setattr(mechanism, "_THOROUGH", 1 << 20)
+    monkeypatch.setattr(mechanism, "_ROUNDS", 4)
+    monkeypatch.setattr(mechanism.GuessingAttack, "draw", interrupted)
+    shown = run("audit", plan, "--thorough")
+    assert shown.exit_code == 0
+    assert "stopped early" in shown.stdout
+    assert "nothing contradicts it" in shown.stdout
 
 
 def test_an_exact_check_that_fails_is_in_json(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:

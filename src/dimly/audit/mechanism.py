@@ -19,7 +19,7 @@ from dimly.audit.guess_bounds import (
     separation_from_errors,
 )
 from dimly.audit.guessing_rules import best_rule, best_test, erred
-from dimly.audit.noise_law import dependence_drawn, law_broken
+from dimly.audit.noise_law import NoiseComparison, dependence_drawn
 from dimly.audit.repeated_noise import errors_by_repeats, processes_draw_alike
 from dimly.curator.options import Progress, Resources, Silence
 from dimly.curator.randomness import Keystream
@@ -31,6 +31,7 @@ FALSE_ALARM: Final = 1e-6
 _NUMBERS: Final = 1 << 25
 _LAW: Final = 1 << 28  # numbers of noise that are compared with their law, which is quick
 _THOROUGH: Final = 1 << 34
+_ROUNDS: Final = 512  # of a thorough audit, each as large as another's whole one: after any of them it can be stopped
 _PILOT: Final = 1 << 21  # coins by which the attacker decides what to guess
 _NO_ERRORS: Final = Errors(0, 0, 0, 0)
 
@@ -57,6 +58,8 @@ class Audit:
     claimed_delta: float
     confidence: float
     checks: tuple[Check, ...]
+    stopped_early: bool = False
+    """Whether an interrupt ended a thorough audit, so that this is what was found until then."""
 
     @property
     def epsilon_lower_bound(self) -> float:
@@ -109,7 +112,11 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return figures, verdict and checks, ready for JSON: an exact check can fail whatever the bound is."""
-        return self.figures | {"contradicts": self.contradicts, "checks": [check._asdict() for check in self.checks]}
+        return self.figures | {
+            "contradicts": self.contradicts,
+            "stopped_early": self.stopped_early,
+            "checks": [check._asdict() for check in self.checks],
+        }
 
 
 def floored(bound: float) -> str:
@@ -156,6 +163,9 @@ def audit_plan(
     ratio, and is silent where that says little; when to be silent is decided on draws of their own. No private data is
     touched, and nothing is charged.
 
+    A thorough audit that is interrupted (Ctrl-C) returns what it has found so far, if that is as much as an ordinary
+    one would have. The bounds hold then as well: nobody has seen what was guessed when the interrupt came.
+
     Parameters
     ----------
     plan : Plan
@@ -197,26 +207,46 @@ def audit_plan(
     workers = Resources.of(threads=threads).threads
     total = (_THOROUGH if thorough else _NUMBERS) if numbers is None else numbers
     share = false_alarm / 5  # of each of the five attacks
-    checks = [_exact(plan)]
-    for careless, name in ((False, "likelihood"), (True, "repeated rows")):
-        watcher.phase(f"guessing: {name}")
-        draws = max(16, total // 2 // trials.numbers)
-        watcher.start(draws)
-        checks.append(
-            _guessed(
-                trials, plan, name, careless=careless, draws=draws, workers=workers, false_alarm=share, watcher=watcher
-            )
-        )
+    tables = _exact(plan)
     watcher.phase("guessing: repeated noise")
-    checks.append(_repeats(trials, plan, share))
-    watcher.phase("comparing noise with its law")
-    wrong, drawn = law_broken(trials, plan, numbers=max(total, min(8 * total, _LAW)), false_alarm=share)
-    checks.append(law_check(wrong, drawn))
+    repeats = _repeats(trials, plan, share)
+    watcher.phase("looking for correlation")
     wrong, drawn = dependence_drawn(trials, plan, numbers=total, false_alarm=share)
-    checks.append(dependence_check(wrong, drawn))
-    if processes:
-        checks.append(_processes())
-    return Audit(plan.cost.epsilon, plan.cost.delta, 1 - false_alarm, tuple(checks))
+    once = [dependence_check(wrong, drawn), *([_processes()] if processes else [])]
+    watcher.phase("drawing")
+    draws = max(16, total // 2 // trials.numbers)
+    of_law = max(1, max(total, min(8 * total, _LAW)) // trials.numbers)
+    watcher.start(2 * draws + of_law)
+    likelihood, repeated_rows = (
+        GuessingAttack(trials, plan, name, careless=careless, draws=draws, false_alarm=share)
+        for careless, name in ((False, "likelihood"), (True, "repeated rows"))
+    )
+    law = NoiseComparison(trials, plan, false_alarm=share)
+    rounds = min(_ROUNDS, draws) if thorough else 1
+    done = 0
+    try:
+        for done in range(rounds):
+            likelihood.draw(piece_of(draws, done, rounds), workers, watcher)
+            repeated_rows.draw(piece_of(draws, done, rounds), workers, watcher)
+            law.draw(piece_of(of_law, done, rounds), watcher)
+        done = rounds
+    except KeyboardInterrupt:
+        if done == 0:
+            raise
+    wrong, drawn = law.result()
+    checks = (tables, likelihood.check(), repeated_rows.check(), repeats, law_check(wrong, drawn), *once)
+    return Audit(plan.cost.epsilon, plan.cost.delta, 1 - false_alarm, checks, stopped_early=done < rounds)
+
+
+def piece_of(total: int, index: int, pieces: int) -> int:
+    """Return the size of one of so many nearly equal pieces.
+
+    Examples
+    --------
+    >>> [piece_of(10, i, 4) for i in range(4)]
+    [2, 3, 2, 3]
+    """
+    return total * (index + 1) // pieces - total * index // pieces
 
 
 def _exact(plan: Plan) -> Check:
@@ -263,32 +293,34 @@ def repeats_check(errors: Errors, plan: Plan, false_alarm: float) -> Check:
     return Check("repeated noise", words, bound, errors.absent + errors.present, failed=found)
 
 
-def _guessed(
-    trials: CoinTrials,
-    plan: Plan,
-    name: str,
-    *,
-    careless: bool,
-    draws: int,
-    workers: int,
-    false_alarm: float,
-    watcher: Progress,
-) -> Check:
-    """Guess the coins of so many draws, by rules that draws of their own have decided."""
-    pilot = min(draws // 4, trials.draws_at_once, -(-_PILOT // trials.coins_in_a_draw))
-    known, scale = trials.seen(pilot, careless=careless), draws / pilot
-    steps = [min(trials.draws_at_once, draws - start) for start in range(0, draws, trials.draws_at_once)]
-    judge: CoinJudge = (
-        GaussianJudge(known, plan, false_alarm=false_alarm, scale=scale)
-        if plan.cost.delta > 0
-        else GuessJudge(known, false_alarm=false_alarm, scale=scale)
-    )
-    with ThreadPoolExecutor(workers) as pool:
-        seen = pool.map(lambda step: judge.counted(trials.seen(step, careless=careless)), steps)
-        for step, counts in zip(steps, seen, strict=True):
-            judge.add(counts)
-            watcher.advance(step)
-    return judge.check(name)
+class GuessingAttack:
+    """Guesses the coins of draws, in as many pieces as one likes, by rules that draws of their own have decided."""
+
+    def __init__(
+        self, trials: CoinTrials, plan: Plan, name: str, *, careless: bool, draws: int, false_alarm: float
+    ) -> None:
+        self._trials, self._name, self._careless = trials, name, careless
+        pilot = min(draws // 4, trials.draws_at_once, -(-_PILOT // trials.coins_in_a_draw))
+        known, scale = trials.seen(pilot, careless=careless), draws / pilot
+        self._judge: CoinJudge = (
+            GaussianJudge(known, plan, false_alarm=false_alarm, scale=scale)
+            if plan.cost.delta > 0
+            else GuessJudge(known, false_alarm=false_alarm, scale=scale)
+        )
+
+    def draw(self, draws: int, workers: int, watcher: Progress) -> None:
+        """Guess the coins of so many further draws."""
+        at_once = self._trials.draws_at_once
+        steps = [min(at_once, draws - start) for start in range(0, draws, at_once)]
+        with ThreadPoolExecutor(workers) as pool:
+            seen = pool.map(lambda step: self._judge.counted(self._trials.seen(step, careless=self._careless)), steps)
+            for step, counts in zip(steps, seen, strict=True):
+                self._judge.add(counts)
+                watcher.advance(step)
+
+    def check(self) -> Check:
+        """Return what all guesses together prove."""
+        return self._judge.check(self._name)
 
 
 class CoinJudge(Protocol):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dimly.audit.coin_trials import CoinTrials, coin_source
 from dimly.audit.exact_tables import weights_of
+from dimly.curator.options import Progress
 from dimly.mechanisms.noise.tables import TOTAL
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import FlipNoise
@@ -108,14 +109,25 @@ def _between(edges: list[int]) -> list[str]:
     return [f"of {edges[0] - 1} or less", *inner, f"of {edges[-1]} or more"]
 
 
-def law_broken(trials: CoinTrials, plan: Plan, *, numbers: int, false_alarm: float) -> tuple[str | None, int]:
-    """Draw about so many numbers of noise, and return what does not fit the plan's law, and how many were drawn."""
-    law = NoiseLaw.of(plan)
-    counts = np.zeros(len(law.shares), np.int64)
-    draws = max(1, numbers // trials.numbers)
-    for start in range(0, draws, trials.draws_at_once):
-        counts += law.counted(trials.noise(min(trials.draws_at_once, draws - start)).reshape(-1))
-    return law.wrong(counts, false_alarm=false_alarm), int(counts.sum())
+class NoiseComparison:
+    """Draws noise in as many pieces as one likes, and compares all of it with the plan's law."""
+
+    def __init__(self, trials: CoinTrials, plan: Plan, *, false_alarm: float) -> None:
+        self._trials, self._false_alarm = trials, false_alarm
+        self._law = NoiseLaw.of(plan)
+        self._counts = np.zeros(len(self._law.shares), np.int64)
+
+    def draw(self, draws: int, watcher: Progress) -> None:
+        """Take so many further draws of noise."""
+        at_once = self._trials.draws_at_once
+        for start in range(0, draws, at_once):
+            step = min(at_once, draws - start)
+            self._counts += self._law.counted(self._trials.noise(step).reshape(-1))
+            watcher.advance(step)
+
+    def result(self) -> tuple[str | None, int]:
+        """Return what does not fit the plan's law, in words, and how many numbers were drawn."""
+        return self._law.wrong(self._counts, false_alarm=self._false_alarm), int(self._counts.sum())
 
 
 def dependence_drawn(trials: CoinTrials, plan: Plan, *, numbers: int, false_alarm: float) -> tuple[str | None, int]:

@@ -24,6 +24,7 @@ from dimly.audit.guess_bounds import (
 )
 from dimly.audit.mechanism import Audit, Check, audit_plan, floored
 from dimly.curator import perturb
+from dimly.curator.options import Silence
 from dimly.curator.people import People
 from dimly.curator.sampling import NoiseSampler, flip_lanes
 from dimly.errors import ParameterError
@@ -220,11 +221,48 @@ def test_a_rate_that_is_none_is_refused() -> None:
         audit_plan(plan_of("counting+laplace"), false_alarm=0.0)
 
 
+class Impatient(Silence):
+    """Presses Ctrl-C when so many draws are done."""
+
+    def __init__(self, patience: int) -> None:
+        self.left = patience
+
+    def advance(self, n_users: int) -> None:
+        self.left -= n_users
+        if self.left < 0:
+            self.left = 1 << 60
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_audit_says_what_it_has_found() -> None:
+    """Of 512 rounds of 128 numbers each, about three tenths are done."""
+    plan = Plan.of("counting+laplace", Budget(1.0), k=16)
+    call: Any = {"thorough": True, "numbers": 1 << 16, "processes": False, "threads": 1}
+    whole = audit_plan(plan, **call)
+    assert not whole.stopped_early
+    stopped = audit_plan(plan, progress=Impatient(12_000), **call)
+    assert stopped.stopped_early
+    assert stopped.to_dict()["stopped_early"]
+    assert not stopped.contradicts
+    assert [check.name for check in stopped.checks] == [check.name for check in whole.checks]
+    guessed, in_all = (found.checks[1].trials for found in (stopped, whole))
+    assert in_all / 4 < guessed < in_all / 2
+    assert 0.5 < stopped.epsilon_lower_bound < whole.epsilon_lower_bound
+
+
+def test_an_audit_that_has_found_nothing_yet_is_interrupted() -> None:
+    plan = Plan.of("counting+laplace", Budget(1.0), k=16)
+    for thorough in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            audit_plan(plan, thorough=thorough, numbers=1 << 16, processes=False, threads=1, progress=Impatient(1))
+
+
 def test_figures_and_words() -> None:
     found = Audit(1.0, 0.0, 0.999999, (Check("a", "b", 0.937, 10), Check("c", "d", 0.5, 20)))
     assert found.verdict == "claimed 1, at least 0.93 seen, nothing contradicts it"
     assert found.to_dict() == found.figures | {
         "contradicts": False,
+        "stopped_early": False,
         "checks": [
             {
                 "name": name,

@@ -16,11 +16,12 @@ from tests.unit.audit.faulty import Clipped
 
 from dimly.audit import noise_law
 from dimly.audit.coin_trials import trials_of
-from dimly.audit.noise_law import NoiseLaw, dependence, dependence_drawn, fair_signs, law_broken
+from dimly.audit.noise_law import NoiseComparison, NoiseLaw, dependence, dependence_drawn, fair_signs
 from dimly.curator import perturb
+from dimly.curator.options import Silence
 from dimly.curator.randomness import Keystream
 from dimly.curator.sampling import NoiseSampler, flip_lanes
-from dimly.mechanisms import MECHANISMS
+from dimly.mechanisms import MECHANISMS, Plan
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import BitFlip
@@ -32,7 +33,14 @@ NUMBERS = 1 << 22
 
 def broken(mechanism: str, numbers: int = NUMBERS, **changes: Any) -> str | None:
     plan = plan_of(mechanism, **changes)
-    return law_broken(trials_of(plan), plan, numbers=numbers, false_alarm=RATE)[0]
+    return compared(plan, numbers)[0]
+
+
+def compared(plan: Plan, numbers: int) -> tuple[str | None, int]:
+    trials = trials_of(plan)
+    comparison = NoiseComparison(trials, plan, false_alarm=RATE)
+    comparison.draw(max(1, numbers // trials.numbers), Silence())
+    return comparison.result()
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -44,7 +52,7 @@ def test_the_law_of_a_plan(mechanism: str) -> None:
     if plan.dtype != "bit":
         assert np.allclose(law.shares, law.shares[::-1], rtol=1e-9)
         assert law.shares[-1] < 1e-9  # to the very ends
-    wrong, drawn = law_broken(trials_of(plan), plan, numbers=1 << 19, false_alarm=RATE)
+    wrong, drawn = compared(plan, 1 << 19)
     assert wrong is None
     assert drawn > 1 << 17
 

@@ -26,7 +26,11 @@ def audit(
     ],
     *,
     thorough: Annotated[
-        bool, typer.Option("--thorough", help="512 times as many draws: about an hour. Not with --data.")
+        bool,
+        typer.Option(
+            "--thorough",
+            help="512 times as many draws: about an hour. Ctrl-C prints what was found so far. Not with --data.",
+        ),
     ] = False,
     data: Annotated[
         list[str] | None,
@@ -139,6 +143,8 @@ def audit_fields(found: "Audit") -> dict[str, str]:
     if found.delta_words is not None:
         fields["delta"] = found.delta_words
     fields |= {check.name: check.words for check in found.checks}
+    if found.stopped_early:
+        fields["stopped early"] = "the figures are of what was drawn until then, and hold as well"
     return fields | {
         "confidence": f"{100 * found.confidence:.6g} %, in {found.trials:,} trials",
         "not proven": "that epsilon is not larger: other attacks may see more, and other machines may run other code",
