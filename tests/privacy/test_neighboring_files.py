@@ -29,6 +29,7 @@ from tests.privacy.neighboring_files import (
     valued_pair,
     wide_pair,
 )
+from tests.privacy.shared_duckdb import one_duckdb
 
 from dimly.curator import engine
 from dimly.curator.people import People
@@ -90,15 +91,32 @@ def caught(name: str, seeds: Iterable[int], folder: Path) -> int:
     """Return how many of these pairs find a break."""
     files.forget()
     found = 0
-    for seed in seeds:
-        try:
-            if name == "values":
-                valued_pair(seed, folder)
-            else:
-                (wide_pair if name in files.WIDE else pair)(name, seed, folder)
-        except LeakError:
-            found += 1
+    with one_duckdb(folder.parent):
+        for seed in seeds:
+            try:
+                if name == "values":
+                    valued_pair(seed, folder)
+                else:
+                    (wide_pair if name in files.WIDE else pair)(name, seed, folder)
+            except LeakError:
+                found += 1
     return found
+
+
+def test_publications_that_share_a_duckdb_are_the_same(tmp_path: Path) -> None:
+    """Also after one that stopped, and of a source that is attached."""
+    rows: list[Any] = list(zip(PEOPLE, files.USUAL, strict=True))
+    sources = ["CSV", "DuckDB table", "SQLite, numeric", "CSV"]
+
+    def all_outcomes() -> list[Any]:
+        found = [files._published_rows(name, rows, tmp_path / "pair") for name in sources]
+        found.insert(1, files._published_rows("CSV", [*rows, ("ada", None)], tmp_path / "pair"))
+        return [one and (one.seen, one.stopped, one.sketches and one.sketches.values.tolist()) for one in found]
+
+    alone = all_outcomes()
+    with one_duckdb(tmp_path):
+        assert all_outcomes() == alone
+    assert sum(one[1] is not None for one in alone) == 1
 
 
 def sniffing(stamp: Any, options: Any) -> Any:
