@@ -16,7 +16,7 @@ from dimly.analyst.segments.segments import Segments
 from dimly.errors import ParameterError
 from dimly.lab.release_pair import ReleasePair, compare_releases
 from dimly.lab.simulate import agreement
-from dimly.studio import charts, theme
+from dimly.studio import echarts, theme
 from dimly.studio.background_work import Job, sentence_of, watch
 from dimly.studio.point_map import UNKNOWN_COLOR, Bytes, PointMap, ramp
 from dimly.studio.public_column import PublicColumn, read_column
@@ -527,7 +527,7 @@ def _show_pair(a: OpenedRelease, b: OpenedRelease, pair: ReleasePair, same_group
             f"Their groups agree by {same_groups:.2f} (1: the same people are together; 0: no more than by chance)."
         )
     if len(pair.first):
-        ui.echart(charts.pair_chart(pair.first, pair.second, a.name, b.name)).style(
+        ui.echart(echarts.pair_chart(pair.first, pair.second, a.name, b.name)).style(
             "height: 320px; width: 100%; max-width: 460px"
         )
 

@@ -8,7 +8,7 @@ from dimly.curator.ledger.charge import ChargeRecord, DatasetStatus
 from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import BudgetError, DimlyError
 from dimly.mechanisms.plan import Plan
-from dimly.studio import charts, theme
+from dimly.studio import echarts, theme
 from dimly.studio.background_work import sentence_of
 from dimly.studio.plan_page import PlanTab
 from dimly.studio.workspace import Workspace
@@ -88,7 +88,7 @@ def _dataset(ledger: Ledger, status: DatasetStatus) -> None:
             (f"charge {one.id}", one.cost.epsilon) for one in status.charges if one.counts and one.cost is not None
         ]
         left = max(status.epsilon - status.spent.epsilon, 0.0)
-        ui.echart(charts.spending_chart(status.epsilon, parts, left)).style("height: 70px; width: 100%")
+        ui.echart(echarts.spending_chart(status.epsilon, parts, left)).style("height: 70px; width: 100%")
         if status.charges:
             header = ["charge", "what became of it", "ε", "δ", "for whom", "people", "when (UTC)", "plan", "release"]
             theme.table(header, [_row(one) for one in status.charges], numbers=("charge", "ε", "δ", "people"))

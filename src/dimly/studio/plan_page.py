@@ -22,7 +22,7 @@ from dimly.planner.tradeoff import TradedError
 from dimly.planner.verdicts import EPSILONS
 from dimly.privacy import Budget, Cost
 from dimly.release.documents.survey import read_survey
-from dimly.studio import charts, sample_panel, theme
+from dimly.studio import echarts, sample_panel, theme
 from dimly.studio.background_work import sentence_of
 from dimly.studio.plan_draft import (
     LARGEST,
@@ -134,7 +134,7 @@ class PlanView:
                         "Accuracy against privacy",
                         "Each dot is the best plan at that ε. Lower is more accurate; further left protects more.",
                     ):
-                        self.chart = ui.echart(charts.tradeoff_chart((), 1.0, 1.0)).style("height: 270px; width: 100%")
+                        self.chart = ui.echart(echarts.tradeoff_chart((), 1.0, 1.0)).style("height: 270px; width: 100%")
                 with ui.element("div").classes("pair"):
                     with theme.sheet("What the noise does to people"), ui.element("div") as self.blur:
                         self.blur_words = ui.label("One moment: made-up people are being published.").classes("hint")
@@ -142,7 +142,7 @@ class PlanView:
                             self.before, self.after = picture("as they are"), picture("in the release")
                     with theme.sheet("What an attacker was able to do"), ui.element("div") as self.attack:
                         self.attack_words = ui.label("One moment: they are being attacked.").classes("hint mb-2")
-                        self.attack_chart = ui.echart(charts.plain()).style("height: 220px; width: 100%")
+                        self.attack_chart = ui.echart(echarts.plain()).style("height: 220px; width: 100%")
                 self.out = ui.element("div").classes("w-full")
                 with (
                     theme.sheet() as self.others,
@@ -493,7 +493,7 @@ class PlanView:
             self.guess_words.set_text("As you stated.")
 
     def _show_curve(self, found: Planned) -> None:
-        renew(self.chart, charts.tradeoff_chart(self.tab.curve, found.draft.epsilon, found.advice.stderr))
+        renew(self.chart, echarts.tradeoff_chart(self.tab.curve, found.draft.epsilon, found.advice.stderr))
         self._show_inputs(found)
 
     async def _pictures(self, found: Planned, version: int) -> None:
@@ -509,7 +509,7 @@ class PlanView:
                 f"{theme.share(blur.kept)} of how they differ on the left still shows on the right; more in a "
                 "release of more people."
             )
-            for chart, options in zip((self.before, self.after), charts.blur_charts(blur), strict=True):
+            for chart, options in zip((self.before, self.after), echarts.blur_charts(blur), strict=True):
                 renew(chart, options)
         attack = await run.io_bound(attacked, found)
         if version != self.tab.version or self.verdict.is_deleted:
@@ -517,7 +517,7 @@ class PlanView:
         self.attack.classes("drawn", remove="stale")
         epsilon = found.advice.plan.cost.epsilon
         curve = [(x, 1 / (1 + math.exp(-x))) for x in on_curve(replace(found.draft, epsilon=epsilon))]
-        renew(self.attack_chart, charts.attack_chart(curve, epsilon, None if attack is None else attack.right))
+        renew(self.attack_chart, echarts.attack_chart(curve, epsilon, None if attack is None else attack.right))
         if attack is not None:
             self.attack_words.set_text(
                 f"We attacked made-up people, published by this very plan, {TRIES:,} times, knowing everything about "
@@ -603,10 +603,10 @@ def picture(name: str) -> ui.echart:
     """Show a place for a picture, with its name above."""
     with ui.element("div"):
         ui.label(name).classes("picture-name")
-        return ui.echart(charts.plain()).style("height: 200px; width: 100%")
+        return ui.echart(echarts.plain()).style("height: 200px; width: 100%")
 
 
-def renew(chart: ui.echart, options: charts.Options) -> None:
+def renew(chart: ui.echart, options: echarts.Options) -> None:
     """Draw a chart anew."""
     chart.options.clear()
     chart.options.update(options)

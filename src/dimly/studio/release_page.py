@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from dimly.lab.report.distances import Acuity, Distances, acuity_of, distances_of, reach_of
+from dimly.lab.report.acuity import Acuity, Distances, acuity_of, distances_of, reach_of
 from dimly.lab.report.officer import checks, guesses, limits, promise, published
 from dimly.lab.report.report import SHOWN_STEPS
 from dimly.lab.report.shown_people import sample_of
 from dimly.mechanisms.plan import Plan
 from dimly.release.verify import Verification, verify
-from dimly.studio import charts, theme
+from dimly.studio import echarts, theme
 from dimly.studio.background_work import Job, sentence_of, watch
 from dimly.studio.workspace import OpenedRelease, Workspace
 
@@ -238,7 +238,7 @@ def _show_seen(job: Job[Seen], plan: Plan) -> None:
                     )
                     + kept
                 ).classes("hint")
-                ui.echart(charts.histogram(found.values, noise=max(found.noise, 1e-9), what=what)).style(
+                ui.echart(echarts.histogram(found.values, noise=max(found.noise, 1e-9), what=what)).style(
                     "height: 250px; width: 100%"
                 )
         with ui.element("div").classes("stack").style("gap: 6px"):
@@ -247,7 +247,7 @@ def _show_seen(job: Job[Seen], plan: Plan) -> None:
                 "From one dot to the next, of two pairs of people the nearer one looks nearer in 39 of 40 cases. Few "
                 "dots: single pairs are mostly noise, and only groups of many people can be compared."
             ).classes("hint")
-            ui.echart(charts.ladder_chart(rungs, seen.reach, what=what)).style("height: 120px; width: 100%")
+            ui.echart(echarts.ladder_chart(rungs, seen.reach, what=what)).style("height: 120px; width: 100%")
             rows = [
                 [
                     theme.number(one.distance),

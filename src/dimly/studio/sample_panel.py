@@ -20,7 +20,7 @@ from dimly.lab.planning import advise
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 from dimly.release.documents.directions import encode_directions
-from dimly.studio import charts, theme
+from dimly.studio import echarts, theme
 from dimly.studio.background_work import Job, watch
 from dimly.studio.plan_draft import Draft
 
@@ -250,7 +250,7 @@ def _result(state: SampleState, found: Trial, blur: Blur | None) -> None:
     if blur is not None:
         with ui.element("div").classes("pictures"):
             for name, options in zip(
-                ("your people as they are", "in the release"), charts.blur_charts(blur), strict=True
+                ("your people as they are", "in the release"), echarts.blur_charts(blur), strict=True
             ):
                 with ui.element("div"):
                     ui.label(name).classes("picture-name")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dimly.analyst.estimate import Arrays, Estimate, choose
 from dimly.analyst.likelihood import kernels
-from dimly.analyst.likelihood.tables import MOST_BITS, Grid, Nodes, grid_of
+from dimly.analyst.likelihood.rate_grid import MOST_BITS, Grid, Nodes, grid_of
 from dimly.analyst.pairs import Compared, Pairs, pieces
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.bounds import normal_quantile

@@ -16,10 +16,19 @@ from dimly.analyst.segments.differences import DIRECTIONS_SAY
 from dimly.analyst.segments.segments import Count
 from dimly.curator.options import Progress
 from dimly.files import check_output, write_text
-from dimly.lab.report.charts import MARGIN, attack_curve, error_curve, histogram, ladder, number, segment_map, symbol
-from dimly.lab.report.distances import FEWEST_PAIRS
+from dimly.lab.report.acuity import FEWEST_PAIRS
 from dimly.lab.report.officer import checks, exact, guess_in_words, guesses, limits, promise, published
 from dimly.lab.report.report import Report, report_of
+from dimly.lab.report.svg_charts import (
+    MARGIN,
+    attack_curve,
+    error_curve,
+    histogram,
+    ladder,
+    number,
+    segment_map,
+    symbol,
+)
 from dimly.mechanisms.guarantee import is_guarantee
 from dimly.release.reader import StoredSketches, open_folder
 

@@ -10,7 +10,7 @@ from dimly.analyst.release import Release
 from dimly.analyst.segments.segments import Count, Segments
 from dimly.analyst.structure.plane import SegmentMap, map_of
 from dimly.curator.options import Progress, Silence
-from dimly.lab.report.distances import Acuity, Distances, SeenDistance, acuity_of, distances_of, reach_of
+from dimly.lab.report.acuity import Acuity, Distances, SeenDistance, acuity_of, distances_of, reach_of
 from dimly.lab.report.officer import checks, guesses, limits, promise
 from dimly.lab.report.shown_people import ShownPeople, sample_of
 from dimly.release.manifest import Manifest

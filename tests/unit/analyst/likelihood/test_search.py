@@ -19,7 +19,7 @@ from tests.releases import PEOPLE, parts, release_of, same
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.analyst.likelihood.tables import Grid, grid_of
+from dimly.analyst.likelihood.rate_grid import Grid, grid_of
 from dimly.api import open_release
 from dimly.errors import ParameterError
 from dimly.mechanisms import MECHANISMS, Plan

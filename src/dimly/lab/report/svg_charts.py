@@ -9,7 +9,7 @@ import numpy as np
 
 from dimly.analyst.structure.plane import SegmentMap
 from dimly.lab.charts import SEGMENTS, Look
-from dimly.lab.report.distances import Acuity, Distances, SeenDistance
+from dimly.lab.report.acuity import Acuity, Distances, SeenDistance
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
 

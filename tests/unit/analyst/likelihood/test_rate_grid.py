@@ -10,8 +10,8 @@ from scipy import stats
 from tests.plans import K, plan_of
 
 from dimly.analyst.likelihood import kernels
-from dimly.analyst.likelihood import tables as likelihood_tables
-from dimly.analyst.likelihood.tables import Grid, noise_law
+from dimly.analyst.likelihood import rate_grid as likelihood_tables
+from dimly.analyst.likelihood.rate_grid import Grid, noise_law
 from dimly.mechanisms.plan_kinds import SketchPlan
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from tests.releases import PEOPLE, release_of
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.lab.report.distances import Acuity, Distances, acuity_of, distances_of, reach_of
+from dimly.lab.report.acuity import Acuity, Distances, acuity_of, distances_of, reach_of
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 

@@ -10,7 +10,8 @@ from tests.streams import Recorded
 from dimly.analyst import Release
 from dimly.analyst.structure.plane import SegmentMap, map_of
 from dimly.lab.charts import SEGMENTS
-from dimly.lab.report.charts import (
+from dimly.lab.report.acuity import Acuity, Distances
+from dimly.lab.report.svg_charts import (
     WIDTH,
     _apart,
     _bins,
@@ -21,7 +22,6 @@ from dimly.lab.report.charts import (
     segment_map,
     symbol,
 )
-from dimly.lab.report.distances import Acuity, Distances
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
