@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dimly.api import publish
 from dimly.mechanisms import MECHANISMS, Plan
 from dimly.mechanisms.make import NOISY_DISTANCES, sketching
-from dimly.mechanisms.projection.families import family_named
+from dimly.mechanisms.projection.random_matrix import family_named
 from dimly.planner import Advice, Brief, advise
 from dimly.privacy import Budget
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from benchmarks.harness import Parameter, Result, Run, benchmark, compare
-from dimly.mechanisms.projection.families import FAMILIES, Projection
+from dimly.mechanisms.projection.random_matrix import FAMILIES, Projection
 from dimly.mechanisms.projection.streams import EncodedTexts
 
 K = 256

@@ -14,7 +14,7 @@ from dimly.curator.people import people_of
 from dimly.curator.perturb import Perturber
 from dimly.curator.tables.matrix import publish_people
 from dimly.mechanisms import Plan, Vocabulary
-from dimly.mechanisms.projection.families import FAMILIES, FAMILY_NAMES
+from dimly.mechanisms.projection.random_matrix import FAMILIES, FAMILY_NAMES
 from dimly.privacy import Budget
 
 SPARSE = "SparseRandomProjection + normals"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.docs.vectors import PAGE, SEED, VECTORS, decode
 
-from dimly.mechanisms.projection.families import FAMILY_NAMES, Projection
+from dimly.mechanisms.projection.random_matrix import FAMILY_NAMES, Projection
 from dimly.mechanisms.projection.streams import STREAM_VERSIONS, StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 

@@ -32,7 +32,7 @@ from dimly.mechanisms.make import sketching
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import BitFlip, Cells
-from dimly.mechanisms.projection.families import FAMILY_NAMES
+from dimly.mechanisms.projection.random_matrix import FAMILY_NAMES
 from dimly.mechanisms.projection.streams import STREAM_VERSIONS
 from dimly.privacy import Budget
 from dimly.privacy.calibration import delta_of, epsilon_of, gaussian_scale, laplace_scale

@@ -16,7 +16,7 @@ from dimly.mechanisms.make import sketch_error
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import NoiseTable
-from dimly.mechanisms.projection.families import FAMILIES, Projection
+from dimly.mechanisms.projection.random_matrix import FAMILIES, Projection
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
 

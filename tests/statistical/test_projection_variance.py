@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.statistical.checks import ALPHA, Floats, alarm, mean_is, variance_is
 
-from dimly.mechanisms.projection.families import FAMILIES, Projection
+from dimly.mechanisms.projection.random_matrix import FAMILIES, Projection
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows
 from dimly.mechanisms.vocabulary import Vocabulary
 

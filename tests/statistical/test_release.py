@@ -35,7 +35,7 @@ import dimly
 from dimly.analyst import Release, Vector
 from dimly.mechanisms import MECHANISMS
 from dimly.mechanisms.make import sketching
-from dimly.mechanisms.projection.families import FAMILIES
+from dimly.mechanisms.projection.random_matrix import FAMILIES
 from dimly.privacy import Budget
 from dimly.release import Sketches
 

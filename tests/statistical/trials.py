@@ -12,7 +12,7 @@ from tests.statistical.checks import Floats, alarm, mean_is, variance_is
 import dimly
 from dimly.analyst import Estimate, Release
 from dimly.mechanisms.error.models import CountingError, ErrorModel, SignedSketchError
-from dimly.mechanisms.projection.families import FAMILIES
+from dimly.mechanisms.projection.random_matrix import FAMILIES
 from dimly.release import Sketches
 
 N = 12_500

@@ -10,7 +10,7 @@ from benchmarks.growth import exponent
 from benchmarks.sketches import CELLS, GAUSSIAN, HASHER, SPARSE, TARGETS, Cell
 from benchmarks.tables import PEER, STRICT_PEER
 
-from dimly.mechanisms.projection.families import FAMILY_NAMES
+from dimly.mechanisms.projection.random_matrix import FAMILY_NAMES
 
 
 def result(

@@ -8,7 +8,7 @@ from typing import Any
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.make import MECHANISMS, check_undirected, is_open, sketching
-from dimly.mechanisms.projection.families import family_named
+from dimly.mechanisms.projection.random_matrix import family_named
 from dimly.planner.brief import Brief, Question
 from dimly.planner.candidates import BLOCKS, Candidate, candidate
 from dimly.planner.paper import paper_rules

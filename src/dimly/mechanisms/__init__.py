@@ -10,8 +10,9 @@ from dimly.mechanisms.make import MECHANISMS
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
 from dimly.mechanisms.projection.directions import Directions
-from dimly.mechanisms.projection.families import FAMILIES, Projection, Sensitivity
-from dimly.mechanisms.projection.rows import Family, Rows
+from dimly.mechanisms.projection.families import Family
+from dimly.mechanisms.projection.random_matrix import FAMILIES, Projection, Sensitivity
+from dimly.mechanisms.projection.rows import Rows
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 
 __all__ = [

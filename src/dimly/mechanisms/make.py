@@ -24,7 +24,7 @@ from dimly.mechanisms.plan_parts import (
 )
 from dimly.mechanisms.projection.closed import MAX_GRID_BITS
 from dimly.mechanisms.projection.directions import Directions
-from dimly.mechanisms.projection.families import (
+from dimly.mechanisms.projection.random_matrix import (
     FAMILY_NAMES,
     SEED_BYTES,
     FamilyName,

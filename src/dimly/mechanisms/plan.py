@@ -52,7 +52,7 @@ from dimly.mechanisms.plan_parts import (
     read_json,
 )
 from dimly.mechanisms.projection.directions import Directions, Kind
-from dimly.mechanisms.projection.families import Sensitivity
+from dimly.mechanisms.projection.random_matrix import Sensitivity
 from dimly.mechanisms.projection.rows import IntArray, Rows
 from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary

@@ -38,7 +38,7 @@ from dimly.mechanisms.plan_parts import (
     VocabularyPart,
 )
 from dimly.mechanisms.projection.directions import WEIGHTED, Directions, Kind
-from dimly.mechanisms.projection.families import Projection, Sensitivity, sensitivity
+from dimly.mechanisms.projection.random_matrix import Projection, Sensitivity, sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, IntArray, Rows
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import VALUES_MOVED

@@ -13,7 +13,7 @@ from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import BitFlip
 from dimly.mechanisms.projection.directions import MAX_COUNT, MAX_ENTRIES, MAX_SCALE, Directions, Kind
-from dimly.mechanisms.projection.families import FamilyName, Projection, Sensitivity
+from dimly.mechanisms.projection.random_matrix import FamilyName, Projection, Sensitivity
 from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget, Unit

@@ -30,7 +30,7 @@ from dimly.mechanisms.noise.gaussian import gaussian_moments
 from dimly.mechanisms.noise.tables import BitFlip
 from dimly.mechanisms.plan import KINDS, Plan
 from dimly.mechanisms.plan_kinds import DistancePlan, ResponsePlan, SketchPlan
-from dimly.mechanisms.projection.families import family_named
+from dimly.mechanisms.projection.random_matrix import family_named
 from dimly.planner.brief import (
     DEFAULT_GROUPS,
     FAR,

@@ -8,7 +8,7 @@ from dimly import advise, plan
 from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.mechanisms.plan_parts import FlipNoise
-from dimly.mechanisms.projection.families import longest_row
+from dimly.mechanisms.projection.random_matrix import longest_row
 from dimly.planner.brief import PURPOSES, Purpose
 from dimly.planner.candidates import candidates
 from dimly.planner.verdicts import meaning

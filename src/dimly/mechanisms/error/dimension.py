@@ -20,7 +20,7 @@ from dimly.mechanisms.make import (
 from dimly.mechanisms.noise.gaussian import gaussian_moments
 from dimly.mechanisms.noise.laplace import laplace_moments
 from dimly.mechanisms.projection.closed import MAX_GRID_BITS
-from dimly.mechanisms.projection.families import family_named, longest_row
+from dimly.mechanisms.projection.random_matrix import family_named, longest_row
 from dimly.privacy import VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
 
 Criterion = Literal["variance", "deviation"]

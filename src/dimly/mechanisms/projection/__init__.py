@@ -1,1 +1,1 @@
-"""Public random matrices: families, rows from a seed, directions, kernels."""
+"""Public matrices P: families, rows from a seed, the matrix itself, directions, kernels."""

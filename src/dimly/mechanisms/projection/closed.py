@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.projection.rows import DenseFamily, HashedFamily, Shape, check_integer
+from dimly.mechanisms.projection.families import DenseFamily, HashedFamily, Shape, check_integer
 from dimly.mechanisms.projection.streams import Streams
 from dimly.privacy.balls import Ball, ball, normal_cdf, precision
 

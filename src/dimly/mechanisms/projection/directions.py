@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError, check_choice
-from dimly.mechanisms.projection.families import SEED_BYTES, Projection, Sensitivity
+from dimly.mechanisms.projection.random_matrix import SEED_BYTES, Projection, Sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Integers, Rows
 from dimly.mechanisms.projection.streams import NEWEST, StreamVersion, check_stream
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts, is_unicode

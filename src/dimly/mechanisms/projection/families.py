@@ -1,40 +1,208 @@
-"""Families by name (counting, hashing, sparse, sign) and ``Projection``: P from a seed, its sensitivity.
+"""What a family of projections is: scale, norms and entries of its rows; counting, hashing, sparse and sign.
 
-Each family is a random integer matrix P times one public scale, so that a sketch X·P of integer data is
-exact. A row belongs to one attribute; what one attribute can move a sketch by is the norm of its row (the
-paper's Definition 2). The paper's own families, whose rows differ in norm, are in ``closed.py``.
-
-A row depends on the family, its size, the seed and the attribute's text only: no worker needs the matrix,
-and a new attribute needs no new plan. ``docs/projections.md`` says the bytes, with test vectors.
+Each family is a random integer matrix P times one public scale, so that a sketch X·P of integer data is exact. A row
+belongs to one attribute; what one attribute can move a sketch by is the norm of its row (the paper's Definition 2). The
+paper's own families, whose rows differ in norm, are in ``closed.py``.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.projection.closed import Dasgupta, Gaussian, Ternary
-from dimly.mechanisms.projection.rows import DenseFamily, Family, HashedFamily, Rows, Shape
-from dimly.mechanisms.projection.streams import (
-    NEWEST,
-    SipSource,
-    Streams,
-    StreamSource,
-    StreamVersion,
-    check_stream,
-    stream_source,
-)
-from dimly.mechanisms.vocabulary import Vocabulary
+from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Rows
+from dimly.mechanisms.projection.streams import Streams
 
-FamilyName = Literal["counting", "hashing", "sparse", "dasgupta", "sign", "ternary", "gaussian"]
-FAMILY_NAMES: Final[tuple[FamilyName, ...]] = get_args(FamilyName)
+MAX_K: Final = 2**31 - 1
+"""Column numbers are stored as signed 32-bit integers."""
+
+
+class Shape(NamedTuple):
+    """Size of a projection: coordinates, entries of a row for the families that have blocks, and the grid of one."""
+
+    k: int
+    blocks: int = 1
+    grid_bits: int | None = None
+
+
+Chunks = Iterable[tuple[slice, Streams]]
+"""Streams of some attributes at a time, and which they are."""
+
+
+@dataclass(frozen=True)
+class Family(ABC):
+    """One family of projections: what a row looks like, its scale, its norms, its error.
+
+    Attributes
+    ----------
+    name : str
+        How plans spell it, and the bytes that enter the stream of P.
+    layout : {"hashed", "dense"}
+        Hashed rows hold one ±1 for each block; dense rows hold k entries.
+    open_vocabulary : bool
+        Whether every possible row has the same norms. If not, the sensitivity is a maximum over a
+        public vocabulary, and there must be one.
+    signed : bool
+        Whether entries have mean zero. If not (``counting``), the analyst centers sketches.
+    has_blocks : bool
+        Whether ``blocks`` may differ from 1.
+    """
+
+    name: ClassVar[str]
+    layout: ClassVar[Literal["hashed", "dense"]]
+    open_vocabulary: ClassVar[bool] = True
+    signed: ClassVar[bool] = True
+    has_blocks: ClassVar[bool] = False
+
+    @abstractmethod
+    def scale(self, k: int, *, blocks: int = 1, grid_bits: int | None = None) -> float:
+        """Return the factor that turns an integer row into one of expected squared norm 1."""
+
+    @abstractmethod
+    def entries(self, k: int, *, blocks: int = 1) -> int:
+        """Return how many coordinates one attribute touches at most: 1, s or k."""
+
+    @abstractmethod
+    def row_bytes(self, k: int, *, blocks: int = 1) -> int:
+        """Return what one row takes in memory, at most."""
+
+    @abstractmethod
+    def derive(self, n: int, shape: Shape, chunks: Chunks) -> "Rows":
+        """Return the rows of ``n`` attributes from their streams."""
+
+    def kurtosis(self, blocks: int = 1) -> float:
+        """Return κ of V_P = (2r⁴ + (κ − 3)‖z‖₄⁴)/k, the variance of a projected squared distance.
+
+        For ``counting`` after centering, with k − 1 in the place of k.
+        """
+        del blocks
+        return 1.0
+
+    def l1(self, k: int, *, blocks: int = 1) -> int | None:
+        """Return the ℓ₁ norm of every integer row, or None where rows differ from each other."""
+        return self.entries(k, blocks=blocks) if self.open_vocabulary else None
+
+    def l2_squared(self, k: int, *, blocks: int = 1) -> int | None:
+        """Return the squared ℓ₂ norm of every integer row, or None where rows differ from each other."""
+        return self.l1(k, blocks=blocks)  # every entry that an open family touches is ±1
+
+    def likely_norms(self, k: int, *, blocks: int, row_scale: float, tail: float | None) -> tuple[int, int]:
+        """Return ℓ₁ and squared ℓ₂ norms that a row exceeds with probability ``tail``; None: of an average row."""
+        del row_scale, tail
+        return self.entries(k, blocks=blocks), self.entries(k, blocks=blocks)
+
+    def check(self, k: int, blocks: int, *, grid_bits: int | None = None) -> None:
+        """Refuse a size that a family cannot have.
+
+        Parameters
+        ----------
+        k : int
+            Coordinates of a sketch: 1 to 2³¹ − 1, and at least 2 for ``counting``.
+        blocks : int
+            1, except for ``sparse`` (a divisor of k) and ``dasgupta``.
+        grid_bits : int, optional
+            For ``gaussian`` only, and there needed: 1 to 24, with 4^grid_bits ≥ k.
+
+        Raises
+        ------
+        ParameterError
+            Naming the parameter, the range and the value.
+        """
+        check_integer("k", k, 1, MAX_K)
+        check_integer("blocks", blocks, 1, MAX_K)
+        self._check_size(k, blocks)
+        self._check_grid(k, grid_bits)
+
+    def _check_size(self, k: int, blocks: int) -> None:
+        del k
+        if blocks != 1 and not self.has_blocks:
+            raise ParameterError(
+                f"blocks must be 1 for {self.name}, got {blocks}. Only sparse and dasgupta have blocks."
+            )
+
+    def _check_grid(self, k: int, grid_bits: int | None) -> None:
+        del k
+        if grid_bits is not None:
+            raise ParameterError(
+                f"grid_bits must be None for {self.name}, got {grid_bits!r}. Only gaussian has a grid."
+            )
+
+
+class HashedFamily(Family):
+    """Rows of ±1 in few places, which a hash says."""
+
+    layout = "hashed"
+
+    def scale(self, k: int, *, blocks: int = 1, grid_bits: int | None = None) -> float:
+        """Return 1/√s."""
+        self.check(k, blocks, grid_bits=grid_bits)
+        return 1.0 / math.sqrt(blocks)
+
+    def entries(self, k: int, *, blocks: int = 1) -> int:
+        """Return s."""
+        del k
+        return blocks
+
+    def row_bytes(self, k: int, *, blocks: int = 1) -> int:
+        """Return the bytes of s columns and signs."""
+        del k
+        return 5 * blocks
+
+    def derive(self, n: int, shape: Shape, chunks: Chunks) -> "HashedRows":
+        """Return the rows of ``n`` attributes from their streams."""
+        k, blocks, _ = shape
+        columns, signs = np.empty((n, blocks), dtype=np.int32), np.empty((n, blocks), dtype=np.int8)
+        for part, streams in chunks:
+            streams.place(*self.places(k, blocks), self.signed, columns[part], signs[part])
+        return HashedRows(k, columns, signs)
+
+    def places(self, k: int, blocks: int) -> tuple[int, int]:
+        """Return of how many places a hash chooses, and how far those of the next hash are from them."""
+        del blocks
+        return k, 0
+
+
+class DenseFamily(Family):
+    """Rows of k entries."""
+
+    layout = "dense"
+
+    def scale(self, k: int, *, blocks: int = 1, grid_bits: int | None = None) -> float:
+        """Return 1/√k."""
+        self.check(k, blocks, grid_bits=grid_bits)
+        return 1.0 / math.sqrt(k)
+
+    def entries(self, k: int, *, blocks: int = 1) -> int:
+        """Return k."""
+        del blocks
+        return k
+
+    def row_bytes(self, k: int, *, blocks: int = 1) -> int:
+        """Return the bytes of k entries of at most 32 bits."""
+        del blocks
+        return 4 * k
+
+    def derive(self, n: int, shape: Shape, chunks: Chunks) -> "DenseRows":
+        """Return the rows of ``n`` attributes from their streams."""
+        # Of a type by the family's bound and not by the rows at hand, so that every batch has one type.
+        matrix = np.empty((n, shape.k), dtype=self._entry_type(shape))
+        for part, streams in chunks:
+            matrix[part] = self._decoded(streams, shape)
+        return DenseRows(matrix)
+
+    def _entry_type(self, shape: Shape) -> type[np.signedinteger[Any]]:
+        del shape
+        return np.int8
+
+    @abstractmethod
+    def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
+        """Return the entries that bytes stand for."""
 
 
 class Counting(HashedFamily):
@@ -80,246 +248,11 @@ class Sign(DenseFamily):
         return 1 - 2 * np.unpackbits(packed, axis=1, count=shape.k, bitorder="little").view(np.int8)
 
 
-FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
-    {family.name: family for family in (Counting(), Hashing(), Sparse(), Dasgupta(), Sign(), Ternary(), Gaussian())}
-)
-"""The seven families by name.
-
-Examples
---------
->>> FAMILIES["sparse"].scale(256, blocks=4)
-0.5
->>> FAMILIES["sign"].l1(256), FAMILIES["ternary"].l1(256)
-(256, None)
-"""
-
-
-def family_named(name: str) -> Family:
-    """Return the family of that name, or refuse.
-
-    Examples
-    --------
-    >>> family_named("hashing").open_vocabulary
-    True
-    """
+def check_integer(name: str, value: int, low: int, high: int) -> None:
+    """Refuse what is no integer in a range."""
     try:
-        return FAMILIES[name]
-    except (KeyError, TypeError):
-        raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {name!r}.") from None
-
-
-SEED_BYTES: Final = 32
-_MOST_REALIZED: Final = 1 << 32  # entries of P whose norms are looked at: minutes, but not hours
-_CHUNK_BYTES: Final = 1 << 24  # of names, streams and rows that are held at once while decoding
-
-
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """Farthest that one attribute can move an integer sketch (the paper's Definition 2).
-
-    Examples
-    --------
-    >>> Sensitivity(l1=4, l2_squared=4).l2
-    2.0
-    """
-
-    l1: int
-    l2_squared: int
-
-    @property
-    def l2(self) -> float:
-        """The ℓ₂ sensitivity, rounded up where it is not a whole number."""
-        root = math.isqrt(self.l2_squared)
-        if root * root == self.l2_squared:
-            return float(root)
-        above = math.sqrt(self.l2_squared)
-        while Fraction(above) ** 2 < self.l2_squared:
-            above = math.nextafter(above, math.inf)
-        return above
-
-
-@dataclass(frozen=True)
-class Projection:
-    """A public random matrix P, one row for each attribute that there is or ever will be.
-
-    Parameters
-    ----------
-    family : str
-        One of :data:`~dimly.mechanisms.projection.families.FAMILY_NAMES`.
-    k : int
-        Coordinates of a sketch.
-    blocks : int
-        Entries of a row (s) for ``sparse`` and ``dasgupta``; 1 for the others.
-    seed : bytes
-        32 public bytes.
-    grid_bits : int, optional
-        For ``gaussian`` only: entries are multiples of 2^-grid_bits.
-    stream : {1, 2}
-        Version of the streams that rows are made of; the newest by default.
-
-    Examples
-    --------
-    >>> projection = Projection("hashing", 8, 1, bytes(range(32)), stream=1)
-    >>> projection.rows(["0", "42"]).to_dense().tolist()
-    [[0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0]]
-    """
-
-    family: str
-    k: int
-    blocks: int
-    seed: bytes
-    grid_bits: int | None = None
-    stream: StreamVersion = NEWEST
-
-    def __post_init__(self) -> None:
-        self.record.check(self.k, self.blocks, grid_bits=self.grid_bits)
-        if type(self.seed) is not bytes or len(self.seed) != SEED_BYTES:
-            raise ParameterError(f"seed must be {SEED_BYTES} bytes, got {self.seed!r}.")
-        check_stream(self.stream)
-
-    @property
-    def record(self) -> Family:
-        """What is known of the family."""
-        return family_named(self.family)
-
-    @property
-    def scale(self) -> float:
-        """The factor that turns integer rows into rows of expected squared norm 1."""
-        return self.record.scale(self.k, blocks=self.blocks, grid_bits=self.grid_bits)
-
-    @property
-    def entries(self) -> int:
-        """How many coordinates one attribute touches at most."""
-        return self.record.entries(self.k, blocks=self.blocks)
-
-    def rows(self, attributes: Sequence[str]) -> Rows:
-        """Return the integer rows of attributes that are given by their canonical text.
-
-        Parameters
-        ----------
-        attributes : sequence of str
-            As :func:`~dimly.mechanisms.vocabulary.attribute_text` spells them; a
-            :class:`~dimly.mechanisms.vocabulary.Vocabulary` is one.
-        """
-        if isinstance(attributes, str | bytes):
-            raise ParameterError(f"attributes must be a list of them, got {type(attributes).__name__}.")
-        chunks = self._source.parts(attributes, row_bytes=8 * self.entries, at_once=_CHUNK_BYTES)
-        return self.record.derive(len(attributes), Shape(self.k, self.blocks, self.grid_bits), chunks)
-
-    def total(self, attributes: Collection[str]) -> NDArray[np.int64]:
-        """Return the exact integer sketch of one person who has these attributes, given by their canonical text.
-
-        As ``rows(attributes).total()``; of hashed rows in one pass that makes no rows.
-
-        Examples
-        --------
-        >>> Projection("counting", 4, 1, bytes(32)).total(["tea", "jam", "rye"]).sum()
-        np.int64(3)
-        """
-        if self._at_once is not None:
-            source, arguments = self._at_once
-            out = np.zeros(self.k, np.int64)
-            if source.add_hashed(attributes, *arguments, out):
-                return out
-        return self.rows(tuple(attributes)).total()
-
-    @property
-    def adds_at_once(self) -> bool:
-        """Whether :meth:`total` makes no rows, and is as fast as adding rows that were kept."""
-        return self._at_once is not None
-
-    @cached_property
-    def _at_once(self) -> tuple[SipSource, tuple[int, tuple[int, int], bool]] | None:
-        source, family = self._source, self.record
-        if not isinstance(source, SipSource) or not isinstance(family, HashedFamily):
-            return None
-        return source, (self.blocks, family.places(self.k, self.blocks), family.signed)
-
-    def rows_by_part(self, attributes: Sequence[str]) -> Iterator[Rows]:
-        """Yield the integer rows of many attributes, some at a time."""
-        shape = Shape(self.k, self.blocks, self.grid_bits)
-        for part, streams in self._source.parts(attributes, row_bytes=8 * self.entries, at_once=_CHUNK_BYTES):
-            n = part.stop - part.start
-            yield self.record.derive(n, shape, [(slice(0, n), streams)])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Projection, (self.family, self.k, self.blocks, self.seed, self.grid_bits, self.stream)
-
-    @cached_property
-    def _source(self) -> StreamSource:
-        return stream_source(self.stream, self.family, self.k, self.blocks, self.seed)
-
-
-# A plan is proven when it is made, when it is read, and before it is used: the rows are derived once.
-_REALIZED: Final[dict[tuple[Projection, int, str | None], Sensitivity]] = {}
-_MOST_REMEMBERED: Final = 256
-
-
-def realized_sensitivity(projection: Projection, vocabulary: Vocabulary) -> Sensitivity:
-    """Return the largest norms of the rows of a public vocabulary, in bounded memory.
-
-    Examples
-    --------
-    >>> realized_sensitivity(Projection("dasgupta", 4, 3, bytes(32)), Vocabulary.numbered(1000))
-    Sensitivity(l1=3, l2_squared=9)
-    """
-    key = projection, len(vocabulary), None if vocabulary.is_numbered else vocabulary.digest
-    known = _REALIZED.get(key)
-    if known is not None:
-        return known
-    entries = len(vocabulary) * projection.entries
-    if entries > _MOST_REALIZED:
-        raise ParameterError(
-            f"vocabulary must have at most {_MOST_REALIZED} entries of {projection.family} in all, got {entries}. "
-            "Use a family whose rows all have the same norms: counting, hashing, sparse or sign."
-        )
-    l1 = l2_squared = 0
-    for rows in projection.rows_by_part(vocabulary):
-        l1, l2_squared = max(l1, rows.l1), max(l2_squared, rows.l2_squared)
-    if len(_REALIZED) >= _MOST_REMEMBERED:
-        _REALIZED.clear()
-    _REALIZED[key] = Sensitivity(l1, l2_squared)
-    return _REALIZED[key]
-
-
-def sensitivity(projection: Projection, vocabulary: Vocabulary | None) -> Sensitivity:
-    """Return the farthest that one attribute can move an integer sketch.
-
-    Parameters
-    ----------
-    projection : Projection
-    vocabulary : Vocabulary or None
-        Public. Needed for the families whose rows have different norms (``dasgupta``, ``ternary``,
-        ``gaussian``); for the others every possible row has the same norms.
-
-    Raises
-    ------
-    ParameterError
-        If the family needs a vocabulary and there is none.
-
-    Examples
-    --------
-    >>> sensitivity(Projection("sparse", 64, 4, bytes(32)), None)
-    Sensitivity(l1=4, l2_squared=4)
-    """
-    family = projection.record
-    l1 = family.l1(projection.k, blocks=projection.blocks)
-    l2_squared = family.l2_squared(projection.k, blocks=projection.blocks)
-    if l1 is not None and l2_squared is not None:
-        return Sensitivity(l1, l2_squared)
-    if vocabulary is None:
-        raise ParameterError(
-            f"vocabulary must be stated for {family.name}, got None. Its sensitivity is a maximum over a "
-            "public list: over the attributes that happen to occur in the data it would itself leak."
-        )
-    return realized_sensitivity(projection, vocabulary)
-
-
-def longest_row(name: str, k: int, *, blocks: int, row_scale: float, n_attributes: int | None) -> Sensitivity:
-    """Return the norms of a row, or, where rows differ, the likely largest of ``n_attributes`` of them.
-
-    Without a number of attributes: those of an average row.
-    """
-    # Of one row: the largest of all has its median where a row is longer with this probability. None: the average row.
-    tail = None if n_attributes is None else -math.expm1(-math.log(2) / n_attributes)
-    return Sensitivity(*family_named(name).likely_norms(k, blocks=blocks, row_scale=row_scale, tail=tail))
+        number = operator.index(value)
+    except TypeError:
+        raise ParameterError(f"{name} must be an integer, got {value!r}.") from None
+    if isinstance(value, bool) or not low <= number <= high:
+        raise ParameterError(f"{name} must be an integer from {low} to {high}, got {value!r}.")

@@ -21,7 +21,7 @@ from dimly.api import open_release
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms import Plan, plan_parts
 from dimly.mechanisms.plan_kinds import SketchPlan
-from dimly.mechanisms.projection.families import Projection
+from dimly.mechanisms.projection.random_matrix import Projection
 from dimly.privacy import Budget
 from dimly.release import Sketches, open_folder, parts
 

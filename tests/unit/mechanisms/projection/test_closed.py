@@ -6,7 +6,7 @@ import pytest
 from scipy.special import bdtrc, chdtri, ndtri
 
 from dimly.mechanisms.projection.closed import chi_squared, dasgupta_squared_norm, half_normal_sum, ternary_entries
-from dimly.mechanisms.projection.families import (
+from dimly.mechanisms.projection.random_matrix import (
     FamilyName,
     Projection,
     Sensitivity,

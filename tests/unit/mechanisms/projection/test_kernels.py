@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.projection.families import Projection
+from dimly.mechanisms.projection.random_matrix import Projection
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Rows
 from dimly.mechanisms.vocabulary import Vocabulary
 

@@ -11,7 +11,7 @@ from tests.docs.vectors import siphash as plain_siphash
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
 from dimly.mechanisms.projection import siphash
-from dimly.mechanisms.projection.families import FAMILY_NAMES, Projection
+from dimly.mechanisms.projection.random_matrix import FAMILY_NAMES, Projection
 from dimly.mechanisms.projection.streams import EncodedTexts
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget

@@ -10,8 +10,9 @@ import pytest
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection import closed, kernels
-from dimly.mechanisms.projection import families as projection_module
-from dimly.mechanisms.projection.families import (
+from dimly.mechanisms.projection import random_matrix as projection_module
+from dimly.mechanisms.projection.families import MAX_K
+from dimly.mechanisms.projection.random_matrix import (
     FAMILIES,
     FAMILY_NAMES,
     Projection,
@@ -20,7 +21,7 @@ from dimly.mechanisms.projection.families import (
     realized_sensitivity,
     sensitivity,
 )
-from dimly.mechanisms.projection.rows import MAX_K, DenseRows, HashedRows
+from dimly.mechanisms.projection.rows import DenseRows, HashedRows
 from dimly.mechanisms.projection.streams import STREAM_VERSIONS
 from dimly.mechanisms.vocabulary import Vocabulary
 
