@@ -11,9 +11,10 @@ import numpy as np
 from dimly.display import Shown, data_frame
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan import Plan
-from dimly.planner.brief import DEFAULT_GROUPS, Brief, Purpose, Question, share_found
+from dimly.planner.brief import DEFAULT_GROUPS, Brief, Purpose, Question
 from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
 from dimly.planner.paper import PaperRule, paper_rules
+from dimly.planner.predicted_figures import share_found
 from dimly.planner.survey_facts import by_survey
 from dimly.planner.verdicts import (
     EPSILONS,

@@ -31,13 +31,9 @@ from dimly.mechanisms.noise.tables import BitFlip
 from dimly.mechanisms.plan import KINDS, Plan
 from dimly.mechanisms.plan_kinds import DistancePlan, ResponsePlan, SketchPlan
 from dimly.mechanisms.projection.random_matrix import family_named
-from dimly.planner.brief import (
-    DEFAULT_GROUPS,
-    FAR,
+from dimly.planner.brief import DEFAULT_GROUPS, FAR, RESPONSE, WIDER, Question
+from dimly.planner.predicted_figures import (
     N_FOUND,
-    RESPONSE,
-    WIDER,
-    Question,
     expected_agreement,
     expected_closeness,
     probability_of_own_group,

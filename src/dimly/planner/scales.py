@@ -9,7 +9,8 @@ from dimly.errors import ParameterError
 from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
 from dimly.mechanisms.plan import Plan
 from dimly.planner.advice import PAIRS, Advice, answer
-from dimly.planner.brief import NEAR, Brief, Question, as_number, ranking_probability
+from dimly.planner.brief import NEAR, Brief, Question, as_number
+from dimly.planner.predicted_figures import ranking_probability
 from dimly.planner.verdicts import Verdict, doubts, meaning, verdict
 from dimly.privacy import Budget
 

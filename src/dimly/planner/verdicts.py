@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from dimly.mechanisms.plan import Plan
-from dimly.planner.brief import Purpose, Question, ranking_probability
+from dimly.planner.brief import Purpose, Question
 from dimly.planner.candidates import Candidate, candidate
+from dimly.planner.predicted_figures import ranking_probability
 from dimly.privacy import Budget, Unit
 
 WELL_BELOW = 0.1
