@@ -268,6 +268,24 @@ def test_stderr_may_be_closed_too() -> None:
     assert done.stdout == "2\n"
 
 
+def test_streams_may_be_closed_from_the_start() -> None:
+    plan = " ".join(PLAN)
+    done = in_a_shell(
+        f'"$PYTHON" -m dimly {plan} >&- 2>/dev/null; echo $?; "$PYTHON" -m dimly {plan} <&- >&- 2>&-; echo $?'
+    )
+    assert (done.stdout, done.stderr) == ("0\n0\n", "")
+
+
+def test_what_is_done_is_said_where_its_account_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tell(*_: object, **__: object) -> NoReturn:
+        with faults.account("/here/release is published."):
+            raise OSError(errno.ENOSPC, "a text of the system")
+
+    monkeypatch.setattr(dimly.mechanisms.Plan, "of", tell)
+    said = "error: No space left on device. /here/release is published."
+    assert refusal(*PLAN, code=1) == said
+
+
 def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
     done = in_a_shell(
         f'"$PYTHON" -m dimly ledger init "{tmp_path}/l.db" --dataset ε --epsilon 1 --delta 1e-6',

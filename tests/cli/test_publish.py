@@ -78,6 +78,22 @@ def test_a_signal_after_publishing_does_not_say_that_it_was_stopped(
     assert len(calls) == 1
 
 
+def test_where_the_account_fails_the_release_is_said_to_be_out(
+    plan: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "as of a full disk")
+
+    monkeypatch.setattr(publish_command, "print_fields", full)
+    line = ["publish", "t.parquet", "--plan", plan, "--user", "u", "--attribute", "a", "--out", "release"]
+    ledger = ["--ledger", "l.db", "--dataset", "d"]
+    said = refusal(*line, *ledger, code=1)
+    done = "release is published, and charge 3 recorded: only what came after it failed."
+    assert said == f"error: No space left on device. {done}"
+    assert refusal(*line, "--dry-run", *ledger, code=1) == "error: No space left on device"
+    assert len(calls) == 2
+
+
 def test_every_option_arrives(plan: Path, calls: Calls) -> None:
     options: dict[str, tuple[object, object]] = {
         "attribute": ("place", "place"),

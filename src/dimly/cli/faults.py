@@ -84,6 +84,25 @@ class Signals:
 
 _entered: list[Signals] = []
 
+
+@contextlib.contextmanager
+def account(done: str | None) -> Iterator[None]:
+    """Let only the account of a job follow, whose work is done: signals pass, and what fails is told with ``done``.
+
+    Parameters
+    ----------
+    done : str or None
+        What is there now, whatever becomes of the account; None if the job was to change nothing.
+    """
+    Signals.let_pass()
+    try:
+        yield
+    except Exception as error:
+        if done is not None:
+            error.add_note(Note(done))
+        raise
+
+
 BAD_CALL = 2
 FAILED = 1
 PIPE_CLOSED = 141
@@ -111,6 +130,7 @@ def run(
     options : mapping of str to str, optional
         What the command line calls a parameter: refusals name the option that mends them.
     """
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter gets its code, not an error
             stream.reconfigure(errors="backslashreplace")
@@ -136,6 +156,16 @@ def run(
                 line = in_options(line, options or {})
             return _say(_with_notes(line, error), code)
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Give a process that was started without stdout or stderr (``>&-``) a place where nothing is kept.
+
+    The next file that is opened would take the free number otherwise, and get what libraries print.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  (open to the end)
 
 
 @contextlib.contextmanager

@@ -190,7 +190,7 @@ def people_of(
         raise DataError(f"the table must have {n_columns} columns, as the plan says.")
     state = kernels.inspect_rows(indptr, indices, width)
     if state == kernels.INVALID_ROWS:
-        raise DataError("the table must be a valid sparse matrix: its indices do not fit its shape.")
+        raise DataError(_INVALID)
     values = _steps(data, resolution)
     distinct, position = _distinct(attributes, width)
     if position is not None:
@@ -245,25 +245,77 @@ def user_ids(users: ArrayLike | None, n_users: int) -> NDArray[Any]:
 
 def _as_rows(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], int]:
     """Return values, column numbers, where each row starts, and the number of columns; repeats are kept."""
-    if scipy.sparse.issparse(table):
-        if table.ndim != 2:
-            raise DataError(f"the table must have two dimensions, got {table.ndim}.")
-        if table.format == "csr":
-            matrix = table
-        else:
-            # SciPy adds repeated entries up when it converts to rows; we want the largest.
-            coo = table.tocoo()
-            order = np.argsort(coo.coords[0], kind="stable")
-            counts = np.bincount(coo.coords[0], minlength=coo.shape[0])
-            return coo.data[order], coo.coords[1][order], np.concatenate([[0], np.cumsum(counts)]), coo.shape[1]
-    else:
+    if not scipy.sparse.issparse(table):
         matrix = scipy.sparse.csr_array(_as_dense(table))
-    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices
-    if matrix is table:
-        indices = indices.copy()  # the caller's own may change between the check and the noise
-    if len(matrix.data) != len(indices) or len(indptr) != matrix.shape[0] + 1:
+        return matrix.data, matrix.indices, matrix.indptr.astype(np.int64), matrix.shape[1]
+    if table.ndim != 2:
+        raise DataError(f"the table must have two dimensions, got {table.ndim}.")
+    try:
+        return _sparse_rows(table)
+    except DataError:
+        raise
+    except Exception:  # noqa: BLE001, S110 - of SciPy, whose texts quote indices
+        pass
+    raise DataError(_INVALID)
+
+
+def _sparse_rows(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], int]:
+    height, width = table.shape
+    if table.format == "csr":
+        indptr, indices, data = _parts(table)
+        if indices is table.indices:
+            indices = indices.copy()  # the caller's own may change between the check and the noise
+        _check_lengths(len(indptr) == height + 1 and data.ndim == 1 and len(data) == len(indices))
+        return data, indices, indptr, width
+    rows, columns, data = _entries(table)
+    if len(rows) and not 0 <= rows.min() <= rows.max() < height:
+        raise DataError(_INVALID)
+    # SciPy adds repeated entries up when it converts to rows; we want the largest.
+    order = np.argsort(rows, kind="stable")
+    counts = np.bincount(rows, minlength=height)
+    return data[order], columns[order], np.concatenate([[0], np.cumsum(counts)]), width
+
+
+def _entries(table: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return row, column and value of each entry of a matrix whose entries are not in rows."""
+    if table.format == "csc":
+        indptr, rows, data = _parts(table)
+        _check_lengths(len(indptr) == table.shape[1] + 1 and len(rows) == len(data))
+        if kernels.inspect_rows(indptr, rows, table.shape[0]) == kernels.INVALID_ROWS:
+            raise DataError(_INVALID)
+        used = slice(int(indptr[0]), int(indptr[-1]))  # there may be room to spare
+        return rows[used], np.repeat(np.arange(table.shape[1]), np.diff(indptr)), data[used]
+    if table.format == "bsr":  # SciPy's own conversion believes what these say, and writes beyond its memory
+        (indptr, places, data), (down, across) = _parts(table), table.blocksize
+        _check_lengths(len(indptr) == table.shape[0] // down + 1 and len(places) == len(data))
+        if indptr[0] != 0 or indptr[-1] != len(places):
+            raise DataError(_INVALID)
+        if kernels.inspect_rows(indptr, places, table.shape[1] // across) == kernels.INVALID_ROWS:
+            raise DataError(_INVALID)
+    if table.format == "lil":
+        _check_lengths(all(len(row) == len(cells) for row, cells in zip(table.rows, table.data, strict=True)))
+    coo = table.tocoo()
+    rows, columns = coo.coords
+    _check_lengths(len(rows) == len(columns) == len(coo.data))
+    return rows, columns, coo.data
+
+
+def _parts(table: Any) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
+    """Return the three arrays of a compressed matrix, in the machine's order of bytes."""
+    indptr, indices, data = (np.asarray(part) for part in (table.indptr, table.indices, table.data))
+    return indptr.astype(np.int64), _native(indices), _native(data)
+
+
+def _native(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+_INVALID = "the table must be a valid sparse matrix: its indices do not fit its shape."
+
+
+def _check_lengths(fit: bool) -> None:
+    if not fit:
         raise DataError("the table must be a valid sparse matrix: its parts differ in length.")
-    return matrix.data, indices, indptr, matrix.shape[1]
 
 
 def _as_dense(table: Any) -> NDArray[Any]:
@@ -279,8 +331,8 @@ def _as_dense(table: Any) -> NDArray[Any]:
         raise DataError(f"the table must have two dimensions, got {dense.ndim}.")
     if dense.dtype.kind not in "biuf":
         raise _not_numbers(dense)
-    # SciPy has no sparse matrices of half precision.
-    return dense.astype(np.float32) if dense.dtype == np.float16 else dense
+    # SciPy has no sparse matrices of half precision, nor of bytes in another order than the machine's.
+    return dense.astype(np.float32) if dense.dtype == np.float16 else _native(dense)
 
 
 def _not_numbers(data: NDArray[Any]) -> DataError:

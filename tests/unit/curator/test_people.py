@@ -142,6 +142,55 @@ def test_a_matrix_that_has_forgotten_its_repeats_is_not_believed() -> None:
     np.testing.assert_array_equal(dense(read(table), 3), [[1, 0, 0], [0, 0, 1]])
 
 
+def _broken(kind: str, **parts: object) -> Any:
+    table = scipy.sparse.eye_array(3, format=kind)
+    for name, part in parts.items():
+        setattr(table, name, part)
+    return table
+
+
+def _longer_list() -> Any:
+    table = scipy.sparse.lil_array(np.eye(3))
+    table.data[0] = [1.0, 1.0]
+    return table
+
+
+BROKEN = {
+    "coo-row-beyond": lambda: _broken("coo", coords=(np.array([0, 1, 9]), np.arange(3))),  # made ten people of three
+    "coo-row-below": lambda: _broken("coo", coords=(np.array([0, -1, 2]), np.arange(3))),
+    "coo-lengths": lambda: _broken("coo", coords=(np.arange(3), np.arange(2))),
+    "coo-short": lambda: _broken("coo", coords=(np.arange(2), np.arange(2))),
+    "csc-row-beyond": lambda: _broken("csc", indices=np.array([0, 7, 2])),
+    "csc-falls": lambda: _broken("csc", indptr=np.array([0, 2, 1, 3])),
+    "csc-ends-beyond": lambda: _broken("csc", indptr=np.array([0, 1, 2, 9])),  # SciPy writes beyond its memory
+    "csc-lengths": lambda: _broken("csc", indptr=np.array([0, 3])),
+    "csr-list": lambda: _broken("csr", data=[1.0, 1.0]),
+    "csr-flat": lambda: _broken("csr", data=np.ones((3, 1))),
+    "bsr-beyond": lambda: _broken("bsr", indices=np.array([9, 9, 9])),
+    "bsr-ends-beyond": lambda: _broken("bsr", indptr=np.array([0, 1, 2, 9])),
+    "lil-lengths": _longer_list,
+}
+
+
+@pytest.mark.parametrize("make", BROKEN.values(), ids=BROKEN.keys())
+def test_sparse_matrices_of_any_format_must_be_valid(make: Callable[[], Any]) -> None:
+    with pytest.raises(DataError, match=r"^the table must be a valid sparse matrix: [a-z ]+\.$"):
+        read(make())
+
+
+def test_columns_may_have_room_to_spare() -> None:
+    table = scipy.sparse.csc_array(np.eye(3))
+    table.data, table.indices = np.append(table.data, [5.0]), np.append(table.indices, np.int32(77))
+    np.testing.assert_array_equal(dense(read(table), 3), np.eye(3))
+
+
+@pytest.mark.parametrize("kind", [">f8", ">f4", ">i2", ">u8"])
+def test_bytes_may_come_in_the_other_order(kind: str) -> None:
+    np.testing.assert_array_equal(dense(read(np.eye(3).astype(kind)), 3), np.eye(3))
+    table = _broken("csr", data=np.ones(3, kind), indices=np.arange(3).astype(">i4"))
+    np.testing.assert_array_equal(dense(read(table), 3), np.eye(3))
+
+
 def test_unsorted_indices_are_no_repeats() -> None:
     table = scipy.sparse.csr_array((np.array([0.1, 0.2, 0.3]), [2, 0, 1], [0, 3, 3]), shape=(2, 3))
     np.testing.assert_array_equal(dense(read(table, resolution=10), 3), [[2, 3, 1], [0, 0, 0]])

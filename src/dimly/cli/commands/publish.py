@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dimly.cli import options as shared
-from dimly.cli.faults import Signals
+from dimly.cli.faults import account
 from dimly.cli.options import AsJson, Debug, check_master, files_on_spark, one_or_all, options_of
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, size_text, warn
 from dimly.errors import DimlyError, ParameterError
@@ -175,18 +175,18 @@ def publish(
             published = publish_by_spark(data, read, master, options)
         else:
             published = publish_table(one_or_all(data), read, options)
-    Signals.let_pass()
-    if certificate is not None and audited is not None:
-        _certify(audited, published, certificate)
-    for text in published.warnings:
-        warn(text)
-    if private_diagnostics:
-        print_lines(["private, not covered by the promise, not to be passed on:"], err=True)
-        print_fields(published.diagnostics, err=True)
-    if as_json:
-        print_json(_facts(published))
-    else:
-        print_fields(_fields(published))
+    with account(_done_text(published)):
+        if certificate is not None and audited is not None:
+            _certify(audited, published, certificate)
+        for text in published.warnings:
+            warn(text)
+        if private_diagnostics:
+            print_lines(["private, not covered by the promise, not to be passed on:"], err=True)
+            print_fields(published.diagnostics, err=True)
+        if as_json:
+            print_json(_facts(published))
+        else:
+            print_fields(_fields(published))
 
 
 def _certificate_path(out: str | None, append: Path | None, *, overwrite: bool, dry_run: bool) -> Path:
@@ -227,6 +227,14 @@ def publish_by_spark(data: list[str], plan: "Plan", master: str | None, options:
 
     with files_on_spark(data, options, master) as (source, rest):
         return publish_frame(source, plan, rest)
+
+
+def _done_text(published: "Published") -> str | None:
+    if published.path is None:
+        return None
+    charge = (published.ledger or {}).get("charge")
+    recorded = "" if charge is None else f", and charge {charge} recorded"
+    return f"{published.path} is published{recorded}: only what came after it failed."
 
 
 def _facts(published: "Published") -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dimly.cli import options as shared
-from dimly.cli.faults import Signals
+from dimly.cli.faults import account
 from dimly.cli.options import (
     AsJson,
     Debug,
@@ -249,22 +249,22 @@ def survey(
         )
         with _opened(data, options, engine, master) as (source, rest):
             done = ask_table(source, budget, questions, rest)
-    Signals.let_pass()
-    if figure is not None and isinstance(done.survey, Profiles):
-        _draw(done.survey, figure, overwrite=overwrite)
-    for text in done.warnings:
-        warn(text)
-    if as_json:
-        print_json(_facts(done))
-        return
-    print_fields(_fields(done))
-    if isinstance(done.survey, Survey):
-        _print_answers(done.survey)
-        print_lines(["", *done.survey.guarantee])
-    elif isinstance(done.survey, Profiles):
-        _print_profiles(done.survey)
-    elif done.survey is not None:
-        _print_directions(done.survey)
+    with account(None if done.path is None else f"{done.path} is written: nothing of the survey is lost."):
+        if figure is not None and isinstance(done.survey, Profiles):
+            _draw(done.survey, figure, overwrite=overwrite)
+        for text in done.warnings:
+            warn(text)
+        if as_json:
+            print_json(_facts(done))
+            return
+        print_fields(_fields(done))
+        if isinstance(done.survey, Survey):
+            _print_answers(done.survey)
+            print_lines(["", *done.survey.guarantee])
+        elif isinstance(done.survey, Profiles):
+            _print_profiles(done.survey)
+        elif done.survey is not None:
+            _print_directions(done.survey)
 
 
 @contextlib.contextmanager

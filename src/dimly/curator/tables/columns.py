@@ -30,6 +30,8 @@ def check_names(names: Sequence[str], owner: str, *, shown: bool = True) -> None
     shown : bool, default=True
         Whether the text may name them. The first line of a file that lacks a header is a person's row.
     """
+    if not names:
+        raise ParameterError(f"{owner} must have columns, got none. Those of a pandas index count after reset_index().")
     seen: dict[str, str] = {}
     for name in names:
         folded = name.translate(_FOLDED)
@@ -70,7 +72,7 @@ _FITS_INT64: Final = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "U
 _LARGE: Final = {"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"}
 _TEXTUAL: Final = {"VARCHAR", "UUID", "ENUM"}
 _TIMES: Final = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
-_ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+_ZONED: Final = {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"}
 _FLOATS: Final = {"FLOAT", "DOUBLE"}
 _AS_IT_IS: Final = ("", "")
 _EMPTY: Final = '"NULL"'  # a column that holds nothing at all
@@ -147,7 +149,7 @@ def read_attribute(sql: str, type_: str, *, column: str, columns: str) -> Readin
         return Reading(sql, _odd_year(sql, kind))
     if kind in _TIMES:
         return Reading(sql, _odd_year(sql, kind), text=("replace(CAST(", " AS VARCHAR), ' ', 'T')"))
-    if kind == _ZONED:
+    if kind in _ZONED:
         # The database's time zone is UTC, so that all end in +00.
         return Reading(sql, _odd_year(sql, kind), text=("(replace(CAST(", " AS VARCHAR), ' ', 'T') || ':00')"))
     reason = (
@@ -215,9 +217,9 @@ def _is_nan(sql: str) -> str:
 
 def _odd_year(sql: str, kind: str) -> str | None:
     """Years before 1 and after 9999 have no text that all engines agree on, and infinity is no time."""
-    if kind == "TIMESTAMP_NS":
-        return f"NOT isfinite({sql})"  # 64 bits of nanoseconds hold the years 1677 to 2262
-    if kind in {"DATE", _ZONED, *_TIMES}:
+    if kind in {"TIMESTAMP_NS", "TIMESTAMPTZ_NS"}:
+        return f"NOT isfinite(CAST({sql} AS TIMESTAMP_NS))"  # 64 bits of nanoseconds hold the years 1677 to 2262
+    if kind in {"DATE", *_ZONED, *_TIMES}:
         return f"{sql} < CAST('0001-01-01' AS {kind}) OR {sql} >= CAST('10000-01-01' AS {kind})"
     return None
 

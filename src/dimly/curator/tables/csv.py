@@ -141,6 +141,8 @@ def read_header(stamp: Stamp, options: CsvOptions) -> tuple[Dialect, tuple[str, 
     ------
     DataError
         If the line cannot be read as text, is empty, or can be read in more than one way.
+    ParameterError
+        If the delimiter is the quote, or the escape.
     """
     line, encoding = _first_line(stamp, options.encoding)
     if not line.strip():
@@ -158,6 +160,11 @@ def read_header(stamp: Stamp, options: CsvOptions) -> tuple[Dialect, tuple[str, 
         raise DataError(
             f"{stamp.name} must have names in its first line that only one character can separate, but each of {found} "
             f"could. {_STATE.format('delimiter (--delimiter)')}, or quote all names."
+        )
+    if delimiters[0] in (quote, escape):
+        raise ParameterError(
+            f"delimiter must differ from quote and escape, got {delimiters[0]!r} twice. Pass what the file has "
+            '(--delimiter, --quote, --escape); quote="" (--quote "") if it has no quotes.'
         )
     dialect = Dialect(delimiters[0], quote, escape, encoding)
     names = dialect.fields(line)

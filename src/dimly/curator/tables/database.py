@@ -12,6 +12,7 @@ from typing import Any, Final, Self, TypeVar
 import duckdb
 import pyarrow as pa
 
+from dimly.curator.tables.columns import check_names
 from dimly.errors import DataError, DimlyError, ParameterError
 from dimly.files import LockedFolder, check_outside_releases, locked_folder, sweep
 
@@ -76,6 +77,8 @@ def _unreadable(text: str, name: str, kind: str) -> DataError:
             f"{name} must be text in UTF-8, but some of it is not. Pass its encoding (--encoding) if it is the data, "
             "or save it as UTF-8."
         )
+    if "lock on file" in text:
+        return DataError(f"{name} must not be open for writing in another program. Close it there, or pass a copy.")
     if kind != "CSV":
         return DataError(f"{name} must be a readable {kind} file. It is damaged, incomplete or of another format.")
     return DataError(
@@ -130,6 +133,10 @@ class Cursor:
     def fetch(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a small result as Python values."""
         return self._run(lambda: self._connection.execute(sql, list(parameters)).fetchall())
+
+    def names(self, sql: str) -> list[str]:
+        """Return the names of a query's columns as it gives them, before two alike are renamed."""
+        return self._run(lambda: list(self._query(sql, ()).columns))
 
     def table(self, sql: str, parameters: Parameters = ()) -> pa.Table:
         """Return a result as an Arrow table."""
@@ -310,13 +317,14 @@ class PrivateDatabase(Cursor):
         Raises
         ------
         ParameterError
-            If the query is not one SELECT.
+            If the query is not one SELECT, or gives two columns one name.
         """
         if not _is_select(query):
             raise ParameterError("query must be one SELECT that DuckDB can parse.")
         name = self.new_name()
         with self.cursor() as cursor:  # USE holds for one session only
             cursor.execute(f"USE {catalog}")
+            check_names(cursor.names(query), "the query")  # two of one name would be renamed without a word
             cursor.execute(f"CREATE TABLE memory.main.{name} AS {query}")
         return name
 

@@ -347,14 +347,27 @@ def open_duckdb(
         "ORDER BY ALL",
         [inner[1:-1]],
     )
-    names = {name if schema == "main" else f"{schema}.{name}": (schema, name) for schema, name, _ in found}
-    views = {(schema, name) for schema, name, is_view in found if is_view}
-    chosen = names[_chosen(table, list(names), stamp)]
-    path = ".".join([inner, *map(quoted, chosen)])
-    if chosen in views:  # of other files too, for all that we know: read once, and then held
-        path = database.create_table(f"SELECT * FROM {path}")
+    names = [name if schema == "main" else f"{schema}.{name}" for schema, name, _ in found]
+    called = _chosen(table, names, stamp)
+    if names.count(called) > 1:
+        raise ParameterError(
+            f"table must name one table of {stamp.name}, but two are called {called!r}: one in a schema of that name. "
+            "Select from the right one by a query (--query)."
+        )
+    schema, name, is_view = found[names.index(called)]
+    path = ".".join([inner, quoted(schema), quoted(name)])
+    if is_view:  # of other files too, for all that we know: read once, and then held
+        path = _held_view(database, path, f"view {called!r} of {stamp.name}")
         database.copied.add(stamp.name)
     return path, dict(database.columns(path))
+
+
+def _held_view(database: PrivateDatabase, path: str, name: str) -> str:
+    try:
+        return database.create_table(f"SELECT * FROM {path}")
+    except ParameterError:  # which speaks of a query
+        pass
+    raise ParameterError(f"{name} must be one that DuckDB can read, but tables or columns that it names are not there.")
 
 
 def open_sqlite(
@@ -400,12 +413,22 @@ def _sqlite_relation(connection: sqlite3.Connection, stamp: Stamp, table: str | 
     try:
         # A view takes one SELECT and nothing else, and knows the declared types of its columns.
         connection.execute(f"CREATE TEMP VIEW dimly_query AS {query}")
-        connection.execute("SELECT * FROM dimly_query LIMIT 0")
+        columns = connection.execute("SELECT * FROM dimly_query LIMIT 0").description
     except (sqlite3.Error, sqlite3.Warning, ValueError):
         pass
     else:
+        names = [name for name, *_ in columns]
+        known = {name.casefold() for name in names}
+        # SQLite itself calls the second of two columns "t" by the name "t:1".
+        given = [name.rpartition(":")[0] if _is_second(name, known) else name for name in names]
+        check_names(given, "the query")
         return "dimly_query"
     raise ParameterError(f"query must be one SELECT that {stamp.name} can run. Check the names in it.")
+
+
+def _is_second(name: str, known: set[str]) -> bool:
+    first, _, number = name.rpartition(":")
+    return number.isdecimal() and first.casefold() in known
 
 
 def _copied(database: PrivateDatabase, connection: sqlite3.Connection, relation: str, columns: dict[str, str]) -> str:

@@ -167,12 +167,29 @@ def _still_read(database: PrivateDatabase, files: Sequence[Stamp]) -> tuple[Stam
 
 def _open_arrow(database: PrivateDatabase, data: Any) -> Source:
     check_names(data.schema.names, "the table")
+    for field in data.schema:
+        _check_known(field.type, field.name)
     name = database.register(data)
     is_stream = not isinstance(data, pa.Table)
     if is_stream:
         # A stream can be read only once, and the files of a dataset may be others the next time.
         name = database.create_table(f"SELECT * FROM {name}")
     return Source(name, dict(database.columns(name)), is_held=is_stream)
+
+
+_KNOWN: Final = {"arrow.uuid", "arrow.json", "arrow.bool8"}
+
+
+def _check_known(kind: pa.DataType, column: str) -> None:
+    """Refuse types of which DuckDB would read what they are stored in: of pandas' months it would count them."""
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name not in _KNOWN:
+        raise ParameterError(
+            f"column {column!r} must be of a type that DuckDB knows, got {kind.extension_name}. Turn it into text."
+        )
+    for number in range(kind.num_fields):
+        _check_known(kind.field(number).type, column)
+    if pa.types.is_dictionary(kind):
+        _check_known(kind.value_type, column)
 
 
 def _open_parquet(

@@ -106,9 +106,17 @@ def test_years_without_a_common_text(database: PrivateDatabase, kind: str, year:
     assert database.fetch(f"SELECT {reading.wrong} FROM (SELECT CAST({year} AS {kind}) AS x)") == [(True,)]
 
 
-def test_infinite_nanoseconds(database: PrivateDatabase) -> None:
-    reading = read_attribute("x", "TIMESTAMP_NS", column="x", columns="")
-    assert database.fetch(f"SELECT {reading.wrong} FROM (SELECT CAST('infinity' AS TIMESTAMP_NS) AS x)") == [(True,)]
+@pytest.mark.parametrize("kind", ["TIMESTAMP_NS", "TIMESTAMPTZ_NS"])
+def test_infinite_nanoseconds(database: PrivateDatabase, kind: str) -> None:
+    reading = read_attribute("x", kind, column="x", columns="")
+    assert database.fetch(f"SELECT {reading.wrong} FROM (SELECT CAST('infinity' AS {kind}) AS x)") == [(True,)]
+
+
+def test_nanoseconds_with_a_zone(database: PrivateDatabase) -> None:
+    ticks = [0, 1_582_934_400_000_000_000, 1_582_934_400_123_456_789, -1_000]
+    plain = texts(database, pa.array(ticks, pa.timestamp("ns")))
+    for zone in ("UTC", "Asia/Tokyo"):
+        assert texts(database, pa.array(ticks, pa.timestamp("ns", zone))) == [f"{text}+00:00" for text in plain]
 
 
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE", "DECIMAL(10,2)"])

@@ -238,6 +238,14 @@ def test_beginnings_that_cannot_be_read(
     assert "SECRET" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "options", [{"delimiter": '"'}, {"quote": ","}, {"escape": ","}, {"delimiter": ";", "quote": ";"}]
+)
+def test_delimiter_quote_and_escape_differ(database: PrivateDatabase, tmp_path: Path, options: dict[str, str]) -> None:
+    with pytest.raises(ParameterError, match=r"delimiter must differ from quote and escape, got"):
+        read(database, tmp_path / "t.csv", b"a,b\n1,2\n", **options)
+
+
 def test_text_that_is_not_what_it_is_said_to_be(database: PrivateDatabase, tmp_path: Path) -> None:
     late = "a,b\n".encode("utf-16-le") + "x,y\n".encode("utf-16-le") * 100_000 + b"\x00\xd8\x00\x00SECRET"
     with pytest.raises(DataError, match="text in utf-16-le, but some of it is not") as caught:

@@ -1,6 +1,8 @@
 # ruff: noqa: S608 - names that the database made itself
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,7 @@ def test_a_query(database: PrivateDatabase, path: Path) -> None:
         ({"query": "DELETE FROM visits"}, "query must be"),
         ({"query": "SELECT 1; SELECT 2"}, "query must be"),
         ({"query": "nonsense"}, "query must be"),
+        ({"query": "SELECT 1 AS u, 2 AS t, 3 AS T"}, "columns of the query must differ in more than upper and lower"),
     ],
 )
 def test_tables_and_queries_that_cannot_be(
@@ -102,6 +105,32 @@ def test_schemas_of_duckdb(database: PrivateDatabase, tmp_path: Path) -> None:
         )
     assert database.fetch(f"SELECT * FROM {open_source(database, path, table='a.b.c.d').name}") == [(1,)]
     assert database.fetch(f"SELECT * FROM {open_source(database, path, table='v').name}") == [(2,)]
+
+
+def test_a_name_of_two_tables_of_duckdb(database: PrivateDatabase, tmp_path: Path) -> None:
+    with closing(duckdb.connect(tmp_path / "t.duckdb")) as connection:
+        connection.execute('CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 1 AS u; CREATE TABLE "s.t" AS SELECT 2 AS u')
+    with pytest.raises(ParameterError, match=r"table must name one table of .*, but two are called 's\.t'"):
+        open_source(database, tmp_path / "t.duckdb", table="s.t")
+
+
+def test_a_view_of_what_is_gone_is_not_called_a_bad_query(database: PrivateDatabase, tmp_path: Path) -> None:
+    with closing(duckdb.connect(tmp_path / "t.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS u; CREATE VIEW v AS SELECT * FROM t; DROP TABLE t")
+    with pytest.raises(ParameterError, match=r"view 'v' of .*t\.duckdb must be one that DuckDB can read"):
+        open_source(database, tmp_path / "t.duckdb")
+
+
+def test_a_database_that_another_program_writes_to(database: PrivateDatabase, tmp_path: Path) -> None:
+    with closing(duckdb.connect(tmp_path / "t.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS u")
+    held = f"import duckdb; held = duckdb.connect({str(tmp_path / 't.duckdb')!r}); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:  # noqa: S603
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(DataError, match=r"t\.duckdb must not be open for writing in another program"):
+            open_source(database, tmp_path / "t.duckdb")
+        other.communicate(b"\n")
 
 
 def sqlite_of(folder: Path, column: str, *cells: object) -> Path:

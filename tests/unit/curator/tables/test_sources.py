@@ -248,6 +248,25 @@ def test_columns_need_names(database: PrivateDatabase, tmp_path: Path) -> None:
         open_source(database, tmp_path / "t.csv")
 
 
+def test_a_table_needs_columns(database: PrivateDatabase, tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({}), tmp_path / "t.parquet")
+    for source in (tmp_path / "t.parquet", pa.table({}), pd.DataFrame(index=[1, 2])):
+        with pytest.raises(ParameterError, match=r"must have columns, got none"):
+            open_source(database, source)
+
+
+def test_types_that_only_their_makers_know_are_not_read_as_what_they_are_stored_in(database: PrivateDatabase) -> None:
+    months = pd.DataFrame({"u": ["ada"], "month": pd.period_range("2024-02", periods=1, freq="M")})
+    with pytest.raises(ParameterError, match=r"column 'month' must be of a type that DuckDB knows, got pandas\.period"):
+        open_source(database, months)
+    opaque = pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "months", "vendor"), pa.array([0], pa.int32()))
+    nested = pa.table({"u": ["ada"], "l": pa.ListArray.from_arrays([0, 1], opaque)})
+    with pytest.raises(ParameterError, match=r"column 'l' must be of a type that DuckDB knows, got arrow\.opaque"):
+        open_source(database, nested)
+    known = pa.table({"id": pa.array([bytes(16)], pa.uuid()), "cell": pa.array(['"tea"'], pa.json_())})
+    assert open_source(database, known).columns == {"id": "UUID", "cell": "JSON"}
+
+
 @pytest.mark.parametrize(("write", "suffix"), [(write_csv, ".csv"), (write_parquet, ".parquet")])
 def test_files_with_other_columns(
     database: PrivateDatabase, tmp_path: Path, write: Callable[..., Path], suffix: str
