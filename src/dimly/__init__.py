@@ -4,8 +4,8 @@ Names are loaded when they are first used, so that ``import dimly`` is instant.
 """
 
 import importlib
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # for type checkers it is true; typing is slow to load, and Ctrl-C is not caught until then
 if TYPE_CHECKING:
     from dimly.analyst import Combined, Estimate, Release, Vector, combine
     from dimly.api import open_release, publish, survey

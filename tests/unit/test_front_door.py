@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,13 @@ HEAVY = ("numpy", "scipy", "numba", "pydantic", "flint", "dp_accounting", "rich"
 def test_import_loads_nothing_heavy() -> None:
     code = f"import sys, dimly; print([m for m in {HEAVY} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "[]"
+
+
+def test_ctrl_c_is_caught_before_much_is_loaded() -> None:
+    code = f"import sys; sys.path.insert(0, {str(Path(dimly.__file__).parents[1])!r}); before = set(sys.modules); "
+    code += "import dimly.cli; print(sorted({'typing', 're', 'dataclasses'} & (set(sys.modules) - before)))"
+    done = subprocess.run([sys.executable, "-ISc", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.strip() == "[]"
 
 
