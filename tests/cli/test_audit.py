@@ -99,17 +99,17 @@ def test_an_exact_check_that_fails_is_in_json(plan: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--user", "person"], "data must be given where user is"),
+        (["--user", "person"], "data must be given where --user is"),
         (["--engine", "spark"], "data must be given with --engine spark"),
-        (["--delimiter", ";"], "data must be given where delimiter is"),
-        (["--quote", "'"], "data must be given where quote is"),
-        (["--escape", "\\"], "data must be given where escape is"),
-        (["--encoding", "latin-1"], "data must be given where encoding is"),
-        (["--nulls", "drop"], "data must be given where nulls is"),
-        (["--values", "clamp"], "data must be given where values is"),
-        (["--memory", "1GiB"], "data must be given where memory is"),
-        (["--temp", "."], "data must be given where temp is"),
-        (["--data", "t.csv", "--user", "person"], "user and attribute must name columns"),
+        (["--delimiter", ";"], "data must be given where --delimiter is"),
+        (["--quote", "'"], "data must be given where --quote is"),
+        (["--escape", "\\"], "data must be given where --escape is"),
+        (["--encoding", "latin-1"], "data must be given where --encoding is"),
+        (["--nulls", "drop"], "data must be given where --nulls is"),
+        (["--values", "clamp"], "data must be given where --values is"),
+        (["--memory", "1GiB"], "data must be given where --memory is"),
+        (["--temp", "."], "data must be given where --temp is"),
+        (["--data", "t.csv", "--user", "person"], "user and --attribute must name columns"),
         (["--data", "t.csv", "--user", "a", "--attribute", "b", "--thorough"], "thorough must be left out"),
         (["--master", "yarn"], "master must come with --engine spark"),
     ],
@@ -121,8 +121,11 @@ def test_bad_calls(plan: Path, more: list[str], said: str) -> None:
 def test_a_certificate_beside_a_release(plan: Path, tmp_path: Path) -> None:
     table, out = write("t.csv", tmp_path), tmp_path / "release"
     line = ["publish", table, "--plan", plan, "--user", "person", "--attribute", "page", "--out", out, "--audit"]
-    assert run(*line).exit_code == 0
+    told = run(*line)
+    assert told.exit_code == 0
     certificate = tmp_path / "release.audit.json"
+    assert "nothing contradicts it" in told.stdout
+    assert certificate.name in told.stdout
     fields = json.loads(certificate.read_text())
     assert [name for name in fields if name in KEYS] == KEYS
     assert fields["release"] == answer("inspect", out)["release"]

@@ -11,8 +11,8 @@ from dimly.errors import ReleaseError
 from dimly.mechanisms.plan_parts import AmbiguousJSONError, read_json
 
 CAN: Final = (
-    "It can prove that the claim is false: a mechanism that keeps it is contradicted once in a million audits.",
-    "What was seen is a lower bound, with the stated confidence. It takes nothing for granted where delta is 0.",
+    "It can prove that the claim is false: a mechanism that keeps it is contradicted at most once in a million audits.",
+    "What was seen is a lower bound, with the stated confidence. Where delta is 0, it assumes nothing about the noise.",
     "Where delta is above 0, it holds if the noise is Gaussian and independent, as the plan says.",
 )
 CANNOT: Final = (

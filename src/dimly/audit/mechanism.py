@@ -263,7 +263,9 @@ def _processes() -> Check:
 
 def law_check(wrong: str | None, drawn: int) -> Check:
     """Return what a comparison of noise with the plan's law has shown."""
-    words = f"{drawn:,} numbers of noise are as the plan says, to their ends" if wrong is None else wrong
+    words = (
+        f"{drawn:,} numbers of noise follow the plan's distribution, rare values included" if wrong is None else wrong
+    )
     return Check("law of the noise", words, 0.0, 0, failed=wrong is not None)
 
 

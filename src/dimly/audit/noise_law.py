@@ -85,7 +85,8 @@ class NoiseLaw:
         """Return what does not fit the law, in words; None if everything does.
 
         Each bin, all from each threshold up, and all from each threshold down are binomial. The smallest probability
-        decides, times the number of things that are looked at.
+        decides, times the number of things that are looked at. What is far off has many that are 0 in floating point:
+        named is the one whose count is off by the largest factor.
         """
         n = int(counts.sum())
         up, down = np.cumsum(counts[::-1])[::-1][1:], np.cumsum(counts)[:-1]
@@ -98,7 +99,8 @@ class NoiseLaw:
             *_between(self.edges.tolist()),
         ]
         chance = np.minimum(scipy.stats.binom.cdf(seen, n, shares), scipy.stats.binom.sf(seen - 1, n, shares))
-        worst = int(np.argmin(chance))
+        factor = np.abs(np.log((seen + 0.5) / (n * shares + 0.5)))
+        worst = int(np.argmax(np.where(chance == chance.min(), factor, -1)))
         if 2 * len(seen) * float(chance[worst]) > false_alarm:
             return None
         return f"noise {names[worst]} came {int(seen[worst]):,} times, and {n * shares[worst]:,.1f} were to be expected"

@@ -63,6 +63,18 @@ def test_laplace_noise_that_is_clipped(most: int, monkeypatch: pytest.MonkeyPatc
     assert "were to be expected" in str(broken("counting+laplace"))
 
 
+def test_the_plainest_difference_is_named() -> None:
+    """Of many that are impossible: that nothing came far out, and not that a little too much came elsewhere."""
+    law = NoiseLaw.of(plan_of("counting+laplace"))
+    counts = np.rint(law.shares * 2**28).astype(np.int64)
+    middle = len(counts) // 2
+    counts[middle] += counts[-30:].sum()
+    counts[-30:] = 0
+    said = law.wrong(counts, false_alarm=RATE)
+    assert said is not None
+    assert " or more came 0 times" in said
+
+
 def test_how_far_clipping_is_seen() -> None:
     """With the 2²⁸ numbers of an audit, Laplace noise of ε = 1 may end at 16 at the earliest; with 2²² at 11."""
     law = NoiseLaw.of(plan_of("counting+laplace"))

@@ -81,11 +81,14 @@ def audit(
         stray = {"user": user, "attribute": attribute, "value": value, "table": table}
         for name, given in (stray | _said(reading)).items():
             if given is not None:
-                raise ParameterError(f"data must be given where {name} is, got none. Add --data FILE.")
+                option = f"--{name.replace('_', '-')}"
+                raise ParameterError(f"data must be given where {option} is, got none. Add --data FILE.")
         if engine == "spark":
             raise ParameterError("data must be given with --engine spark, got none. Add --data FILE.")
     elif user is None or attribute is None:
-        raise ParameterError("user and attribute must name columns of the data. Add --user COLUMN --attribute COLUMN.")
+        raise ParameterError(
+            "user and --attribute must name columns of the data. Add --user COLUMN --attribute COLUMN."
+        )
     elif thorough:
         raise ParameterError("thorough must be left out with --data, which publishes once.")
     if master is not None and engine != "spark":

@@ -176,17 +176,21 @@ def publish(
         else:
             published = publish_table(one_or_all(data), read, options)
     with account(_done_text(published)):
+        facts, fields = _facts(published), _fields(published)
         if certificate is not None and audited is not None:
             _certify(audited, published, certificate)
+            facts["certificate"] = str(certificate)
+            fields["audit"] = audited.verdict
+            fields["certificate"] = str(certificate)
         for text in published.warnings:
             warn(text)
         if private_diagnostics:
             print_lines(["private, not covered by the promise, not to be passed on:"], err=True)
             print_fields(published.diagnostics, err=True)
         if as_json:
-            print_json(_facts(published))
+            print_json(facts)
         else:
-            print_fields(_fields(published))
+            print_fields(fields)
 
 
 def _certificate_path(out: str | None, append: Path | None, *, overwrite: bool, dry_run: bool) -> Path:
