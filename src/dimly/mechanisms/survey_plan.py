@@ -285,7 +285,7 @@ class SurveyPlan(BaseModel):
         number = float(total)
         while stated(number) < total:
             number = math.nextafter(number, math.inf)
-        return Cost(number, unit=self.unit)
+        return Cost(number, unit=self.unit, together=self.protect or 1)
 
     def strength_noise(self, *, size: int, members: int, n_users: int) -> tuple[DiscreteLaplace, int]:
         """Return the proven table by which the second eigenvalue of the counts of pairs is perturbed, and its step.

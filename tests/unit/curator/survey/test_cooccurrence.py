@@ -198,6 +198,12 @@ def test_noise_keeps_the_budget_and_a_fifth_less_is_refused(epsilon: float) -> N
     assert plan.spent(plan.selecting, plan.testing(60)).epsilon < 0.21 * epsilon
 
 
+def test_what_a_run_that_stopped_is_charged_is_still_divided_for_several_units() -> None:
+    """As the whole was: what any three of them cost together is shown beside the charge."""
+    plan = SurveyPlan.of(Budget(0.5, 1e-6), ["directions"], protect=3)
+    assert plan.cost.together == plan.spent(plan.selecting).together == 3
+
+
 def test_how_many_attributes_follows_from_public_numbers_and_noisy_counts() -> None:
     plan = plan_of(100, epsilon=0.25)
     counts = np.linspace(900, 100, 10_000).astype(np.int64)
