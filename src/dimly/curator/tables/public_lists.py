@@ -253,9 +253,9 @@ def check_no_volunteers(people: Iterable[pa.Array], options: Options) -> None:
 
     Directions show rare attributes of the people that they were learned from, and a list of attributes that was made of
     a sample shows which attributes its people have: the promise does not hold for them. Ids are compared in memory, and
-    are neither quoted nor written anywhere: neither directions nor releases hold a list of volunteers. Text and
-    integers are compared as numbers, because one of the two lists may come from a file without types: "00031" is
-    then 31.
+    are neither quoted nor written anywhere: neither directions nor releases hold a list of volunteers. Spaces around
+    text do not count. Text and integers are compared as numbers, because one of the two lists may come from a file
+    without types: "00031" is then 31.
 
     Parameters
     ----------
@@ -277,7 +277,8 @@ def check_no_volunteers(people: Iterable[pa.Array], options: Options) -> None:
     for given in people:
         ids = given.cast(pa.int64() if pa.types.is_integer(given.type) else pa.string())
         kinds.add(ids.type)
-        own, theirs = (ids, volunteers) if ids.type == volunteers.type else (_as_numbers(ids), _as_numbers(volunteers))
+        comparable = _trimmed if ids.type == volunteers.type else _as_numbers
+        own, theirs = comparable(ids), comparable(volunteers)
         is_compared |= bool(len(own) and len(theirs))
         if pc.any(pc.is_in(own, value_set=theirs)).as_py():
             raise DataError(
@@ -293,9 +294,14 @@ def check_no_volunteers(people: Iterable[pa.Array], options: Options) -> None:
         )
 
 
+def _trimmed(ids: pa.Array) -> pa.Array:
+    """Return ids without the spaces around them, which nobody sees, and which make nobody another person."""
+    return ids if pa.types.is_integer(ids.type) else pc.utf8_trim_whitespace(ids)
+
+
 def _as_numbers(ids: pa.Array) -> pa.Array:
     """Return those ids that are integers, as they are usually written."""
-    texts = pc.utf8_trim_whitespace(ids.cast(pa.string()))
+    texts = _trimmed(ids.cast(pa.string()))
     texts = texts.filter(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$"))
     return pc.replace_substring_regex(texts, r"^\+?(-?)0*([0-9])", r"\1\2")
 

@@ -58,7 +58,10 @@ def test_ids_of_different_kinds_are_compared_as_numbers() -> None:
     named: Any = COLUMNS | {"roster": ["1", "2", "0003"]}
     with pytest.raises(DataError, match="volunteers must not be among"):
         publish(textual, plan_along(), **named, volunteers=[3])
-    publish(textual, plan_along(), **named, volunteers=["3"])  # text is compared as it is written
+    publish(textual, plan_along(), **named, volunteers=["3"])  # text is compared as it is written …
+    for volunteers in (["0003 "], ["\t0003"], ["\u00a00003"]):  # … but for spaces around it, which nobody sees
+        with pytest.raises(DataError, match="volunteers must not be among"):
+            publish(textual, plan_along(), **named, volunteers=volunteers)
     publish(TABLE, plan_along(), **COLUMNS, volunteers=["30", "x3", "3.0"])
     with pytest.raises(DataError, match="volunteers must have ids of the kind that the people have"):
         publish(TABLE, plan_along(), **COLUMNS, volunteers=["ada", "bob"])
