@@ -263,7 +263,10 @@ def _texts(attributes: Any) -> Collection[str]:
     differ, and an attribute that counted twice would have twice the sensitivity that its noise is for.
     """
     if type(attributes) in _LISTS:
-        each: dict[Any, None] = dict.fromkeys(attributes)
+        try:
+            each: dict[Any, None] = dict.fromkeys(attributes)
+        except TypeError:  # of what has no hash, and is no attribute: it is refused below
+            each = {}
         if {*map(type, each)} == _PLAIN_TEXT:
             return each
     return _steps(attributes, 1)

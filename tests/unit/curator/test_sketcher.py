@@ -196,8 +196,9 @@ def test_values_out_of_range_are_refused_without_a_word_of_them(value: Any) -> N
 def test_other_misuse_is_refused() -> None:
     with pytest.raises(DataError, match="the plan is for bits"):
         Sketcher(plan_of("counting+laplace")).sketch({"tea": 0.5})
-    with pytest.raises(ParameterError, match="attribute must be text"):
-        Sketcher(plan_of("counting+laplace")).sketch([0.5])
+    for odd in (0.5, ["tea"], {"tea": 1}):  # the last two have no hash
+        with pytest.raises(ParameterError, match=f"attribute must be text.* got {type(odd).__name__}"):
+            Sketcher(plan_of("counting+laplace")).sketch(["tea", odd])
     with pytest.raises(ParameterError, match="other than noisy-distances"):
         Sketcher(plan_of("noisy-distances"))
     with pytest.raises(ParameterError, match="plan must be a Plan, got str"):
