@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 from dimly.analyst.release import Release
@@ -174,7 +173,7 @@ def open_release(path: PathLike, *, verify: bool = False) -> Release:
     ReleaseError
         If it is not a release, or not whole.
     """
-    sketches = open_folder(Path(path), verify=verify)
+    sketches = open_folder(path, verify=verify)
     return Release(sketches, vocabulary=sketches.vocabulary)
 
 

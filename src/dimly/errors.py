@@ -1,10 +1,13 @@
 """The errors that Dimly raises on purpose, the privacy warning, and checks of a path or a choice.
 
-Text: *name must be X, got Y. What to do.* Never a user id, a private value or a private count.
+Text: *name must be X, got Y. What to do.* Never a user id, a private value or a private count. A parameter may have
+its option of the command line beside it, ``nulls="drop" (--nulls drop)``: whoever called from Python reads the former
+alone, and whoever typed a command the latter (``dimly.cli.faults``).
 """
 
 import importlib.util
 import os
+import re
 from collections.abc import Iterable
 
 
@@ -26,10 +29,29 @@ def printable(text: str) -> str:
     )
 
 
+def without_options(text: str) -> str:
+    """Return a text as Python's callers read it: without the options that stand in parentheses beside parameters.
+
+    Examples
+    --------
+    >>> without_options('Pass nulls="drop" (--nulls drop), or a roster (--roster).')
+    'Pass nulls="drop", or a roster.'
+    >>> without_options("columns (--columns, --all-columns: a wide table)")
+    'columns (a wide table)'
+    """
+    text = re.sub(r"\((?:--[a-z-]+, )*--[a-z-]+: ", "(", text)
+    return re.sub(r" \(--[a-z-]+[^():]*\)", "", text)
+
+
 class DimlyError(Exception):
     """Base of every error that Dimly raises on purpose; its text can be shown on any terminal."""
 
     def __str__(self) -> str:
+        return without_options(self.with_options)
+
+    @property
+    def with_options(self) -> str:
+        """The text with the options of the command line beside parameters."""
         return "\n".join(map(printable, super().__str__().split("\n")))
 
 
@@ -107,3 +129,6 @@ class Note(str):
 
 class PrivacyWarning(UserWarning):
     """What was asked is done, and promises less than it could: the text says what is missing."""
+
+    def __str__(self) -> str:
+        return without_options(super().__str__())

@@ -333,7 +333,9 @@ def _put_in_place(path: Path, *, overwrite: bool, taken: Callable[[Path], Parame
 
 
 def _taken(path: Path) -> ParameterError:
-    return ParameterError(f"output must be a new file, got {str(path)!r}, which exists. Add --overwrite to replace it.")
+    return ParameterError(
+        f"output must be a new file, got {str(path)!r}, which exists. Add overwrite=True (--overwrite) to replace it."
+    )
 
 
 def read_text(name: str, path: Path, *, hint: str) -> str:

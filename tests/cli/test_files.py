@@ -21,7 +21,7 @@ def test_targets_that_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text("mine", encoding="utf-8")
     for target, words in [
-        (path, "which exists. Add --overwrite"),
+        (path, "which exists. Add overwrite=True"),
         (tmp_path, "which is a folder"),
         (tmp_path / "none" / "plan.json", "in a folder that exists"),
     ]:

@@ -3,12 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from tests.cli.lines import run
 from tests.folders import release_folder
 
 CSV = "person,place,rating\nada,mill,1\nada,harbor,0\nbob,mill,1\n"
 PUBLISH = ("publish", "{visits}", "--plan", "{plan}", "--user", "person", "--attribute", "place")
+FILES = {
+    "book": "book.xlsx",
+    "empty": "empty.csv",
+    "twice": "twice.csv",
+    "wide": "wide.csv",
+    "lists": "lists.parquet",
+    "floats": "floats.parquet",
+}
 ROSTER = ("--roster", "{people}")
 
 CALLS: list[tuple[tuple[str, ...], str]] = [
@@ -86,6 +96,33 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("segments", "{nothing}"), "there is no such folder"),
     (("segments", "{release}", "-o", "{release}/segments.csv"), "--out must not be inside another release"),
     (("report", "{release}", "-o", "{folder}/report.pdf"), "--out must end in .html"),
+    ((*PUBLISH, "--out", "{new}", "--attribute", "rating"), "--attribute must be given once, got it 2 times"),
+    ((*PUBLISH, "--out", "{new}", "--epsilon", "2"), "make one with dimly plan --epsilon"),
+    ((*PUBLISH, "--out", "{new}", "--sep", ";"), "Did you mean --delimiter?"),
+    ((*PUBLISH, "--out", "{new}", "--ledger", "{nothing}"), "Add --dataset NAME"),
+    ((*PUBLISH, "--out", "{new}", "--recipient", "bob"), "Add --ledger FILE"),
+    ((*PUBLISH, "--out", "{new}", "--roster", "{nothing}"), "--roster must be an existing file"),
+    (("publish", "{visits}", "--plan", "{plan}", "--user-column", "person"), "Did you mean --user?"),
+    (("publish", "{visits}", "--plan", "{plan}", "--user", "person", "--item", "place"), "Did you mean --attribute?"),
+    (("publish", "{release}", *PUBLISH[2:], "--out", "{new}"), "DATA must be the private table"),
+    (("publish", "{book}", *PUBLISH[2:], "--out", "{new}"), "Save the sheet as CSV in UTF-8"),
+    (("publish", "{empty}", *PUBLISH[2:], "--out", "{new}"), "Add one"),
+    (("publish", "{lists}", *PUBLISH[2:], "--out", "{new}"), "Pass a column of lists as --attribute-list"),
+    (("publish", "{floats}", *PUBLISH[2:], "--out", "{new}"), ".astype('Int64')"),
+    (("publish", "{twice}", *PUBLISH[2:], "--out", "{new}"), "error: the columns of "),
+    (("publish", "{wide}", *PUBLISH[2:6], "--all-columns", "--out", "{new}"), "leave the column out"),
+    (("publish", "https://host/visits.csv", *PUBLISH[2:], "--out", "{new}"), "Download it first"),
+    (("plan", "--epsilon", "1", "--sample", "{nothing}", "--user", "a", "--attribute", "b"), "--sample must be"),
+    (("plan", "--epsilon", "1", "--sample", "{visits}", "--user", "person"), "--attribute (a row for each)"),
+    (("plan", "--epsilon", "1", "--mechanism", "randomized-response"), "--n-attributes or --vocabulary must be given"),
+    (("audit", "{visits}"), "PLAN must be JSON"),
+    (("audit", "{plan}", "--data", "{visits}"), "--user and --attribute must name columns"),
+    (("segments", "{release}", "--k", "4"), "Did you mean --count?"),
+    (("segments", "{parquet}"), "instead."),
+    (("neighbors", "{release}", "--id", "1"), "Did you mean --user?"),
+    (("neighbors", "{release}", "--user", "1", "-o", "{folder}/near.csv"), "--csv > FILE"),
+    (("export", "{release}", "-o", "{folder}/points.parquet"), "pgvector. Add --to"),
+    (("export", "{release}", "--to", "pgvector"), "Add --table NAME"),
 ]
 
 
@@ -100,7 +137,15 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     uneven.write_text(CSV + "bob,square\n")
     made = run("plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 8, "-o", plan)
     assert made.exit_code == 0
+    made_files = {name: folder / file for name, file in FILES.items()}
+    made_files["book"].write_bytes(b"PK")
+    made_files["empty"].write_text("")
+    made_files["twice"].write_text("person,person,place\nada,ada,mill\n")
+    made_files["wide"].write_text("person,age\nada,31\n")
+    parquet.write_table(pa.table({"person": ["ada"], "place": [["mill"]]}), made_files["lists"])
+    parquet.write_table(pa.table({"person": [1.0], "place": ["mill"]}), made_files["floats"])
     return {
+        **{name: str(file) for name, file in made_files.items()},
         "visits": str(visits),
         "uneven": str(uneven),
         "plan": str(plan),
@@ -134,7 +179,7 @@ def test_a_diagnosis_names_the_line_for_the_curator_alone(places: dict[str, str]
     call: tuple[Any, ...] = ("--plan", places["plan"], "--user", "person", "--attribute", "place")
     result = run("publish", places["uneven"], *call, "--out", places["new"], "--diagnose", private)
     assert result.exit_code == 1
-    assert "The first line was read as 3 names with ',' between them, in utf-8." in result.stderr
+    assert ".csv was read as 3 names with ',' between them, in utf-8." in result.stderr
     assert "line 5" not in result.stderr
     assert '"line": 5' in private.read_text()
     assert "it has 2 fields, and the first line has 3" in private.read_text()

@@ -45,12 +45,12 @@ def test_nothing_in_the_list_stops_before_anything_is_charged(
     # With a roster, and without one, the people are known; it is what they have that does not fit.
     for roster in (None, [1, 2, 4]):
         with pytest.raises(
-            DataError, match=r"holds? none, so that only noise would be published\. .*--diagnose"
+            DataError, match=r"holds? none, so that only noise would be published\. .*diagnose=FILE says"
         ) as stop:
             engine.publish(
                 NAMED, plan, vocabulary=listed, roster=roster, dry_run=dry_run, out=tmp_path / "out", **charged
             )
-        assert "--vocabulary" in str(stop.value) if listed is None else "spelled as the table is" in str(stop.value)
+        assert "vocabulary=FILE" in str(stop.value) if listed is None else "spelled as the table is" in str(stop.value)
         assert "place 1" not in str(stop.value)
     assert not (tmp_path / "out").exists()
     assert Ledger(charged["ledger"]).status("visits").spent.n_costs == 0
@@ -61,7 +61,9 @@ def test_nothing_in_the_list_stops_before_anything_is_charged(
 def test_no_attribute_with_a_row_stops_too(kind: str, charged: dict[str, Any], tmp_path: Path) -> None:
     plan = Plan.of("directions+laplace", Budget(2.0), directions=named(kind))
     options = {**charged, "out": tmp_path / "out", "diagnose": tmp_path / "diagnosis.json"}
-    with pytest.raises(DataError, match=r"directions must have rows for attributes .* but have none, .*--diagnose"):
+    with pytest.raises(
+        DataError, match=r"directions must have rows for attributes .* but have none, .*diagnose=FILE says"
+    ):
         publish(NAMED, plan, **options)
     told = json.loads((tmp_path / "diagnosis.json").read_text())
     assert (told["rows_published"], told["rows_left_out_by_the_list"]) == (0, NAMED.num_rows)

@@ -1,8 +1,10 @@
 """From a table to estimates by the front door, with secret noise: what holds whatever the noise was."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.datasets import load_digits
@@ -138,6 +140,59 @@ def test_a_data_frame_needs_the_column_of_users() -> None:
 def test_a_plan_must_be_a_plan() -> None:
     with pytest.raises(ParameterError, match="plan must be a Plan, got str"):
         publish(np.zeros((2, 2)), "counting+laplace")  # type: ignore[call-overload]
+
+
+VISITS = pd.DataFrame({"person": ["ada", "ada", "bob"], "page": ["x", "y", "x"]})
+BY_PAGE = {"user": "person", "attribute": "page"}
+
+
+@pytest.mark.parametrize(
+    ("source", "changed", "remedy"),
+    [
+        (VISITS.set_index("person"), {}, r"Its index is person: pass table\.reset_index\(\)"),
+        (VISITS["page"], {}, r"reset_index\(\) makes a table of a pandas Series"),
+        ({"person": ["ada"], "page": ["x"]}, {}, r"pandas\.DataFrame\(…\) makes a table"),
+        ([("ada", "x"), ("bob", "y")], {}, r"Make a table of it: pandas\.DataFrame\(rows, columns="),
+        (VISITS.assign(person=[1.0, 2.0, None]), {}, r"astype\('Int64'\)"),
+        (VISITS.assign(page=[["x"], ["y"], ["x"]]), {}, "Pass a column of lists as attributes"),
+        (VISITS, {"user": VISITS["person"]}, "user must be the name of a column, got Series"),
+        (VISITS, {"attribute": ["page"]}, "attribute must be the name of a column, got list"),
+        (VISITS, {"attribute": None}, r"attribute \(a row for each\), attributes \(a list column\) and columns"),
+        (VISITS, {"attribute": None, "columns": "x,y"}, r"Write \['x', 'y'\]"),
+        (VISITS, {"where": VISITS["page"] == "x"}, "where must be text such as .*, got Series"),
+        (VISITS, {"dataset": "visits"}, "Add ledger=FILE, or leave dataset out"),
+        (VISITS, {"plan": Budget(1.0)}, r"dimly\.plan\(budget\)"),
+        (VISITS, {"plan": "plan.json"}, r"Plan\.from_json"),
+    ],
+)
+def test_wrong_calls_name_what_mends_them_in_words_of_python(source: Any, changed: dict[str, Any], remedy: str) -> None:
+    options: dict[str, Any] = {"plan": Plan.of("counting+laplace", Budget(1.0), k=4), **BY_PAGE, **changed}
+    with pytest.raises(ParameterError, match=remedy) as refused:
+        publish(source, **options)
+    assert "--" not in str(refused.value)
+
+
+def test_warnings_are_in_words_of_python_too() -> None:
+    with pytest.warns(dimly.PrivacyWarning) as found:
+        publish(VISITS, Plan.of("counting+laplace", Budget(1.0), k=4), user="person", attribute="page")
+    assert any("people as roster." in str(one.message) for one in found)
+
+
+def test_a_table_of_a_few_people_has_neighbors_without_a_number() -> None:
+    release = publish(np.eye(3), Plan.of("counting+laplace", Budget(1.0), k=4))
+    assert len(release.neighbors(0)) == 2
+    with pytest.raises(ParameterError, match="this release has none"):
+        publish(np.ones((1, 2)), Plan.of("counting+laplace", Budget(1.0), k=4)).neighbors(0)
+
+
+def test_other_things_than_paths_and_pages_are_refused(tmp_path: Path) -> None:
+    release = publish(np.eye(3), Plan.of("counting+laplace", Budget(1.0), k=4))
+    with pytest.raises(ParameterError, match="release must be the path of a folder, got Release"):
+        dimly.open_release(release)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"path must end in \.html"):
+        release.report(tmp_path / "report.pdf")
+    with pytest.raises(ParameterError, match=r"Pass the text of the file: Path\(file\)\.read_text"):
+        Plan.from_json("plan.json")
 
 
 def test_a_numbered_list_is_a_vocabulary_too() -> None:

@@ -288,7 +288,7 @@ def positions_of(sketches: Published, users: Any) -> NDArray[np.int64]:
     wanted = ids if textual else ids.astype(np.int64)
     positions = np.where(wanted == ids, sketches.locate(wanted), -1)  # a large unsigned id is none of ours
     if (positions < 0).any():
-        raise ParameterError("users must be in this release, but some are not. Check them with `user in release`.")
+        raise ParameterError("users must be in this release, but some are not. release.users lists everybody.")
     return positions
 
 

@@ -333,7 +333,7 @@ class Release:
     def neighbors(
         self,
         who: Who,
-        n: int = 10,
+        n: int | None = None,
         *,
         metric: Metric = "euclidean",
         denoise: bool = True,
@@ -346,8 +346,8 @@ class Release:
         Parameters
         ----------
         who : user or Vector
-        n : int, default=10
-            From 1 to the number of other people.
+        n : int, optional
+            From 1 to the number of other people; 10 by default, or all of them if they are fewer.
         metric : {"euclidean", "cosine", "jaccard"}
             Jaccard for bits only.
         denoise : bool, default=True

@@ -36,11 +36,38 @@ def option_names(group: Any, arguments: Sequence[str]) -> dict[str, str]:
     for one in found.params:
         if one.name is not None and one.opts[0].startswith("-"):  # the first long form is the one that we write
             names[one.name] = next((form for form in one.opts if form.startswith("--")), one.opts[0])
-        elif one.name == "data":
-            names["source"] = "DATA"  # what publishing calls the table
+        elif one.name is not None:
+            names[one.name] = one.metavar or one.name.upper()
+    for table in ("data", "sample", "volunteers"):  # what reading a table calls the source
+        if table in names:
+            names.setdefault("source", names[table])
     if "out" in names:
         names.setdefault("output", names["out"])  # what files are called where they are checked
     return names
+
+
+def check_once(group: Any, arguments: Sequence[str]) -> None:
+    """Refuse an option with one value that is given twice: the last would count, and the others without a word.
+
+    Raises
+    ------
+    ParameterError
+    """
+    found, rest = group, list(arguments)
+    for place, argument in enumerate(arguments):
+        inside = getattr(found, "commands", {}).get(argument)
+        if inside is not None:
+            found, rest = inside, list(arguments[place + 1 :])
+    if found is group:
+        return
+    try:
+        *_, given = found.make_parser(typer.Context(found, help_option_names=HELP_OPTIONS)).parse_args(rest)
+    except typer.TyperException:  # which the command itself says
+        return
+    for one in given:
+        if one.param_type_name == "option" and not (one.multiple or one.is_flag) and given.count(one) > 1:
+            together = " Separate several by commas." if "," in (one.metavar or "") else " Leave one of them out."
+            raise ParameterError(f"{one.name} must be given once, got it {given.count(one)} times.{together}")
 
 
 HELP_OPTIONS = ["-h", "--help"]
@@ -75,6 +102,7 @@ class FrontDoor(TyperGroup):
             for argument in arguments:  # Python keeps bytes that are no UTF-8 as halves of characters
                 if any("\ud800" <= letter <= "\udfff" for letter in argument):
                     raise ParameterError(f"arguments must be text in UTF-8, got {argument!r}. Rename what it names.")
+            check_once(self, arguments)
             with show_own_warnings(), self.make_context("dimly", arguments) as context:
                 meta = context.meta
                 self.invoke(context)

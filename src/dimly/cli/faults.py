@@ -184,7 +184,7 @@ def line_of(error: BaseException) -> tuple[str, int]:
     """Return the line that tells of ``error``, and the exit code."""
     code = BAD_CALL if isinstance(error, ParameterError) else FAILED
     if isinstance(error, DimlyError):
-        text = str(error)
+        text = error.with_options
     elif isinstance(error, typer.TyperException):
         text, code = _usage_text(error), error.exit_code
     elif isinstance(error, MemoryError):
@@ -207,11 +207,15 @@ def in_options(line: str, options: Mapping[str, str]) -> str:
     >>> in_options("error: out must be a new folder.", {"out": "--out"})
     'error: --out must be a new folder.'
     """
-    found = re.match(r"error: ([a-z_-]+)(?= (must|and|of|cannot)\b)", line)
-    option = options.get(found[1].replace("-", "_")) if found else None
-    if found is not None and option is not None:
-        line = f"error: {option}{line[found.end() :]}"
+    found = re.match(r"error: ([a-z_-]+)(?: and ([a-z_]+))?(?= (must|and|of|cannot)\b)", line)
+    if found is not None:
+        named = [options.get(name.replace("-", "_"), name) for name in found.groups()[:2] if name]
+        line = f"error: {' and '.join(named)}{line[found.end() :]}"
     return options_alone(line)
+
+
+_IN_PYTHON = {"attribute-list": "attributes"}
+"""What Python calls an option whose name differs."""
 
 
 def options_alone(text: str) -> str:
@@ -221,10 +225,13 @@ def options_alone(text: str) -> str:
     --------
     >>> options_alone('Pass nulls="drop" (--nulls drop), or a roster (--roster).')
     'Pass --nulls drop, or a --roster.'
+    >>> options_alone("columns (--columns, --all-columns: a wide table)")
+    '--columns, --all-columns (a wide table)'
     """
+    text = re.sub(r"\b[a-z_]+ \(((?:--[a-z-]+, )*--[a-z-]+): ", r"\1 (", text)
     return re.sub(
         r"\b([a-z_]+)(?:=[^\s()]+)? \((--([a-z-]+)[^():,]*)\)",
-        lambda one: one[2] if one[1] == one[3].replace("-", "_") else one[0],
+        lambda one: one[2] if one[1] in {one[3].replace("-", "_"), _IN_PYTHON.get(one[3])} else one[0],
         text,
     )
 
@@ -255,9 +262,9 @@ def _usage_text(error: typer.TyperException) -> str:
     for theirs, ours in _NUMBERS.items():
         text = text.replace(theirs, ours)
     if text.startswith("Missing option") and getattr(asked, "help", None):
-        text = (
-            f"{text} Add {asked.opts[0]} {asked.metavar or ''}".rstrip() + f": {asked.help[0].lower()}{asked.help[1:]}"
-        )
+        option = next((form for form in asked.opts if form.startswith("--")), asked.opts[0])
+        text = " ".join(text.split()).removesuffix(".")
+        text = f"{text}. Add {option} {asked.metavar or ''}".rstrip() + f": {asked.help[0].lower()}{asked.help[1:]}"
     elif text.startswith("No such option"):
         text = str(getattr(error, "message", text)) + _meant(getattr(error, "option_name", ""), context)
     elif (unknown := re.match(r"No such command '(.*?)'", text)) and unknown[1] in _ALSO_CALLED:
@@ -286,13 +293,42 @@ _ALSO_CALLED = {
 """What people type, and the command that they mean."""
 
 
+_OPTIONS_ALSO_CALLED = {
+    "c": "count",
+    "clusters": "count",
+    "column": "attribute",
+    "d": "delimiter",
+    "feature": "attribute",
+    "id": "user",
+    "item": "attribute",
+    "k": "count",
+    "n": "count",
+    "n-clusters": "count",
+    "n-neighbors": "count",
+    "output": "out",
+    "o": "out",
+    "people": "roster",
+    "person": "user",
+    "sep": "delimiter",
+    "separator": "delimiter",
+    "top": "count",
+    "users": "user",
+}
+"""What people type, and the option that they mean, if the command has it."""
+
+
 def _meant(name: str, context: Any) -> str:
-    """Return the option that is spelled most like one that does not exist, as a question; nothing if none is near."""
+    """Return what to write in place of an option that does not exist, most often as a question; a dot if unknown."""
     known = [form for one in getattr(getattr(context, "command", None), "params", ()) for form in one.opts]
     bare = {form.lstrip("-"): form for form in known if form.startswith("--")}
     asked = name.lstrip("-")
-    begins = [one for one in bare if one.startswith(asked)]
-    near = begins[:1] or difflib.get_close_matches(asked, bare, n=1, cutoff=0.7)
+    if asked in {"epsilon", "delta"} and "plan" in bare:
+        return f". The plan holds it: make one with dimly plan --{asked}."
+    if asked in {"o", "out", "output"} and "csv" in bare:
+        return ". Add --csv, and write what is printed to a file: --csv > FILE."
+    also = [one for one in (_OPTIONS_ALSO_CALLED.get(asked),) if one in bare]
+    begins = [one for one in bare if one.startswith(asked) or asked.startswith(f"{one}-")] if len(asked) > 1 else []
+    near = also or begins[:1] or difflib.get_close_matches(asked, bare, n=1, cutoff=0.7)
     return f". Did you mean {bare[near[0]]}?" if near else "."
 
 

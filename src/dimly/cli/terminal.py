@@ -151,7 +151,7 @@ def show_own_warnings() -> Iterator[None]:
 
     def show(message: Warning | str, _category: type[Warning], filename: str, *_: object) -> None:
         if Path(filename).is_relative_to(_PACKAGE):
-            warn(str(message))
+            warn(message if isinstance(message, str) else str(message.args[0]))  # with the options in it
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

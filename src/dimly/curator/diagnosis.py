@@ -197,10 +197,10 @@ def _nothing_listed(plan: object, vocabulary: Vocabulary) -> str:
             f"the directions (dimly directions show). {_PRIVATELY}"
         )
     remedy = (
-        f"The list is the numbers 0 to {len(vocabulary) - 1}: if attributes have names, plan with their public list "
-        "(--vocabulary), or with a mechanism that needs none (counting+laplace)."
+        f"The list is the numbers 0 to {len(vocabulary) - 1}: if attributes have names, plan with their public list, "
+        "vocabulary=FILE (--vocabulary FILE), or with a mechanism that needs none (counting+laplace)."
         if vocabulary.is_numbered
-        else "Give a list that is spelled as the table is (--vocabulary), or plan or ask without one."
+        else "Give a vocabulary (--vocabulary) that is spelled as the table is, or plan or ask without one."
     )
     return (
         "the list must hold attributes of the table, but it holds none, so that only noise would be published. "
@@ -233,13 +233,15 @@ MOST_LINES: Final = 20
 def header_words(source: object, options: Options) -> str:
     """Return how the first line of CSV files was read, in a sentence; nothing of other sources."""
     try:
-        for _, dialect, names in _headers(source, options):
+        for stamp, dialect, names in _headers(source, options):
             between = {"\t": "tabs", " ": "blanks"}.get(dialect.delimiter, repr(dialect.delimiter))
             # A line without the names that were given may be a person's, who has so many attributes.
             known = {name.casefold() for name in names}
             is_header = all(name.casefold() in known for _, name in _needed(options))
             read = f"{len(names)} names" if is_header and len(names) > 1 else "names"
-            return f"The first line was read as {read} with {between} between them, in {dialect.encoding}."
+            return (
+                f"The first line of {stamp.name} was read as {read} with {between} between them, in {dialect.encoding}."
+            )
     except (DimlyError, OSError):
         pass
     return ""

@@ -227,14 +227,21 @@ class Options:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
+        _check_names(self)
         if isinstance(self.columns, Iterable) and not isinstance(self.columns, str):
             object.__setattr__(self, "columns", tuple(self.columns))  # which can be gone through again
         if self.ledger is None:
             for name in ("dataset", "recipient"):
                 if getattr(self, name) is not None:
-                    raise ParameterError(f"ledger must be given where {name} is, got none.")
+                    raise ParameterError(
+                        f"ledger must be given where {name} is, got none. Add ledger=FILE (--ledger FILE), or leave "
+                        f"{name} out."
+                    )
         elif self.dataset is None:
-            raise ParameterError("dataset must be named where a ledger is given, got none.")
+            raise ParameterError(
+                "dataset must be named where a ledger is given, got none. Add dataset=NAME (--dataset NAME), as in "
+                "dimly ledger show."
+            )
         _check_progress(self.progress)
         if self.append is None:
             return
@@ -304,7 +311,9 @@ class Options:
             If none is named, or ids are given apart.
         """
         if self.user is None:
-            raise ParameterError("user must name the column of the people's ids, got none.")
+            raise ParameterError(
+                "user must name the column of the people's ids, got none. Add user=COLUMN (--user COLUMN)."
+            )
         if self.users is not None:
             raise ParameterError("users must be given for a matrix only. Name the column of ids by user.")
         return self.user
@@ -405,6 +414,14 @@ def check_keywords(keywords: Iterable[str], *, function: str = "publish", known:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}.{hint}")
+
+
+def _check_names(options: Options) -> None:
+    for name in ("user", "attribute", "value"):
+        given = getattr(options, name)
+        if given is not None and not isinstance(given, str):
+            kind = type(given).__name__
+            raise ParameterError(f"{name} must be the name of a column, got {kind}. Write it as text.")
 
 
 def _check_progress(progress: object) -> None:

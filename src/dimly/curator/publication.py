@@ -167,7 +167,10 @@ def _matrix_table(source: Any, plan: Plan, options: Options) -> tuple[MatrixTabl
         "where",
     ):
         if getattr(options, name) is not None:
-            raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
+            raise ParameterError(
+                f"{name} must be given for a table with columns only, and this is a matrix. Make a table of it: "
+                "pandas.DataFrame(rows, columns=[…])."
+            )
     if options.vocabulary is not None:
         raise ParameterError("vocabulary of a matrix must be its columns. Name them by attributes.")
     texts = None if options.attributes is None else attribute_texts(options.attributes)
@@ -411,7 +414,7 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
         )
     for name in ("ledger", "update"):
         if getattr(options, name) is not None:
-            raise ParameterError(f"out must be a folder to make where {name} is given, got none.")
+            raise ParameterError(f"out must be a folder to make where {name} is given, got none. Add out=FOLDER.")
     plan = plan_along(plan, options)
     check_volunteers_given(options)
     opening, vocabulary = _table_of(source, plan, options)

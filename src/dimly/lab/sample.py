@@ -179,7 +179,10 @@ class _SampledRows:
 def _matrix_sample(table: Any, given: Options) -> Sample:
     for name in _OF_COLUMNS:
         if getattr(given, name) is not None:
-            raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
+            raise ParameterError(
+                f"{name} must be given for a table with columns only, and this is a matrix. Make a table of it: "
+                "pandas.DataFrame(rows, columns=[…])."
+            )
     people, names = people_of(table, resolution=_RESOLUTION, n_columns=None, attributes=given.attributes)
     if not len(names):
         raise DataError("the table must have at least one column.")

@@ -284,7 +284,9 @@ def _check_directions(mechanism: str, directions: object, **attributes: object) 
         return
     _check_absent("directions", directions, mechanism)
     if mechanism not in SKETCHING and all(value is None for value in attributes.values()):
-        raise ParameterError(f"n_attributes or vocabulary must be given for {mechanism}, got neither.")
+        raise ParameterError(
+            f"n_attributes (--n-attributes) or vocabulary (--vocabulary) must be given for {mechanism}, got neither."
+        )
 
 
 def _check_absent(name: str, value: object, mechanism: str) -> None:

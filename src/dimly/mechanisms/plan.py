@@ -229,7 +229,9 @@ class Plan(BaseModel, ABC):
         try:
             return cls.model_validate_json(json.dumps(read_json(text)))
         except AmbiguousJSONError as error:
-            raise ParameterError(f"plan {error}. Make it again with dimly plan.") from None
+            is_name = isinstance(text, str) and text.endswith(".json")
+            remedy = "Pass the text of the file: Path(file).read_text()" if is_name else "Make it again with dimly plan"
+            raise ParameterError(f"plan {error}. {remedy}.") from None
         except ValidationError as error:
             raise _as_parameter_error(error) from None
 

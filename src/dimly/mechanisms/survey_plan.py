@@ -163,11 +163,13 @@ class SurveyPlan(BaseModel):
         check_choice("unit", unit, UNITS)
         topics = _topics(ask)
         if (topics == ["profiles"]) != (release is not None) or ("profiles" in topics and len(topics) > 1):
-            raise ParameterError("profiles must be asked for alone, and by the segments of a release. Add --by FILE.")
+            raise ParameterError(
+                "profiles must be asked for alone, and by the segments of a release. Add by=FILE (--by FILE)."
+            )
         if "directions" in topics and len(topics) > 1:
             raise ParameterError(
-                "directions must be asked for alone, because they have a file of their own. Add --ask directions "
-                "-o directions.parquet, and ask for the rest in another survey."
+                "directions must be asked for alone, because they have a file of their own. Pass "
+                "ask='directions' (--ask directions), and ask for the rest in another survey."
             )
         if members is not None and topics != ["directions"]:
             raise ParameterError("members must be given for directions only. Leave it out.")
@@ -182,13 +184,13 @@ class SurveyPlan(BaseModel):
         if spending == ["directions"] and budget.is_pure:
             raise ParameterError(
                 "delta must be > 0 to ask for directions, got 0: the noise on pairs of attributes is Gaussian. Add "
-                "--delta, well below 1 / number of people."
+                "a delta (--delta), well below 1 / number of people."
             )
         if spending and budget.is_pure:
             raise ParameterError(
                 f"delta must be > 0 to ask for {spending[0]}, got 0: whether a name is shown that only one person has "
-                "would give them away. Add --delta, well below 1 / number of people, or give the public list of "
-                "attributes (--vocabulary) and ask for counts."
+                "would give them away. Add a delta (--delta), well below 1 / number of people, or give the public list "
+                "of attributes as vocabulary (--vocabulary) and ask for counts."
             )
         shares = tuple(
             Share(

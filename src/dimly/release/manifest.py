@@ -396,8 +396,9 @@ def _one_line(text: str) -> str:
 
 def _instead(path: Path) -> str:
     """Return which folder to open instead of a path that is none of a release: the one around it, or one inside."""
-    if (path.parent / MANIFEST).is_file():
-        return f" Open {path.parent} instead."
+    for above in list(path.parents)[:2]:
+        if (above / MANIFEST).is_file():
+            return f" Open {above} instead."
     inside = sorted(path.glob(f"*/{MANIFEST}"))[:1] if path.is_dir() else []
     return f" Open a folder inside it, such as {inside[0].parent}." if inside else " Check the path."
 

@@ -583,7 +583,7 @@ class StoredSketches:
         return empty_ids(n, textual=self.textual)
 
 
-def open_folder(path: str | Path, *, verify: bool = False) -> StoredSketches:
+def open_folder(path: str | os.PathLike[str], *, verify: bool = False) -> StoredSketches:
     """Open a release: its manifest, and the size, columns and rows of every file. No published number is read.
 
     Parameters
@@ -598,6 +598,8 @@ def open_folder(path: str | Path, *, verify: bool = False) -> StoredSketches:
     ReleaseError
         Naming the file and what is wrong.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterError(f"release must be the path of a folder, got {type(path).__name__}.")
     check_path("release", path)
     folder = Path(os.path.abspath(path))  # the working directory may change
     if verify:

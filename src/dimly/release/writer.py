@@ -253,8 +253,8 @@ def _is_replaceable(target: Path, *, overwrite: bool) -> bool:
         ) from None
     if not overwrite:
         raise ParameterError(
-            f"out must be a new folder, but {target} is already a release. Choose another name, or overwrite it"
-            " (--overwrite)."
+            f"out must be a new folder, but {target} is already a release. Choose another name, or replace it with "
+            "overwrite=True (--overwrite)."
         )
     return True
 

@@ -219,7 +219,7 @@ def _quiet(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
         try:
             yield from work(batches)
         except DimlyError as error:
-            failed = type(error).__name__, str(error)
+            failed = type(error).__name__, error.with_options
         except OSError as error:
             failed = "OSError", f"{error.strerror}."
         except Exception as error:  # noqa: BLE001 - whatever it says may quote a row, and would be logged

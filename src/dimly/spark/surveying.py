@@ -200,7 +200,7 @@ class FrameCounts(CountingTable):
             if sum(map(len, counts)) > MOST_NAMES:
                 raise DataError(
                     "the table must have fewer different attributes than fit on the driver. Give a public list of "
-                    "those that count (--vocabulary), and ask for counts."
+                    "those that count as vocabulary (--vocabulary), and ask for counts."
                 )
         self._names = _FoundTexts(pa.chunked_array([chunk for name in names for chunk in name.chunks], pa.string()))
         return np.concatenate(counts)

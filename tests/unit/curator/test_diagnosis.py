@@ -26,8 +26,14 @@ def test_a_line_that_may_be_a_persons_is_not_counted(tmp_path: Path) -> None:
     header, people = tmp_path / "header.csv", tmp_path / "people.csv"
     header.write_text(LINES)
     people.write_text("ada,mill,harbor,square\nbob,mill\n")
-    assert header_words(header, OPTIONS) == "The first line was read as 3 names with ',' between them, in utf-8."
-    assert header_words(people, OPTIONS) == "The first line was read as names with ',' between them, in utf-8."
+    assert (
+        header_words(header, OPTIONS)
+        == f"The first line of {header} was read as 3 names with ',' between them, in utf-8."
+    )
+    assert (
+        header_words(people, OPTIONS)
+        == f"The first line of {people} was read as names with ',' between them, in utf-8."
+    )
     assert header_words(tmp_path / "none.csv", OPTIONS) == ""
 
 

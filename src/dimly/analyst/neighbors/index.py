@@ -104,7 +104,7 @@ class Index:
             f"looks at {self.looked_at:.1%} of them)"
         )
 
-    def neighbors(self, who: Who, n: int = 10) -> Neighbors:
+    def neighbors(self, who: Who, n: int | None = None) -> Neighbors:
         """Return about the n nearest people of a user; see :meth:`Release.neighbors`, and ``recall`` of the answer.
 
         Estimates and intervals are those of the exact search for the same people.
@@ -120,7 +120,7 @@ class Index:
         side = chosen(release._sketches, who)
         if len(side) != 1:
             raise ParameterError(f"neighbors are those of one user, got {len(side)}. Use neighbor_graph for all.")
-        check(release, n, "euclidean", others=len(release) - 1)
+        n = check(release, n, "euclidean", others=len(release) - 1)
         mine = side.rows
         most = min(max(n, _LEAST), len(release) - 1)
         if lost_rows(mine)[0] or most >= len(cells.order):

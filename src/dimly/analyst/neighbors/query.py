@@ -164,14 +164,14 @@ class Neighbors:
 
 
 def nearest_to(
-    release: "Release", who: Who, n: int, *, metric: Metric, denoise: bool, progress: OnProgress | None
+    release: "Release", who: Who, n: int | None, *, metric: Metric, denoise: bool, progress: OnProgress | None
 ) -> Neighbors:
     """Return the nearest people of one; see :meth:`Release.neighbors`."""
     sketches = release._sketches
     side = chosen(sketches, who)
     if len(side) != 1:
         raise ParameterError(f"neighbors are those of one user or vector, got {len(side)}. Use neighbor_graph for all.")
-    check(release, n, metric, others=len(sketches) - side.noisy)
+    n = check(release, n, metric, others=len(sketches) - side.noisy)
     space = space_of(release, metric, denoise=denoise)
     positions = _by_distances(sketches, side, n) if space is None else _by_reading(space, side, n, progress)
     return neighbors_at(release, side, positions, n, metric=metric, space=space)
@@ -199,8 +199,12 @@ def neighbors_at(
     return Neighbors(sketches.named(positions), estimates, metric, denoised, recall, _expect=expected, _others=others)
 
 
-def check(release: "Release", n: Any, metric: Metric, *, others: int) -> None:
-    """Refuse what cannot be searched for.
+USUAL: Final = 10
+"""How many neighbors are returned where nobody says how many."""
+
+
+def check(release: "Release", n: Any, metric: Metric, *, others: int) -> int:
+    """Return how many to search for, of so many others; refuse what cannot be searched for.
 
     Raises
     ------
@@ -209,6 +213,10 @@ def check(release: "Release", n: Any, metric: Metric, *, others: int) -> None:
     """
     if metric not in get_args(Metric):
         raise ParameterError(f"metric must be 'euclidean', 'cosine' or 'jaccard', got {metric!r}.")
+    if others < 1:
+        raise ParameterError("neighbors must be searched for among other people, and this release has none.")
+    if n is None:
+        n = min(USUAL, others)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ParameterError(f"n must be an integer of at least 1, got {n!r}.")
     if n > others:
@@ -217,6 +225,7 @@ def check(release: "Release", n: Any, metric: Metric, *, others: int) -> None:
         release._need_bits("Jaccard similarity")
     if metric != "euclidean":
         release._need_reader("inner products")
+    return int(n)
 
 
 _SPACES: Final[dict[type[Reader], Any]] = {SketchReader: SketchSpace, BitReader: BitSpace}

@@ -109,9 +109,9 @@ def export(
 
 def _check(to: Tool, given: Mapping[str, object]) -> None:
     """Refuse options of other tools, and the lack of what says where to."""
-    needed = "--table" if to == "pgvector" else "--out"
+    needed, what = ("--table", "NAME") if to == "pgvector" else ("--out", "FILE")
     if given[needed] is None:
-        raise ParameterError(f"{needed} must say where to export, but it is missing.")
+        raise ParameterError(f"{needed} must say where to export, but it is missing. Add {needed} {what}.")
     allowed = ("--table", "--dsn", "--half") if to == "pgvector" else ("--out",)
     for name, value in given.items():
         if value is not None and name not in allowed:

@@ -36,7 +36,10 @@ def neighbors(
             show_default=False,
         ),
     ] = None,
-    n: Annotated[int, typer.Option("-n", "--count", metavar="N", help="How many.")] = 10,
+    n: Annotated[
+        int | None,
+        typer.Option("-n", "--count", metavar="N", help="How many; 10, or all if there are fewer.", show_default=False),
+    ] = None,
     metric: Annotated[
         Literal["euclidean", "cosine", "jaccard"],
         typer.Option(help="Nearest by squared distance, or most alike by cosine or by Jaccard similarity."),
@@ -119,9 +122,9 @@ def neighbors(
         print_lines(
             [
                 "",
-                f"Differences below {number_text(least)} may be noise. Rank: how near "
-                + ("after denoising, which mostly orders better." if found.denoised else "by the published numbers."),
-                "Picked as the nearest of many, they are mostly farther than it seems, beyond some of the intervals.",
+                f"Differences below {number_text(least)} may be noise. The rank is the order "
+                + ("after denoising, which is mostly better." if found.denoised else "by the published numbers."),
+                "The nearest of many look nearer than they are: most are farther away, some beyond their interval.",
             ]
         )
 

@@ -115,7 +115,7 @@ def learn_from_table(
     if asked.roster == "found":
         raise ParameterError(
             "roster must be given to learn directions, got none: how many people suffice must be known beforehand, "
-            "and must not follow from the data. Add --roster."
+            "and must not follow from the data. Add a roster (--roster)."
         )
     vocabulary = asked.vocabulary
     plan = with_columns(plan, None if vocabulary is None else len(vocabulary))

@@ -41,7 +41,8 @@ MOST_COUNTS: Final = 1 << 26
 """Segments times attributes: half a gigabyte of counts."""
 _NOBODY: Final = (
     "by must hold people who have attributes in the table, but it holds none. If the release has pseudonyms, give "
-    "their key (--pseudonyms KEY). Else check that user names the column of ids, and that segments are of this table."
+    "their key as pseudonyms=KEY (--pseudonyms KEY). Else check that user names the column of ids, and that segments "
+    "are of this table."
 )
 
 
@@ -81,8 +82,8 @@ def profile_table(
         raise ParameterError("roster must be left out with by: the people are those who are in a segment.")
     if options.vocabulary is None:
         raise ParameterError(
-            "vocabulary must be given for profiles, got none. Add --vocabulary with a public list of attributes, or "
-            "with a survey that found the frequent ones."
+            "vocabulary must be given for profiles, got none. Add vocabulary (--vocabulary) with a public list of "
+            "attributes, or with a survey that found the frequent ones."
         )
     _check_ending(options)
     if plan.release != labels.release:

@@ -109,8 +109,9 @@ def default_questions(source: Any, budget: Budget, options: Options) -> tuple[st
         found += ["weights", "distances"]
     if not found:
         raise ParameterError(
-            "a survey must have a roster (--roster), a public list of attributes (--vocabulary) or a delta above 0 "
-            "(--delta), got none of them: weights and distances take the first, counts of attributes one of the others."
+            "a survey must have a roster (--roster), a public list of attributes as vocabulary (--vocabulary) or a "
+            "delta (--delta) above 0, got none of them: weights and distances take the first, counts of attributes "
+            "one of the others."
         )
     return tuple(found)
 
@@ -147,12 +148,12 @@ def _check_questions(plan: SurveyPlan, asked: SurveyTable) -> None:
             raise ParameterError(
                 f"roster must be given to ask for {topic}, got none: without a public list of people, one attribute of "
                 "a person who has no other would add them to the table, and change who is paired with whom. Add "
-                f"--roster, or ask for something else than {topic}."
+                f"a roster (--roster), or ask for something else than {topic}."
             )
         if topic == "counts" and asked.vocabulary is None:
             raise ParameterError(
                 "vocabulary must be given to ask for counts, got none: which attributes there are would follow from "
-                "the data. Add --vocabulary with a public list, or ask for vocabulary, with a delta."
+                "the data. Add vocabulary (--vocabulary) with a public list, or ask for vocabulary, with a delta."
             )
         if topic == "vocabulary" and asked.vocabulary is not None:
             raise ParameterError(

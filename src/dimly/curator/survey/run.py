@@ -258,7 +258,10 @@ def _open_matrix(source: Any, plan: SurveyPlan, options: Options) -> SurveyTable
         "where",
     ):
         if getattr(options, name) is not None:
-            raise ParameterError(f"{name} must be given for a table with columns only, and this is a matrix.")
+            raise ParameterError(
+                f"{name} must be given for a table with columns only, and this is a matrix. Make a table of it: "
+                "pandas.DataFrame(rows, columns=[…])."
+            )
     texts = None if options.attributes is None else attribute_texts(options.attributes)
     people, names = people_of(source, resolution=plan.resolution, n_columns=None, attributes=texts)
     ids = user_ids(options.users, len(people))

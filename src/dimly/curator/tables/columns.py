@@ -38,11 +38,11 @@ def check_names(names: Sequence[str], owner: str, *, shown: bool = True) -> None
         if folded in seen:
             got = f"{seen[folded]!r} and {name!r}" if shown else "two that do not"
             raise ParameterError(
-                f"columns of {owner} must differ in more than upper and lower case, got {got}. Rename one of them."
+                f"the columns of {owner} must differ in more than upper and lower case, got {got}. Rename one of them."
             )
         seen[folded] = name
     if "" in names:
-        raise ParameterError(f"columns of {owner} must all have names, got one without.")
+        raise ParameterError(f"the columns of {owner} must all have names, got one without. Name it.")
 
 
 def check_same_columns(columns: Iterable[Iterable[str]], files: Sequence[Stamp], *, shown: bool = True) -> None:
@@ -132,7 +132,14 @@ def read_user(column: str, type_: str, *, columns: str) -> tuple[Reading, UserTy
         return Reading(f"nullif({sql}, '')"), "text"
     if kind in _LARGE or kind in _TEXTUAL or kind in {"DATE", _EMPTY} or _is_whole(type_):
         return Reading(f"nullif(CAST({sql} AS VARCHAR), '')", _odd_year(sql, kind)), "text"
-    raise ParameterError(f"user must be a column of integers or text, got {column!r} of type {_name(type_)}. {columns}")
+    remedy = (
+        "Turn its numbers into integers: with pandas, table[column].astype('Int64'), also where ids are missing. "
+        if kind in _FLOATS
+        else ""
+    )
+    raise ParameterError(
+        f"user must be a column of integers or text, got {column!r} of type {_name(type_)}. {remedy}{columns}"
+    )
 
 
 def read_attribute(sql: str, type_: str, *, column: str, columns: str) -> Reading:
@@ -155,6 +162,8 @@ def read_attribute(sql: str, type_: str, *, column: str, columns: str) -> Readin
     reason = (
         "Engines print floats differently: use integers, text, or bins with names."
         if kind in _FLOATS or kind == "DECIMAL"
+        else "Pass a column of lists as attributes (--attribute-list)."
+        if kind == "LIST"
         else "Turn it into text first."
     )
     raise ParameterError(

@@ -86,6 +86,10 @@ class Condition:
         >>> sorted(Condition.of("rating > 0 AND lower(kind) LIKE 'b%'").columns)
         ['kind', 'rating']
         """
+        if not isinstance(text, str):
+            raise ParameterError(
+                f'where must be text such as "rating > 0", got {type(text).__name__}. Write it in SQL.'
+            )
         if not text.strip() or len(text) > _MOST:
             raise ParameterError(f'where must be an SQL condition of up to {_MOST} characters, such as "rating > 0".')
         with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as parser:

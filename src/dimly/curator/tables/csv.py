@@ -146,7 +146,9 @@ def read_header(stamp: Stamp, options: CsvOptions) -> tuple[Dialect, tuple[str, 
     """
     line, encoding = _first_line(stamp, options.encoding)
     if not line.strip():
-        raise DataError(f"{stamp.name} must begin with a line that names its columns, but its first line is empty.")
+        raise DataError(
+            f"{stamp.name} must begin with a line that names its columns, but its first line is empty. Add one."
+        )
     if "\0" in line:
         raise DataError(
             f"{stamp.name} must be text, but it holds zero bytes. {_STATE.format('encoding (--encoding)')}."

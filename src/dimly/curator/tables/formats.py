@@ -138,10 +138,13 @@ def _of_pandas(frame: Any) -> pa.Table:
     for label, column in frame.items():
         if isinstance(label, bool) or not isinstance(label, str | int):
             raise ParameterError(
-                f"columns of a pandas table must be named by text or integers, got {type(label).__name__}. Rename them."
+                "the columns of a pandas table must be named by text or integers, got "
+                f"{type(label).__name__}. Rename them."
             )
         if not is_unicode(str(label)):
-            raise ParameterError("columns of a pandas table must be named by text that encodes to UTF-8. Rename them.")
+            raise ParameterError(
+                "the columns of a pandas table must be named by text that encodes to UTF-8. Rename them."
+            )
         names.append(str(label))
         arrays.append(_arrow_array(column, str(label)))
     return pa.Table.from_arrays(arrays, names=names)

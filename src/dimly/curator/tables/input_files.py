@@ -31,6 +31,17 @@ _FORMATS: Final[dict[str, Format]] = {
     ".sqlite3": "SQLite",
     ".db": "SQLite",  # or DuckDB: its first bytes tell
 }
+_REMEDIES: Final = {
+    (
+        ".xlsx",
+        ".xlsm",
+        ".xls",
+        ".ods",
+    ): " Save the sheet as CSV in UTF-8, or publish it as a table of pandas.",
+    (".zip", ".7z", ".rar", ".tar"): " Unpack it first.",
+    (".feather", ".arrow", ".orc", ".avro", ".xml", ".sav", ".dta", ".pkl", ".rds"): " Write it as Parquet or CSV.",
+}
+"""What to do about files that people have, and that are not read."""
 _COMPRESSED: Final = {".gz": "gzip", ".zst": "zstd"}
 _CHUNK: Final = 1 << 20
 _DUCKDB_MARK: Final = slice(8, 12)  # after a checksum, "DUCK"
@@ -74,9 +85,10 @@ def format_of(file: FilePath) -> Format:
     """Return the format of a file by its suffix, also before ``.gz`` and ``.zst``; for ``.db`` by its first bytes."""
     suffix = suffix_of(file)
     if suffix not in _FORMATS:
+        remedy = next((text for endings, text in _REMEDIES.items() if suffix in endings), "")
         raise ParameterError(
             f"{os.fspath(file)} must end in {', '.join(_FORMATS)} (CSV and JSON also .gz or .zst), "
-            f"got {suffix or 'nothing'}."
+            f"got {suffix or 'nothing'}.{remedy}"
         )
     form = _FORMATS[suffix]
     if suffix == ".db" and _first_bytes(file)[_DUCKDB_MARK] == b"DUCK":
@@ -156,11 +168,14 @@ def glob_literal(path: Path) -> str:
 def _expand(source: FilePath) -> list[str]:
     text = os.fspath(source)
     if os.path.isdir(text):
+        if os.path.isfile(os.path.join(text, "manifest.json")):
+            raise ParameterError(f"source must be the private table, got {text}, which is a release already.")
         return _below(text)
     if os.path.exists(text):
         return [text]
     if not glob.has_magic(text):
-        raise ParameterError(f"source must be an existing file, folder or pattern, got {text}. Check the path.")
+        remedy = "Download it first." if "://" in text else "Check the path."
+        raise ParameterError(f"source must be an existing file, folder or pattern, got {text}. {remedy}")
     fixed = _fixed_part(text)
     found = sorted(one for one in glob.glob(text, recursive=True) if not _is_beside(os.path.relpath(one, fixed)))
     if not found:

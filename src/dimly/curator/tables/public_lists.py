@@ -38,6 +38,7 @@ from dimly.curator.tables.sources import are_paths, open_source
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
+from dimly.privacy import Budget
 from dimly.release.documents.directions import read_directions
 from dimly.release.documents.survey import Survey, looks_like_survey, read_survey
 from dimly.release.format import UserType
@@ -177,7 +178,12 @@ def plan_along(plan: Plan, options: Options) -> Plan:
         If they are missing or not the plan's, or the plan takes none.
     """
     if not isinstance(plan, Plan):
-        raise ParameterError(f"plan must be a Plan, got {type(plan).__name__}. Call publish(table, plan).")
+        remedy = "Call publish(table, plan)."
+        if isinstance(plan, Budget):
+            remedy = "Make one of the budget: dimly.plan(budget)."
+        elif isinstance(plan, str | os.PathLike):
+            remedy = "Read it with Plan.from_json(Path(file).read_text())."
+        raise ParameterError(f"plan must be a Plan, got {type(plan).__name__}. {remedy}")
     given = options.directions
     plan = plan.along(read_directions(given) if isinstance(given, str | os.PathLike) else given)
     plan.prove()  # before anything is charged: by what the plan says now, and not by facts that were found earlier
@@ -413,7 +419,7 @@ def _roster_column(roster: object, role: str) -> pa.ChunkedArray | pa.Array | No
 
 def _check_there(path: FilePath, role: str) -> None:
     if not os.path.exists(path) and not glob.has_magic(os.fspath(path)):
-        raise ParameterError(f"{role} must be an existing file, got {os.fspath(path)}.")
+        raise ParameterError(f"{role} must be an existing file, got {os.fspath(path)}. Check the path.")
 
 
 def _is_lines(path: FilePath) -> bool:

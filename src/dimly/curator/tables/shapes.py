@@ -194,16 +194,17 @@ class TableRequest:
         """Return the check of a column of values for where there is none, as the SQL ``missing`` says."""
         return [RowCheck(missing, MISSING_VALUE.format(self._named(column)))] if self.nulls == "refuse" else []
 
-    def value_checks(self, number: Reading, column: str) -> list[RowCheck]:
-        """Return the checks of a column of values where there is one."""
+    def value_checks(self, number: Reading, column: str, *, is_long: bool) -> list[RowCheck]:
+        """Return the checks of a column of values where there is one: beside attributes, or of a wide table."""
         where = f"some values of {self._named(column)} are"
         checks = [RowCheck(number.wrong, f"{where} not numbers. Correct them.")] if number.wrong else []
         if number.is_bit:
             return checks
         if self.values == "refuse":
+            leave = "leave value (--value) out to count each row as 1" if is_long else "leave the column out"
             text = (
-                f"{where} outside [0, 1]. Divide them by the largest possible value, leave value (--value) out to "
-                'count each row as 1, or pass values="clamp" (--values clamp) to cut them off.'
+                f"{where} outside [0, 1]. Divide them by the largest possible value, {leave}, "
+                'or pass values="clamp" (--values clamp) to cut them off.'
             )
             checks.append(RowCheck(f"({number.sql}) < 0 OR ({number.sql}) > 1", text))
         if self.bits:
@@ -312,7 +313,9 @@ def _cell_scan(request: TableRequest, found: _Columns, columns: list[str]) -> Sc
         if column in found.numbers:
             number, named, wrong = found.numbers[column], f'"n{position}"', f'"w{position}"'
             fields += [f"{number.sql} AS {named}", f"{number.wrong or 'false'} AS {wrong}"]
-            own += request.value_checks(Reading(named, number.wrong and wrong, is_bit=number.is_bit), column)
+            own += request.value_checks(
+                Reading(named, number.wrong and wrong, is_bit=number.is_bit), column, is_long=False
+            )
             missing.append(f"{named} IS NULL")
         if column in found.texts:
             fields.append(f'{found.texts[column]} AS "t{position}"')
@@ -431,7 +434,7 @@ def _long(request: TableRequest, attribute: str, value: str | None) -> RowsView:
         number = read_number(
             quoted(value), _type_of(source, value, "value"), column=value, columns=request.listing, name="value"
         )
-        checks += request.value_checks(number, value)
+        checks += request.value_checks(number, value, is_long=True)
         checks += request.missing_checks(f"({number.sql}) IS NULL", value)
         fields.append(f"{request.in_range(number.sql)} AS v")
         keep.append("v > 0")
@@ -484,7 +487,9 @@ def _wide_columns(request: TableRequest, columns: Iterable[str] | Literal["all"]
     if columns == "all":
         chosen = [name for name in request.source.columns if name != request.user_column]
     elif isinstance(columns, str):
-        raise ParameterError(f'columns must be a list of names or "all", got {columns!r}. Write [{columns!r}].')
+        raise ParameterError(
+            f'columns must be a list of names or "all", got {columns!r}. Write {columns.split(",")!r}.'
+        )
     else:
         chosen = list(columns)
     if not chosen:
@@ -499,7 +504,8 @@ def _wide_columns(request: TableRequest, columns: Iterable[str] | Literal["all"]
 
 def _type_of(source: Source, column: object, role: str) -> str:
     if not isinstance(column, str) or column not in source.columns:
-        raise ParameterError(f"{role} must be a column of the table, got {column!r}. {source.listing}")
+        got = repr(column) if isinstance(column, str | int) else type(column).__name__
+        raise ParameterError(f"{role} must be a column of the table, got {got}. {source.listing}")
     return source.columns[column]
 
 

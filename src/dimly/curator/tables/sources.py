@@ -38,6 +38,8 @@ class Source:
         Whether all passes see the same, unless :meth:`check_unchanged` says otherwise.
     has_private_names : bool
         Whether the names of columns may come from people's rows (JSON, CSV without a header), and must not be shown.
+    index : tuple of str
+        What the index of a pandas table is called, which is not read.
     """
 
     name: str
@@ -46,19 +48,23 @@ class Source:
     files: tuple[Stamp, ...] = ()
     is_held: bool = True
     has_private_names: bool = False
+    index: tuple[str, ...] = ()
 
     @property
     def listing(self) -> str:
         """A sentence with the columns that there are, for errors."""
         if self.has_private_names and self.has_types:
-            return "The names that JSON objects hold may be private, and are not listed."
+            return "Look at the file: the names that JSON objects hold may be private, and are not listed here."
         if self.has_private_names:
             return (
                 "The first line of the file lacks some of the names given. It is not shown here, because it may be a "
                 "person's row. Look at it: use the names that stand there, add a line of names if there is none, and "
                 "check its delimiter, quote and encoding (--delimiter, --quote, --encoding)."
             )
-        return listing(self.columns)
+        index = (
+            f" Its index is {', '.join(self.index)}: pass table.reset_index() to have it read." if self.index else ""
+        )
+        return listing(self.columns) + index
 
     def naming(self, names: Collection[str], database: PrivateDatabase | None = None) -> "Source":
         """Return the table with its columns listed only if its first line is surely one of names: it has one of these.
@@ -133,11 +139,19 @@ def open_source(
     data = arrow_data(source)
     if data is not None:
         _refuse(data, table=table, query=query)
-        return _open_arrow(database, data)
+        named = [name for name in getattr(getattr(source, "index", None), "names", ()) if isinstance(name, str)]
+        return replace(_open_arrow(database, data), index=tuple(named))
     if not are_paths(source):
         if type(source).__module__.startswith("pyspark."):
             raise ParameterError("source is a Spark frame. Use dimly.spark.publish, or dimly.spark.survey.")
-        raise ParameterError(f"source must be {_READABLE}, got {type(source).__name__}.")
+        remedy = (
+            "reset_index() makes a table of a pandas Series."
+            if type(source).__name__ == "Series"
+            else "pandas.DataFrame(…) makes a table of dictionaries and lists."
+            if isinstance(source, dict | list)
+            else "Name what holds the rows."
+        )
+        raise ParameterError(f"source must be {_READABLE}, got {type(source).__name__}. {remedy}")
     form, files = find_files(source)
     if form in {"DuckDB", "SQLite"}:
         if len(files) > 1:

@@ -15,6 +15,7 @@ from dimly.analyst.release import Release
 from dimly.analyst.segments.differences import DIRECTIONS_SAY
 from dimly.analyst.segments.segments import Count
 from dimly.curator.options import Progress
+from dimly.errors import ParameterError
 from dimly.files import check_output, write_text
 from dimly.lab.report.acuity import FEWEST_PAIRS
 from dimly.lab.report.officer import checks, exact, guess_in_words, guesses, limits, promise, published
@@ -149,6 +150,8 @@ def write_report(
     release: Release, path: Path, *, count: Count = "auto", overwrite: bool = False, progress: Progress | None = None
 ) -> Path:
     """Write the page; see :meth:`Release.report`."""
+    if path.suffix.lower() not in {".html", ".htm"}:
+        raise ParameterError(f"path must end in .html, got {path.name!r}. A browser can print the page as PDF.")
     check_output(path, overwrite=overwrite)
     sketches = release._sketches
     if isinstance(sketches, StoredSketches):

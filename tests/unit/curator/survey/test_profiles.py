@@ -128,7 +128,7 @@ def test_segments_of_a_release_with_pseudonyms(by: Path, key: Path, tmp_path: Pa
     found, plain = profiles(cells(), hidden, pseudonyms=key), profiles(cells(), by)
     assert (found.counts == plain.counts).all()
     assert (found.sizes == plain.sizes).all()  # people without attributes are in a segment, too
-    with pytest.raises(DataError, match=r"by must hold people .* give their key \(--pseudonyms"):
+    with pytest.raises(DataError, match=r"by must hold people .* give their key as pseudonyms=KEY"):
         profiles(cells(), hidden)
     key.write_bytes(bytes(32))
     with pytest.raises(DataError, match="by must hold people"):

@@ -127,12 +127,16 @@ def test_fractions_are_no_attributes(kind: str) -> None:
         read_attribute("x", kind, column="x", columns="The table has: x.")
 
 
-@pytest.mark.parametrize(
-    "kind", ["BLOB", "TIME", "INTERVAL", "STRUCT(a INTEGER)", "MAP(INTEGER, INTEGER)", "INTEGER[]", "BIT"]
-)
+@pytest.mark.parametrize("kind", ["BLOB", "TIME", "INTERVAL", "STRUCT(a INTEGER)", "MAP(INTEGER, INTEGER)", "BIT"])
 def test_other_types_are_no_attributes(kind: str) -> None:
     with pytest.raises(ParameterError, match="Turn it into text first"):
         read_attribute("x", kind, column="x", columns="")
+
+
+def test_lists_of_attributes_have_an_option_of_their_own() -> None:
+    with pytest.raises(ParameterError, match="Pass a column of lists as attributes") as refused:
+        read_attribute("x", "INTEGER[]", column="x", columns="")
+    assert "attributes (--attribute-list)" in refused.value.with_options
 
 
 @pytest.mark.parametrize(
