@@ -281,7 +281,7 @@ class TestDemo:
         assert "in a folder that exists" in refusal("demo", "--folder", tmp_path / "no" / "where")
         # The last command, typed by hand, tells the same of the same release; the paper's takes long, and is left out.
         monkeypatch.chdir(folder)
-        ending = steps[-1].command.replace(" --mechanism paper", "").replace(" --plan without.json", "")
+        ending = steps[-1].command.replace(" --mechanism paper", "").replace(" --plan without-volunteers.json", "")
         again = run(*ending.split(), "--overwrite").stdout
         assert measured_of(again) == measured_of(result.stdout)
 

@@ -65,12 +65,12 @@ STEPS = (
     Step(
         "Without volunteers no plan is good enough at this epsilon. --force makes the best one all the same.",
         f"plan --epsilon {EPSILON:g} --purpose segments --n-attributes {N_ATTRIBUTES} --n-users {N_USERS} "
-        f"--distance {NEAR}:{FAR} --weight 100 --max-bytes-per-user {BYTES} --force -o without.json",
+        f"--distance {NEAR}:{FAR} --weight 100 --max-bytes-per-user {BYTES} --force -o without-volunteers.json",
     ),
     Step(
         "What was recovered? These people do not exist, so that the truth can stand beside it; and so do the plan "
         "without volunteers and the paper's mechanism, at the same epsilon.",
-        f"{_PEOPLE} --release release --plan without.json --mechanism {PAPER} --epsilon {EPSILON:g} "
+        f"{_PEOPLE} --release release --plan without-volunteers.json --mechanism {PAPER} --epsilon {EPSILON:g} "
         "--found recovered.png",
     ),
 )

@@ -350,7 +350,8 @@ def groups_found(truth: Truth, outcomes: Mapping[str, Outcome]) -> Shares:
         order = [*columns[np.argsort(rows)], *np.setdiff1d(np.arange(counts.shape[1]), columns)]
         shares = counts[:, order] / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         budget, kind = one.plan.budget, one.plan.mechanism
-        whose = label_of(name) if name == kind or label_of(name) != name else f"{name} ({kind})"
+        shown = name.removesuffix(".json")  # a plan's file
+        whose = label_of(name) if name == kind or label_of(name) != name else f"{shown} ({kind})"
         title = f"{whose}\nε = {budget.epsilon:g}, δ = {budget.delta:g}: agreement {one.agreement:.2f}"
         panels.append(Panel(title, shares.tolist()))
     if not panels:

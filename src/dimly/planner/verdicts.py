@@ -26,7 +26,7 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     ...     print(line)
     A guess about one attribute that was right with 50 % becomes right with at most 73.2 %.
     All 200 attributes of a person together are not protected: their odds may change by up to e^200.
-    Two people with as many each may differ in 400: between them the odds may change by up to e^400.
+    Two such people may differ in 400 attributes: the odds that tell them apart may change by up to e^400.
     """
     # With δ > 0 no single outcome is bounded: one of probability δ may tell all. What is bounded is how often a guess
     # is right on average over outcomes.
@@ -49,8 +49,8 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
         apart = 2 * together
         sure = f"50 % becomes at most {_sure(apart)}, " if budget.is_pure and _protected(apart) else ""
         lines.append(
-            f"Two people with as many each may differ in {_plain(2 * weight)}: between them {sure}the odds may change "
-            f"by up to e^{_plain(apart)}."
+            f"Two such people may differ in {_plain(2 * weight)} attributes: {sure}the odds that tell them apart may "
+            f"change by up to e^{_plain(apart)}."
         )
     return tuple(lines)
 

@@ -156,7 +156,7 @@ def test_what_epsilon_means_between_two_people() -> None:
     budget, weight = Budget(0.1), 3
     apart = Budget(2 * weight * budget.epsilon).posterior(0.5)
     line = meaning(budget, weight=weight)[2]
-    assert line.startswith("Two people with as many each may differ in 6: between them 50 % becomes at most ")
+    assert line.startswith("Two such people may differ in 6 attributes: 50 % becomes at most ")
     assert f"at most {math.ceil(1000 * apart) / 10:.1f} %" in line
     assert line.endswith("e^0.6.")
     flip = Plan.of("randomized-response", budget, n_attributes=2 * weight).noise

@@ -138,7 +138,7 @@ class Segments:
             return f"No segments to speak of: {self.structure.words}."
         found = f"Found {self.structure.words}."
         if len(self) == 1:
-            return f"{found} It does not fall into groups."
+            return f"{found} But people do not fall into groups."
         kind = "" if self.activity else ", by taste and not by activity,"
         if self.stability == 0:
             return (
@@ -391,7 +391,9 @@ def _checked_count(count: Any, n_users: int) -> int:
     except TypeError:
         whole = 0
     if isinstance(count, bool) or not 1 <= whole <= n_users:
-        raise ParameterError(f'count must be "auto" or from 1 to the number of people, {n_users}, got {count!r}.')
+        raise ParameterError(
+            f'count must be "auto" or an integer from 1 to the number of people, {n_users}, got {count!r}.'
+        )
     return whole
 
 

@@ -106,14 +106,14 @@ def checks(manifest: Manifest) -> tuple[str, ...]:
         return ("Give this release to nobody: it was made for tests, and promises nothing.",)
     lines = [
         f"The digest of the plan, `{manifest.plan_digest}`, is the one that was agreed on before publishing.",
-        "`dimly verify RELEASE` succeeds. A report reads what it needs, and does not check every file.",
+        "`dimly verify RELEASE` succeeds. The report itself does not check every file.",
         f"One {plan.protected} is what needs protection. The odds of a whole record of m change by up to e^(m·epsilon)"
         + (", with a delta above m·delta." if plan.cost.delta else "."),
     ]
     if manifest.ledger is None:
         lines.append(
-            "No ledger counts this release: it names no ledger. Ask for every other release of the same people, to "
-            "anybody, and add up what they cost."
+            "This release names no ledger. Ask for every other release about the same people, whoever got it, and add "
+            "up what they cost."
         )
     else:
         lines.append(
@@ -121,14 +121,14 @@ def checks(manifest: Manifest) -> tuple[str, ...]:
             "`dimly ledger show FILE`."
         )
     lines.append(
-        "That somebody is on the list of people is public knowledge already."
+        "It is public knowledge already who is on the list of people."
         if users.roster == "given"
         else "It may become known who is in the table: everybody found there is in the release, by id."
     )
     if users.pseudonyms:
         lines.append("Nobody who gets the release has the key of the pseudonyms, which is long and random.")
     else:
-        lines.append("Ids are published as they are. They carry no name, address or number that says more than the id.")
+        lines.append("Ids are published as they are, and none of them contains a name, an address or a telling number.")
     if plan.vocabulary is not None:
         lines.append("The list of attributes is public, and was not taken from the data.")
     if plan.directions_kind == "surveyed":
@@ -142,7 +142,7 @@ def checks(manifest: Manifest) -> tuple[str, ...]:
     if plan.cost.delta:
         small = "" if plan.cost.delta * n <= 0.1 else "NOT "
         lines.append(f"δ = {plan.cost.delta:g} is {small}well below 1/n = {1 / n:.2g}: it should be at most a tenth.")
-    lines.append("Attributes that go together tell of each other. No group of them gives away what must stay unknown.")
+    lines.append("Related attributes reveal each other. No group of them gives away what must stay unknown.")
     return tuple(lines)
 
 

@@ -283,7 +283,7 @@ def test_a_wrong_activity() -> None:
 def test_one_segment_is_everybody(release: Release) -> None:
     found = release.segments(1)
     assert found.sizes.tolist() == [600]
-    assert found.words.endswith("It does not fall into groups.")
+    assert found.words.endswith("But people do not fall into groups.")
     as_many = release_of("hashing+laplace").segments(30)
     assert as_many.sizes.sum() == 30
 
