@@ -25,7 +25,7 @@ Every command, with every option. This page is made from the commands themselves
 - **A run that stops.** That it stopped, and why, depends on the table, and no promise covers it. Exact private figures
   are shown only on request: `--private-diagnostics` prints them on stderr, `--diagnose FILE` writes them to a new file.
 
-What a release folder holds: [release-format.md](release-format.md). How charges are counted: [ledger.md](ledger.md).
+What a release folder holds: [release format](release-format.md). How charges are counted: [ledger](ledger.md).
 """
 
 

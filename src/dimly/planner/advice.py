@@ -52,12 +52,10 @@ _WHAT: dict[tuple[Purpose, Verdict], str] = {
     ("segments", "unknown"): "too little was stated for a verdict",
     ("segments", "not feasible"): "groups this far apart will not be found",
 }
-_SAMPLE: Final = (
-    "To find out, try it on people whose data may be public, such as volunteers (--sample FILE, sample= in Python)."
-)
+_SAMPLE: Final = "To find out, try it on people whose data may be public, such as volunteers (sample=FILE)."
 _SURVEY: Final = (
-    "If nobody knows, `dimly survey` measures distances for a small part of the budget (then --survey FILE). Or try it "
-    "on people whose data may be public, such as volunteers (--sample FILE)."
+    "If nobody knows, `dimly survey` measures distances for a small part of the budget (then survey=FILE). Or try it "
+    "on people whose data may be public, such as volunteers (sample=FILE)."
 )
 
 

@@ -53,10 +53,9 @@ _MAY_BE: Final = {
     "coarse": "This may give a coarse picture: it depends on the people",
 }
 _ON_THIS_PAGE: Final = {
-    " (--sample FILE, sample= in Python)": ": at the end of this page",
-    " (--sample FILE)": ": at the end of this page",
+    " (sample=FILE)": ": at the end of this page",
     "`dimly survey` measures": "a survey (the command dimly survey) measures",
-    " (then --survey FILE)": ", and can be dropped here",
+    " (then survey=FILE)": ", and can be dropped here",
     "n_users": "how many people there are",
     "distance as LOW:HIGH, ": "in how many attributes two people differ, ",
     "the public list of attributes (vocabulary)": "a public list of all attributes",

@@ -91,8 +91,8 @@ def test_where_nothing_was_stated_the_verdict_is_unknown() -> None:
     nothing = advise(Budget(2.0))
     assert (nothing.verdict, nothing.needed) == ("unknown", (None, None))
     assert nothing.words.startswith("Unknown: too little was stated for a verdict. State distance or weight. If nobody")
-    assert "--survey" in nothing.words
-    assert "--sample" in nothing.words
+    assert "survey=FILE" in nothing.words
+    assert "sample=FILE" in nothing.words
     assert "far pairs differ in 400 attributes" in nothing.assumed[0]
     light = advise(Budget(2.0), weight=11)
     assert (light.question.high, light.verdict) == (22.0, "coarse")
@@ -139,7 +139,7 @@ def test_what_epsilon_means() -> None:
     assert meaning(Budget(1.0, 1e-6))[0].endswith("at most 73.2 % on average.")
     assert meaning(Budget(1.0, 0.1))[0].endswith("at most 75.8 % on average.")  # (e + 0.1)/(1 + e)
     assert "not protected: their odds may change by up to e^200" in meaning(Budget(1.0), weight=200)[1]
-    assert meaning(Budget(1.0), weight=200)[2].endswith("in 400: between them the odds may change by up to e^400.")
+    assert meaning(Budget(1.0), weight=200)[2].endswith("apart may change by up to e^400.")
     assert "50 % becomes at most 73.2 %, odds by e^1." in meaning(Budget(0.1), weight=10)[1]
     assert meaning(Budget(0.1, 1e-6), weight=10)[1].endswith("with a delta that grows as much as the odds.")
     assert meaning(Budget(500.0), weight=10)[1].endswith("e^5000.")

@@ -35,11 +35,11 @@ def test_words_on_the_page_name_no_options() -> None:
     purposes: tuple[Any, ...] = ("distances", "neighbors", "segments")
     drafts = [Draft(seed=SEED, purpose=purpose, weight=weight) for purpose in purposes for weight in (None, 50.0)]
     said = [planned(draft).words for draft in drafts]
-    assert any("--sample FILE" in words for words in said)
+    assert any("sample=FILE" in words for words in said)
     for words in map(words_on_page, said):
         assert words
         assert "--" not in words
-        assert "in Python" not in words
+        assert "=" not in words
         assert "smallest" not in words
 
 

@@ -170,6 +170,8 @@ def _in_options(words: str) -> str:
         ("n_attributes", "--n-attributes"),
         ("(vocabulary)", "(--vocabulary)"),
         ("(numbered)", "(--numbered)"),
+        ("sample=FILE", "--sample FILE"),
+        ("survey=FILE", "--survey FILE"),
         ("a delta above 0", "a --delta above 0"),
     ):
         words = words.replace(name, option)
