@@ -45,12 +45,12 @@ def test_init_makes_a_ledger_and_adds_to_it(tmp_path: Path) -> None:
 def test_show_for_people(file: Path) -> None:
     empty = run("ledger", "show", file)
     assert (empty.exit_code, empty.stderr) == (0, "")
-    assert "a pure release of epsilon = 2\n" in empty.stdout
+    assert "one release of epsilon = 2, delta = 0\n" in empty.stdout
     charge = left_by_a_dead_process(file)
     shown = run("ledger", "show", file).stdout
     for words in (
         "epsilon = 0.5, delta = 0 by a sum",
-        "epsilon = 1.5\n",
+        "epsilon = 1.5, delta = 0\n",
         "reserved (process gone)",
         "ACME",
         DIGEST[:12],
@@ -59,7 +59,7 @@ def test_show_for_people(file: Path) -> None:
     assert run("ledger", "forgive", file, charge, "--reason", "it was killed").stdout == f"forgiven: charge {charge}\n"
     shown = run("ledger", "show", file).stdout
     assert f"charge {charge}: it was killed\n" in shown
-    assert "epsilon = 2\n" in shown
+    assert "epsilon = 2, delta = 0\n" in shown
 
 
 def test_nothing_left_and_appends(file: Path) -> None:

@@ -178,7 +178,7 @@ def _print_status(file: Path, datasets: "Sequence[DatasetStatus]", *, as_json: b
                 "budget": f"epsilon = {status.epsilon:g}, delta = {status.delta:g} for any one {status.unit}",
                 "spent": f"epsilon = {status.spent.epsilon:.6g}, delta = {status.spent.delta:.6g} by "
                 + _METHODS[status.method],
-                "left": f"a pure release of epsilon = {status.left:.12g}" if status.left else "nothing",
+                "left": f"one release of epsilon = {status.left:.12g}, delta = 0" if status.left else "nothing",
             }
         )
         if status.charges:

@@ -154,7 +154,7 @@ class DatasetBudget:
         left = self.left(costs)
         if left == 0:
             return "Nothing is left."
-        return f"A pure release of epsilon {_down(left):.6g} still fits."
+        return f"A release of epsilon {_down(left):.6g} and delta 0 still fits."
 
 
 def _down(value: float) -> float:

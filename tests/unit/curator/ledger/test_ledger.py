@@ -148,7 +148,7 @@ def test_ten_tenths_fit_one_and_the_eleventh_is_refused_saying_what_is_left(ledg
 def test_a_check_refuses_the_same_and_charges_nothing(ledger: Ledger) -> None:
     ledger.check("visits", Cost(1.0))
     reserve(ledger, 0.75)
-    with pytest.raises(BudgetError, match=r"A pure release of epsilon 0\.25 still fits"):
+    with pytest.raises(BudgetError, match=r"A release of epsilon 0\.25 and delta 0 still fits"):
         ledger.check("visits", Cost(0.5))
     assert len(ledger.status("visits").charges) == 1
 
@@ -407,7 +407,7 @@ def test_a_sum_is_compared_as_it_is_written(parts: list[Decimal], off: int) -> N
 
 
 def test_the_smallest_excess_is_refused_and_told() -> None:
-    told = r"would make it 1\.0000000000000002\. A pure release of epsilon 1 still fits"
+    told = r"would make it 1\.0000000000000002\. A release of epsilon 1 and delta 0 still fits"
     with pytest.raises(BudgetError, match=told):
         budget().check([], Cost(math.nextafter(1.0, 2.0)))
 
@@ -428,12 +428,12 @@ def test_a_refusal_says_what_is_left() -> None:
         budget().check([Cost(0.3)], Cost(0.8))
     assert str(caught.value) == (
         "dataset 'd' must stay within epsilon 1 at delta 0, and this release of epsilon 0.8 would make it 1.1. "
-        "A pure release of epsilon 0.7 still fits."
+        "A release of epsilon 0.7 and delta 0 still fits."
     )
 
 
 def test_gaussian_noise_in_a_pure_budget_is_refused_with_the_reason() -> None:
-    with pytest.raises(BudgetError, match=r"delta must be at least 1e-06, .* A pure release of epsilon 1 still fits"):
+    with pytest.raises(BudgetError, match=r"delta must be at least 1e-06, .* A release of epsilon 1 and delta 0 still fits"):
         budget().check([], gaussian(10.0))
 
 
