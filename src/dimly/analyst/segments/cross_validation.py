@@ -21,6 +21,7 @@ Y. Liu et al., "Statistical significance of clustering for high-dimension, low-s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +61,25 @@ class Told(NamedTuple):
     everything: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class _Ruler(NamedTuple):
+    """How far out people stand, those who predict and those who are asked, and what one ray of everybody explains."""
+
+    fit: Points
+    rest: Points
+    by_one_ray: Any
+
+
+class _Half(NamedTuple):
+    """Who predicts and who is asked, with their held-out coordinates; rulers by activity, and the same for all."""
+
+    fit: NDArray[np.bool_]
+    rest: NDArray[np.bool_]
+    shown: Points
+    asked: Points
+    rulers: list[_Ruler]
+
+
+@dataclass(frozen=True, eq=False)
 class Fold:
     """Some people's coordinates in two parts.
 
@@ -84,17 +103,29 @@ class Fold:
         here = View.of(self.denoiser, denoise=view.width > 0, count=count)
         here = View(self.denoiser, here.width, view.activity, min(view.plain, here.width))
         labels = here.look(self._projected(here)).grouped(count, _RUNS).labels
+        found = Told(np.empty(len(labels)), np.empty(len(labels)))
+        for half in self._halves:
+            own, asked = labels[half.fit], labels[half.rest]
+            for told, by in zip(found, half.rulers, strict=True):
+                rays = _rays(half.shown, by.fit, own, count)
+                told[half.rest] = _explained(half.asked, by.rest, rays, asked) - by.by_one_ray
+        return found
+
+    @cached_property
+    def _halves(self) -> list["_Half"]:
+        """Either half of the people, who are asked about what the other half predicts: the same for all groups."""
         everyone = View(self.denoiser, self.denoiser.rank)
         active = everyone.active(self._projected(everyone))
-        tastes, everything = np.empty(len(labels)), np.empty(len(labels))
-        halves = _halves(len(labels))
-        for fit, rest in (halves, halves[::-1]):
-            shown, asked = self.hidden[fit], self.hidden[rest]
-            for told, by in ((tastes, active), (everything, np.ones_like(active))):
-                rays = _rays(shown, by[fit], labels[fit], count)
-                groups = _explained(asked, by[rest], rays[labels[rest]])
-                told[rest] = groups - _explained(asked, by[rest], _ray(shown, by[fit])[None, :])
-        return Told(tastes, everything)
+        first = np.random.default_rng(0).permutation(len(active)) < len(active) // 2
+        halves = []
+        for fit in (first, ~first):
+            shown, asked = self.hidden[fit], self.hidden[~fit]
+            rulers = []
+            for by in (active, np.ones_like(active)):
+                ray = _ray(shown, by[fit])[None, :]
+                rulers.append(_Ruler(by[fit], by[~fit], _explained(asked, by[~fit], ray, 0)))
+            halves.append(_Half(fit, ~fit, shown, asked, rulers))
+        return halves
 
     def _projected(self, view: View) -> Points:
         if view.width not in self._seen:
@@ -159,11 +190,6 @@ def without_groups(people: Points, coordinates: Coordinates, width: int, seed: i
     return drawn
 
 
-def _halves(n: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    first = np.random.default_rng(0).permutation(n) < n // 2
-    return first, ~first
-
-
 def _ray(people: Points, active: Points) -> Points:
     """Return the direction that explains most of people who stand on it as they are active."""
     ray: Points = (active @ people) / np.float32(max(float(active @ active), 1e-30))
@@ -179,10 +205,10 @@ def _rays(people: Points, active: Points, labels: NDArray[Any], count: int) -> P
     return rays
 
 
-def _explained(people: Points, active: Points, rays: Points) -> Any:
-    """Return ‖x‖² − ‖x − a·r‖² of each person and their ray."""
-    along = np.einsum("nk,nk->n", people, np.broadcast_to(rays, people.shape))
-    squares = np.einsum("nk,nk->n", rays, rays)
+def _explained(people: Points, active: Points, rays: Points, which: Any) -> Any:
+    """Return ‖x‖² − ‖x − a·r‖² of each person and the ray that is theirs."""
+    along = np.einsum("nk,nk->n", people, np.broadcast_to(rays[which], people.shape))
+    squares = np.einsum("nk,nk->n", rays, rays)[which]
     return 2 * active * along - active**2 * squares
 
 
@@ -316,9 +342,30 @@ def _gaussian(people: Points, seeds: Sequence[int]) -> tuple[Points, ...]:
 
 
 def _agreement(seen: WeightedPoints, count: int, seed: int) -> float:
-    from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 (slow to import)
-
     order = np.random.default_rng(seed).permutation(len(seen.points))
     middle = len(seen.points) // 2
     halves = [seen.some(half).grouped(count, _RUNS_ON_HALVES) for half in (order[:middle], order[middle:])]
-    return float(adjusted_rand_score(*(fitted.predict(seen.points) for fitted in halves)))
+    return adjusted_rand_index(*(fitted.predict(seen.points) for fitted in halves))
+
+
+def adjusted_rand_index(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """Return how well two groupings of people agree: 1 if they are the same, 0 on average if they are unrelated.
+
+    As scikit-learn's ``adjusted_rand_score``, which takes longer to check labels than two small groupings take to make.
+
+    Examples
+    --------
+    >>> adjusted_rand_index(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 2]))
+    0.5714285714285714
+    """
+    width = int(other.max()) + 1
+    shared = np.bincount(one.astype(np.int64) * width + other, minlength=(int(one.max()) + 1) * width)
+    shared = shared.reshape(-1, width)
+    in_both, in_one, in_other = (int((sizes**2).sum()) for sizes in (shared, shared.sum(axis=1), shared.sum(axis=0)))
+    # Ordered pairs of people: together in both groupings, in one of them only, in neither.
+    both, first, second = in_both - len(one), in_one - in_both, in_other - in_both
+    neither = len(one) ** 2 - len(one) - both - first - second
+    if first == second == 0:
+        return 1.0
+    chance = (both + first) * (first + neither) + (both + second) * (second + neither)
+    return 2 * (both * neither - first * second) / chance

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Points
@@ -57,7 +58,8 @@ class WeightedPoints(NamedTuple):
     def _by_scikit_learn(self, count: int, runs: int) -> "Grouping":
         from sklearn.cluster import KMeans  # noqa: PLC0415 (slow to import)
 
-        fitted = KMeans(count, n_init=runs, random_state=0).fit(self.points, sample_weight=self.weights)
+        with threadpool_limits(1):  # its own threads can be limited only once it is loaded
+            fitted = KMeans(count, n_init=runs, random_state=0).fit(self.points, sample_weight=self.weights)
         return Grouping(fitted.labels_, fitted.cluster_centers_)
 
 

@@ -216,8 +216,6 @@ def segments_of(
         count = _checked_count(count, len(release))
     if activity != "auto" and not isinstance(activity, bool):
         raise ParameterError(f'activity must be True, False or "auto", got {activity!r}.')
-    import sklearn.cluster  # noqa: F401, PLC0415 (slow to import; its threads are limited only once it is loaded)
-
     structure, denoiser = release.structure, release.denoiser
     # Many small fits: threads would only slow them down, and one thread adds up in the same order always. Where people
     # differ in fewer ways than there are segments, scikit-learn warns of empty ones; they are dropped.
@@ -271,8 +269,6 @@ def labels_of(release: "Release", count: int) -> Labels:
 
     Saying how stable segments are takes most of the time that finding them does.
     """
-    import sklearn.cluster  # noqa: F401, PLC0415 (as above)
-
     sketches = release._sketches
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Number of distinct clusters")
@@ -399,8 +395,6 @@ def _checked_count(count: Any, n_users: int) -> int:
 
 def _grouped(everyone: _Passes, count: int, view: View) -> tuple[Labels, Points]:
     """Return everybody's group, −1 where nothing is known, and where the groups are."""
-    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 (slow to import)
-
     sketches = everyone.sketches
     n_users = len(sketches)
     labels = np.full(n_users, -1, np.int32)
@@ -419,16 +413,23 @@ def _grouped(everyone: _Passes, count: int, view: View) -> tuple[Labels, Points]
     some = sample(sketches, most, lambda rows: view.project(placed(uncentered(rows), sketches.plan)))
     _check_known(len(some), count)
     first = view.look(some).grouped(count, _RUNS)
-    # Everybody moves the centers once; none is given up for lack of people.
-    model = MiniBatchKMeans(count, init=first.centers, n_init=1, random_state=0, reassignment_ratio=0.0)
-    for block in everyone:
-        if block.known.any():
-            seen = view(block.points[block.known])
-            model.partial_fit(seen.points, sample_weight=seen.weights)
-    for block in everyone:
-        if block.known.any():
-            inside = model.predict(view(block.points[block.known]).points)
-            labels[block.start : block.start + len(block.points)][block.known] = inside
+    return _moved(everyone, first.centers, view, labels)
+
+
+def _moved(everyone: _Passes, centers: Points, view: View, labels: Labels) -> tuple[Labels, Points]:
+    """Return the nearest of these centers, after everybody moved them once; none is given up for lack of people."""
+    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 (slow to import)
+
+    model = MiniBatchKMeans(len(centers), init=centers, n_init=1, random_state=0, reassignment_ratio=0.0)
+    with threadpool_limits(1):  # its own threads can be limited only once it is loaded
+        for block in everyone:
+            if block.known.any():
+                seen = view(block.points[block.known])
+                model.partial_fit(seen.points, sample_weight=seen.weights)
+        for block in everyone:
+            if block.known.any():
+                inside = model.predict(view(block.points[block.known]).points)
+                labels[block.start : block.start + len(block.points)][block.known] = inside
     return labels, model.cluster_centers_
 
 

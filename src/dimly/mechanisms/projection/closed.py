@@ -216,13 +216,12 @@ def chi_squared(k: int, tail: float) -> float:
     """
     x = k * (1 - 2 / (9 * k) - NormalDist().inv_cdf(tail) * math.sqrt(2 / (9 * k))) ** 3
     with precision(64):
-        half, log_tail = Ball(k) / 2, math.log(tail)
         for _ in range(20):
-            beyond = Ball(x / 2).gamma_upper(half, regularized=True)
-            density = ((half - 1) * Ball(x / 2).log() - Ball(x / 2) - half.lgamma() - beyond.log()).exp() / 2
-            step = (float(beyond.log()) - log_tail) / float(density)
+            beyond = float(Ball(x / 2).gamma_upper(k / 2, regularized=True))
+            density = math.exp((k / 2 - 1) * math.log(x / 2) - x / 2 - math.lgamma(k / 2)) / 2
+            step = beyond * math.log(beyond / tail) / density
             x += step
-            if abs(step) <= 1e-12 * x:
+            if abs(step) <= 1e-6 * x:  # the error left is about its square
                 break
     return x
 
