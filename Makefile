@@ -36,7 +36,7 @@ SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/unit/aud
   tests/cli/test_lab.py tests/cli/test_publish_spark.py tests/cli/test_odd_values.py tests/cli/test_survey.py \
   $(addprefix tests/privacy/test_,neighboring_files.py directions.py leaks.py edited_plans.py composition_accountants.py) \
   tests/unit/analyst/segments/test_segments.py tests/unit/analyst/likelihood \
-  $(addprefix tests/unit/curator/,survey/test_cooccurrence.py test_options.py ledger/test_concurrency.py)
+  $(addprefix tests/unit/curator/,survey/test_private_directions.py test_options.py ledger/test_concurrency.py)
 test-fast: .venv/dev ## four cases of most tests: no Spark, no kills, no statistics, no demo
 	$(BIN)/python -m pytest -n auto --dist loadgroup --short $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack, overload
 from dimly.analyst.release import Release
 from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_fields
 from dimly.curator.publication import Published, publish_here, publish_table, warnings_of
-from dimly.curator.survey.cooccurrence import LearnedFile
+from dimly.curator.survey.private_directions import LearnedFile
 from dimly.curator.survey.questions import Questions, SurveyOptions, ask_table
 from dimly.curator.survey.run import Surveyed
 from dimly.errors import PrivacyWarning
@@ -16,8 +16,8 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.privacy import Budget
 from dimly.progress import progress_bar
-from dimly.release.documents.profiles import Profiles
-from dimly.release.documents.survey import Survey
+from dimly.release.documents.profiles_file import Profiles
+from dimly.release.documents.survey_file import Survey
 from dimly.release.reader import open_folder
 
 
@@ -239,7 +239,7 @@ def survey(
     Returns
     -------
     Survey
-        The answers; with ``by`` :class:`~dimly.release.documents.profiles.Profiles`, for directions
+        The answers; with ``by`` :class:`~dimly.release.documents.profiles_file.Profiles`, for directions
         :class:`~dimly.mechanisms.Directions`. After a dry run a :class:`~dimly.curator.survey.run.Surveyed`.
 
     Raises

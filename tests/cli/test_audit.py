@@ -11,7 +11,7 @@ from tests.plans import plan_of
 from tests.spark import spark, uses_spark
 from tests.unit.audit.visits import write
 
-from dimly.audit import mechanism, pipeline
+from dimly.audit import plan_audit, table_audit
 from dimly.curator import perturb
 from dimly.curator.sampling import NoiseSampler
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
@@ -24,9 +24,9 @@ CHECKED = [*KEYS, "contradicts", "stopped_early", "checks"]
 
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mechanism, "_NUMBERS", 1 << 18)
-    monkeypatch.setattr(mechanism, "processes_draw_alike", lambda: False)  # which has tests of its own
-    monkeypatch.setattr(pipeline, "_MOST_PEOPLE", 1 << 9)
+    monkeypatch.setattr(plan_audit, "_NUMBERS", 1 << 18)
+    monkeypatch.setattr(plan_audit, "processes_draw_alike", lambda: False)  # which has tests of its own
+    monkeypatch.setattr(table_audit, "_MOST_PEOPLE", 1 << 9)
 
 
 @pytest.fixture
@@ -68,16 +68,16 @@ def test_a_false_claim_exits_with_one(plan: Path, tmp_path: Path, monkeypatch: p
 
 def test_a_thorough_audit_that_is_interrupted(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the second round."""
-    draw, draws = mechanism.GuessingAttack.draw, iter(range(9))
+    draw, draws = plan_audit.GuessingAttack.draw, iter(range(9))
 
     def interrupted(attack: Any, *rest: Any) -> None:
         if next(draws) == 3:
             raise KeyboardInterrupt
         draw(attack, *rest)
 
-    monkeypatch.setattr(mechanism, "_THOROUGH", 1 << 20)
-    monkeypatch.setattr(mechanism, "_ROUNDS", 4)
-    monkeypatch.setattr(mechanism.GuessingAttack, "draw", interrupted)
+    monkeypatch.setattr(plan_audit, "_THOROUGH", 1 << 20)
+    monkeypatch.setattr(plan_audit, "_ROUNDS", 4)
+    monkeypatch.setattr(plan_audit.GuessingAttack, "draw", interrupted)
     shown = run("audit", plan, "--thorough")
     assert shown.exit_code == 0
     assert "stopped early" in shown.stdout
@@ -85,7 +85,7 @@ def test_a_thorough_audit_that_is_interrupted(plan: Path, monkeypatch: pytest.Mo
 
 
 def test_an_exact_check_that_fails_is_in_json(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mechanism, "processes_draw_alike", lambda: True)
+    monkeypatch.setattr(plan_audit, "processes_draw_alike", lambda: True)
     shown = run("audit", plan, "--json")
     assert shown.exit_code == 1
     found = json.loads(shown.stdout)

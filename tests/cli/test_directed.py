@@ -11,7 +11,7 @@ from tests.directions import named
 from dimly.api import publish
 from dimly.mechanisms import Directions, Plan
 from dimly.privacy import Budget
-from dimly.release.documents.directions import write_directions
+from dimly.release.documents.directions_file import write_directions
 
 pytestmark = pytest.mark.filterwarnings("ignore::dimly.errors.PrivacyWarning")
 

@@ -9,7 +9,7 @@ from tests.cli.lines import answer, refusal, run
 
 from dimly.lab.population import make_population
 from dimly.mechanisms.projection.directions import Directions
-from dimly.release.documents.directions import read_directions, write_directions
+from dimly.release.documents.directions_file import read_directions, write_directions
 
 LEARN = ("--user", "person", "--attribute", "place")
 

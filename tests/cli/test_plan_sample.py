@@ -12,7 +12,7 @@ from dimly.cli.app import app_for
 from dimly.lab.by_example import tryout
 from dimly.lab.directions import from_sample as learning
 from dimly.mechanisms import Plan
-from dimly.release.documents.directions import read_directions
+from dimly.release.documents.directions_file import read_directions
 
 N, D = 36, 40
 TABLE = ("--user", "person", "--attribute", "place")

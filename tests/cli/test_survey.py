@@ -9,7 +9,7 @@ from tests.cli.lines import answer, refusal, run
 from tests.surveys import LIST, ROSTER, cells, table
 
 from dimly.curator.ledger.ledger import Ledger
-from dimly.release.documents.survey import read_survey
+from dimly.release.documents.survey_file import read_survey
 
 
 @pytest.fixture

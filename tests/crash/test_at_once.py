@@ -34,7 +34,9 @@ def test_five_processes_share_what_is_left_for_two(table: Path, inputs: Inputs, 
     ended = all_at_once(scene, table, [scene.parent / f"release-{number}" for number in range(N_PUBLISHERS)])
     refused = [one.check_one_line(1) for one in ended if one.code != 0]
     assert len(refused) == N_PUBLISHERS - ROOM
-    assert all(f"would make it {ROOM + 1}. A release of epsilon 0.5 and delta 0 still fits." in line for line in refused)
+    assert all(
+        f"would make it {ROOM + 1}. A release of epsilon 0.5 and delta 0 still fits." in line for line in refused
+    )
     assert len(scene.releases()) == ROOM
     assert scene.leftovers() == []
     scene.check_all_charged()

@@ -14,7 +14,7 @@ from tests.crash.kills import JITTER, KILLS, share
 from tests.surveys import LIST, ROSTER, cells, table
 
 from dimly.curator.ledger.ledger import ChargeRecord, Ledger
-from dimly.release.documents.survey import read_survey
+from dimly.release.documents.survey_file import read_survey
 
 _RUN = "from dimly.cli import main; main()"
 _KILLED_AT = "import os, signal, {module}\n{module}.{name} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -15,7 +15,7 @@ from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
-from dimly.release.documents.directions import write_directions
+from dimly.release.documents.directions_file import write_directions
 
 __all__ = ["small_parts"]  # a fixture
 

@@ -23,7 +23,7 @@ from dimly.curator.survey.run import open_survey
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
-from dimly.release.documents.segments import Labels
+from dimly.release.documents.segments_file import Labels
 
 SEED = "5" * 64
 LONG: dict[str, Any] = {"user": "who", "attribute": "what"}

@@ -19,7 +19,7 @@ from dimly.curator.survey.questions import survey_table
 from dimly.curator.tables.numbered_table import open_table
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
-from dimly.release.documents.survey import Survey
+from dimly.release.documents.survey_file import Survey
 
 few = settings(max_examples=6, deadline=None)
 people = st.integers(0, N_PEOPLE - 1)

@@ -13,9 +13,9 @@ from dimly.curator.randomness import Keystream
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey.questions import survey_table
 from dimly.curator.survey.run import noise_between
-from dimly.mechanisms.error.quantiles import boundaries, cumulative, quantiles
+from dimly.mechanisms.error.survey_quantiles import boundaries, cumulative, quantiles
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
-from dimly.mechanisms.noise.threshold import RandomThreshold
+from dimly.mechanisms.noise.name_threshold import RandomThreshold
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 

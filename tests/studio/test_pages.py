@@ -19,7 +19,7 @@ from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
-from dimly.release.documents.survey import Survey
+from dimly.release.documents.survey_file import Survey
 
 pytestmark = [
     pytest.mark.skipif(chromium() is None, reason="needs Chromium: apt install chromium, or another package of it"),

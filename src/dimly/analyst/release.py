@@ -25,8 +25,8 @@ from dimly.analyst.estimate import (
     unknown,
     within_one,
 )
+from dimly.analyst.export.exported_points import Exported, promise
 from dimly.analyst.export.exports import Alias, Exports
-from dimly.analyst.export.points import Exported, promise
 from dimly.analyst.intervals import distance_skewness, inverted, quadratic
 from dimly.analyst.likelihood.search import Method, check_method, most_likely
 from dimly.analyst.neighbors.expected_precision import StandIns

@@ -1,4 +1,4 @@
-"""``dimly attack``: attributes read, inferred, averaged from repeats, pseudonyms linked; reconstruction.
+"""Attributes read, inferred or averaged from repeats, pseudonyms linked; reconstruction without noise.
 
 Everybody here is made up, and published by the real perturbing function.
 """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dimly.audit.mechanism import Audit, floored, floored_small
+from dimly.audit.plan_audit import Audit, floored, floored_small
 from dimly.errors import ReleaseError
 from dimly.mechanisms.plan_parts import AmbiguousJSONError, read_json
 

@@ -77,7 +77,7 @@ class Sketcher:
                 "mechanism must be other than noisy-distances: one person alone has no distances. Plan sketches."
             )
         if isinstance(directions, str | os.PathLike):
-            from dimly.release.documents.directions import read_directions  # noqa: PLC0415 - devices have them in memory
+            from dimly.release.documents.directions_file import read_directions  # noqa: PLC0415 - devices have them in memory
 
             directions = read_directions(directions)
         plan = plan.along(directions)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 from typing import TYPE_CHECKING, Final
 
-from dimly.release.documents.profiles import Profiles
+from dimly.release.documents.profiles_file import Profiles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""``dimly compare``: predicted errors of all mechanisms over budgets, attributes and distances."""
+"""Predicted errors of all mechanisms over budgets, attributes and distances, as `dimly compare` shows."""
 
 import math
 from collections.abc import Iterable, Sequence

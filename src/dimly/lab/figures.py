@@ -1,4 +1,4 @@
-"""``dimly figure``: privacy curves, error by k or epsilon, who wins; theory alone, no data."""
+"""Figures of theory, without data: privacy curves, error by k or epsilon, who wins. For `dimly figure`."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""``SurveyPlan``: the topics that a survey asks, each with its share of the budget and its noise.
+"""`SurveyPlan`: topics that a survey asks, each with its noise and its share of the budget, rounded safely.
 
 Every answer is a list of counts that one attribute of one person moves by little, so that little noise hides it:
 
@@ -32,7 +32,7 @@ from dimly.mechanisms.group_privacy import budget_together
 from dimly.mechanisms.make import MAX_RESOLUTION, MAX_TOGETHER, as_integer, calibrated_sigma, public_seed
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
-from dimly.mechanisms.noise.threshold import RandomThreshold
+from dimly.mechanisms.noise.name_threshold import RandomThreshold
 from dimly.mechanisms.plan_parts import STRICT
 from dimly.privacy import UNITS, VALUES_MOVED, Budget, Cost, Unit
 from dimly.privacy.budget import stated, stated_below

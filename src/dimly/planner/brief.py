@@ -24,7 +24,7 @@ from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import UNITS, Budget, Unit
 
 if TYPE_CHECKING:
-    from dimly.release.documents.survey import Survey
+    from dimly.release.documents.survey_file import Survey
 
 Purpose = Literal["distances", "neighbors", "segments"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)

@@ -11,7 +11,7 @@ from dimly.privacy import Budget, Cost
 from dimly.privacy.budget import stated, stated_below
 
 if TYPE_CHECKING:
-    from dimly.release.documents.survey import Curve, Interval, Survey
+    from dimly.release.documents.survey_file import Curve, Interval, Survey
 
 _FAR: Final[dict[Purpose, str]] = {"distances": "0.9", "neighbors": "0.5", "segments": "0.5"}
 """Which quantile of random pairs is that of far ones. For distances, those that are asked about reach from near to far;
@@ -104,7 +104,7 @@ def _cost_of_learning(directions: Directions) -> Cost:
 
 def checked(survey: object) -> "Survey":
     """Return a survey that a plan may be made by, or refuse it."""
-    from dimly.release.documents.survey import Survey  # noqa: PLC0415 - most plans are made without one, and without files
+    from dimly.release.documents.survey_file import Survey  # noqa: PLC0415 - most plans are made without one, and without files
 
     if not isinstance(survey, Survey):
         raise ParameterError(f"survey must be a Survey, got {type(survey).__name__}. Read one with read_survey.")

@@ -16,7 +16,7 @@ from dimly.files import MANIFEST_NAME, PARTS_NAME
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
 from dimly.mechanisms.plan_parts import STRICT
-from dimly.release.pages import SLACK, Claim
+from dimly.release.page_headers import SLACK, Claim
 
 UserType = Literal["int64", "text"]
 

@@ -21,7 +21,7 @@ from dimly.mechanisms.guarantee import RosterKind, guarantee
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, read_json
 from dimly.privacy import Unit
-from dimly.release.documents.directions import LONGEST_FACTS
+from dimly.release.documents.directions_file import LONGEST_FACTS
 from dimly.release.format import (
     DIRECTIONS,
     MANIFEST,

@@ -37,7 +37,7 @@ from dimly.release.format import (
     projection_schema,
 )
 from dimly.release.ids import text_ids
-from dimly.release.pages import BYTES_PER_TEXT, SLACK, Claim, check_claims
+from dimly.release.page_headers import BYTES_PER_TEXT, SLACK, Claim, check_claims
 
 WRONG_DIGEST = "{} must have the SHA-256 that the manifest states, but it has another. Copy the release again."
 UNREADABLE = "{} must be a Parquet file, but it cannot be read. Copy the release again."

@@ -1,4 +1,4 @@
-"""A release folder opened at any size: files held open, footers, row groups decoded and kept, ids located."""
+"""A release folder opened at any size: `StoredSketches`, files held open, row groups decoded by threads, ids."""
 
 import hashlib
 import os
@@ -21,11 +21,11 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
-from dimly.release.documents.directions import decode_directions
+from dimly.release.documents.directions_file import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, PARTS_FOLDER, column_of, row_start
 from dimly.release.ids import empty_ids
 from dimly.release.manifest import Manifest, read_manifest
-from dimly.release.pages import byte_reader, check_pages
+from dimly.release.page_headers import byte_reader, check_pages
 from dimly.release.sketches import ordered_pairs
 from dimly.release.verify import verify as verify_folder
 

@@ -1,4 +1,4 @@
-"""``dimly verify``: digests, ids, attributes, projection, directions and sensitivity of a release."""
+"""Digests, ids, attributes, projection, directions and sensitivity of a release, checked: `verify`."""
 
 import hashlib
 import os
@@ -19,10 +19,10 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.rows import DenseRows
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
-from dimly.release.documents.directions import decode_directions
+from dimly.release.documents.directions_file import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, MANIFEST, PARTS_FOLDER, PROJECTION, README, part_index
 from dimly.release.manifest import Manifest, read_manifest
-from dimly.release.pages import byte_reader, check_pages
+from dimly.release.page_headers import byte_reader, check_pages
 from dimly.release.parts import FileRecord
 from dimly.release.writer import projection_chunks
 

@@ -35,7 +35,7 @@ from dimly.mechanisms.guarantee import RosterKind
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
-from dimly.release.documents.directions import encode_directions
+from dimly.release.documents.directions_file import encode_directions
 from dimly.release.format import (
     ATTRIBUTES,
     DIRECTIONS,

@@ -38,8 +38,8 @@ from dimly.mechanisms.projection.rows import IntArray
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
-from dimly.release.documents.profiles import Profiles
-from dimly.release.documents.survey import Survey
+from dimly.release.documents.profiles_file import Profiles
+from dimly.release.documents.survey_file import Survey
 from dimly.spark.cluster import Batches, asked, check_frame, frame_of, mapped, streamed
 from dimly.spark.file_frames import FrameSource
 from dimly.spark.hadoop import is_address

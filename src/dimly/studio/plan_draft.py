@@ -15,7 +15,7 @@ from dimly.planner.brief import Brief, Purpose
 from dimly.planner.tradeoff import TradedError, epsilon_for_error, error_curve
 from dimly.planner.verdicts import Needed
 from dimly.privacy import Budget, Unit
-from dimly.release.documents.survey import Survey
+from dimly.release.documents.survey_file import Survey
 
 SMALLEST: Final = 0.01
 LARGEST: Final = 10.0

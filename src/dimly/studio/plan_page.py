@@ -21,7 +21,7 @@ from dimly.planner.candidates import Candidate
 from dimly.planner.tradeoff import TradedError
 from dimly.planner.verdicts import EPSILONS
 from dimly.privacy import Budget, Cost
-from dimly.release.documents.survey import read_survey
+from dimly.release.documents.survey_file import read_survey
 from dimly.studio import echarts, sample_panel, theme
 from dimly.studio.background_work import sentence_of
 from dimly.studio.plan_draft import (

@@ -1,4 +1,4 @@
-"""The WebGL map: places as small integers, a byte of color each, cells to find who was clicked."""
+"""The WebGL map: places as small integers, a byte of color each, who was clicked or outlined."""
 
 from dataclasses import dataclass
 from typing import Any, Final

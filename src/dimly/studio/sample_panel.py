@@ -19,7 +19,7 @@ from dimly.lab.by_example.outcome import FIGURE, Trial
 from dimly.lab.planning import advise
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
-from dimly.release.documents.directions import encode_directions
+from dimly.release.documents.directions_file import encode_directions
 from dimly.studio import echarts, theme
 from dimly.studio.background_work import Job, watch
 from dimly.studio.plan_draft import Draft

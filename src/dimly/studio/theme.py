@@ -1,4 +1,4 @@
-"""How pages look: palette, CSS, header, footer, cards, tables, meters."""
+"""How pages look: palette, CSS, header, footer, cards, tables, meters, labels with hints."""
 
 import math
 from collections.abc import Iterator

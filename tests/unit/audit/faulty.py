@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dimly.audit.mechanism import Audit
+from dimly.audit.plan_audit import Audit
 from dimly.curator.sampling import NoiseSampler
 
 

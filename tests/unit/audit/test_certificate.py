@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dimly.audit.certificate import CAN, CANNOT, Certificate, certificate_path
-from dimly.audit.mechanism import Audit, Check
+from dimly.audit.plan_audit import Audit, Check
 from dimly.errors import ReleaseError
 
 FOUND = Audit(1.0, 1e-6, 0.999999, (Check("likelihood", "", 0.937, 1000, delta_lower_bound=7.39e-7),))

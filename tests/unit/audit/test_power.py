@@ -13,10 +13,10 @@ from scipy import special, stats
 from tests.plans import plan_of
 from tests.streams import Recorded
 
-from dimly.audit import mechanism
+from dimly.audit import plan_audit
 from dimly.audit.coin_trials import trials_of
 from dimly.audit.guess_bounds import Guesses, epsilon_from_guesses
-from dimly.audit.mechanism import FALSE_ALARM, Check, audit_plan
+from dimly.audit.plan_audit import FALSE_ALARM, Check, audit_plan
 from dimly.audit.repeated_noise import errors_by_repeats, processes_draw_alike, wanted
 from dimly.curator import perturb
 from dimly.curator.people import People
@@ -25,7 +25,7 @@ from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.privacy import Budget
 
 SHARE = FALSE_ALARM / 5  # of each of the five attacks
-COINS = mechanism._NUMBERS // 2  # by either attack of the command: a number of `counting` is a coin
+COINS = plan_audit._NUMBERS // 2  # by either attack of the command: a number of `counting` is a coin
 FEW = COINS >> 10
 Q = np.exp(-1.0)
 

@@ -8,7 +8,7 @@ from tests.streams import Recorded
 
 from dimly.audit.coin_trials import collision_bits, trials_of
 from dimly.audit.guess_bounds import Errors
-from dimly.audit.mechanism import repeats_check
+from dimly.audit.plan_audit import repeats_check
 from dimly.audit.repeated_noise import errors_by_repeats, processes_draw_alike, wanted
 from dimly.errors import DimlyError
 from dimly.mechanisms import MECHANISMS, Plan

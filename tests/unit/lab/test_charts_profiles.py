@@ -6,7 +6,7 @@ import pytest
 from dimly.lab.charts import MOST_PANELS, ProfileChart, encoded
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
-from dimly.release.documents.profiles import Profiles
+from dimly.release.documents.profiles_file import Profiles
 
 NAMES = ("tea", "jam", "$ and $", "a name that is far too long to stand beside a panel")
 

@@ -15,7 +15,7 @@ from dimly.lab.planning import SampleKeywords
 from dimly.planner import Brief
 from dimly.planner.brief import StatedKeywords
 from dimly.privacy import Budget
-from dimly.release.documents.survey import Survey
+from dimly.release.documents.survey_file import Survey
 
 PEOPLE = np.eye(20, dtype=int)
 # A plan is made without the room of releases, so that its name stands in quotes there.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
-from dimly.mechanisms.noise.threshold import RandomThreshold
+from dimly.mechanisms.noise.name_threshold import RandomThreshold
 from dimly.mechanisms.survey_plan import SPENDS_DELTA, TOPICS, SurveyPlan, share_of_total
 from dimly.privacy import Budget
 from dimly.privacy.budget import stated

@@ -16,7 +16,7 @@ from dimly.planner.brief import Brief
 from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget
 from dimly.privacy.composition import compose
-from dimly.release.documents.survey import Survey
+from dimly.release.documents.survey_file import Survey
 
 from tests.streams import NO_NOISE  # isort: skip
 

@@ -17,7 +17,7 @@ from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import DimlyError, ParameterError, ReleaseError
 from dimly.mechanisms import Directions, Plan
 from dimly.privacy import Budget
-from dimly.release.documents.directions import encode_directions, write_directions
+from dimly.release.documents.directions_file import encode_directions, write_directions
 from dimly.release.manifest import release_id
 from dimly.release.verify import verify
 

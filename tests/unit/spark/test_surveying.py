@@ -13,7 +13,7 @@ import dimly
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.survey.run import Surveyed
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError
-from dimly.release.documents.survey import Survey, read_survey
+from dimly.release.documents.survey_file import Survey, read_survey
 from dimly.spark import surveying
 from dimly.spark.surveying import survey
 

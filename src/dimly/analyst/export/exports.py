@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dimly.analyst.export.points import AboutExport, Exported, PointBatch
+from dimly.analyst.export.exported_points import AboutExport, Exported, PointBatch
 from dimly.analyst.export.postgres import Column, PostgresIndex, write_pgvector
 from dimly.analyst.structure.coordinates import Points
 from dimly.errors import DimlyError, MissingExtraError, ParameterError

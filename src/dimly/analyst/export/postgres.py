@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dimly.analyst.export.points import AboutExport, Exported, PointBatch
+from dimly.analyst.export.exported_points import AboutExport, Exported, PointBatch
 from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError
 from dimly.progress import OnProgress
 

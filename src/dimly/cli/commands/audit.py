@@ -13,7 +13,7 @@ from dimly.errors import ParameterError
 from dimly.files import read_text
 
 if TYPE_CHECKING:
-    from dimly.audit.mechanism import Audit
+    from dimly.audit.plan_audit import Audit
     from dimly.curator.options import Options
     from dimly.mechanisms import Directions, Plan
 
@@ -156,7 +156,7 @@ def audit_fields(found: "Audit") -> dict[str, str]:
 
 def audit_of_plan(plan: "Plan", options: "Options", *, thorough: bool) -> "Audit":
     """Audit a plan with the public lists that options name."""
-    from dimly.audit.mechanism import audit_plan
+    from dimly.audit.plan_audit import audit_plan
     from dimly.curator.tables.public_lists import plan_along, vocabulary_for
 
     plan = plan_along(plan, options)
@@ -165,7 +165,7 @@ def audit_of_plan(plan: "Plan", options: "Options", *, thorough: bool) -> "Audit
 
 
 def _of_table(data: list[str], plan: "Plan", options: "Options", *, engine: str, master: str | None) -> "Audit":
-    from dimly.audit.pipeline import audit_table
+    from dimly.audit.table_audit import audit_table
 
     if engine == "local":
         return audit_table(one_or_all(data), plan, options)

@@ -117,7 +117,7 @@ def learn(
     from dimly.lab.directions.from_sample import learn as learn_from
     from dimly.lab.sample import read_sample
     from dimly.mechanisms.projection.directions import Buckets
-    from dimly.release.documents.directions import write_directions
+    from dimly.release.documents.directions_file import write_directions
 
     check_output(output, overwrite=overwrite, inputs=[volunteers])
     reading = options_of(shape, user=user, table=table, delimiter=delimiter, encoding=encoding)
@@ -200,7 +200,7 @@ def make(
     """
     from dimly.curator.tables.csv import CsvOptions
     from dimly.lab.directions.from_attribute_tables import make_directions
-    from dimly.release.documents.directions import write_directions
+    from dimly.release.documents.directions_file import write_directions
 
     check_output(output, overwrite=overwrite, inputs=[source])
     given = {"delimiter": delimiter, "encoding": encoding}
@@ -235,7 +235,7 @@ def show(
 
     $ dimly directions show directions.parquet
     """
-    from dimly.release.documents.directions import read_directions
+    from dimly.release.documents.directions_file import read_directions
 
     found = read_directions(file)
     ends = found.describe(most=most)

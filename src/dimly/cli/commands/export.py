@@ -12,7 +12,7 @@ from dimly.errors import ParameterError
 from dimly.files import check_output
 
 if TYPE_CHECKING:
-    from dimly.analyst.export.points import AboutExport
+    from dimly.analyst.export.exported_points import AboutExport
 
 
 Tool = Literal["faiss", "numpy", "parquet", "pgvector"]

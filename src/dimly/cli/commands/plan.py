@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dimly.mechanisms import Directions, Vocabulary
     from dimly.planner import Brief
     from dimly.privacy import Budget
-    from dimly.release.documents.survey import Survey
+    from dimly.release.documents.survey_file import Survey
 
 _PURPOSE, _DATA = "What it is for", "What the data are"
 _SAMPLE = "Trying it out on public people"
@@ -431,7 +431,7 @@ def _ends(distance: str | None) -> float | tuple[float, float] | None:
 def _read_directions(path: Path | None) -> "Directions | None":
     if path is None:
         return None
-    from dimly.release.documents.directions import read_directions
+    from dimly.release.documents.directions_file import read_directions
 
     return read_directions(path)
 
@@ -447,7 +447,7 @@ def _read_vocabulary(path: Path | None) -> "Vocabulary | None":
 def _read_survey(path: Path | None) -> "Survey | None":
     if path is None:
         return None
-    from dimly.release.documents.survey import read_survey
+    from dimly.release.documents.survey_file import read_survey
 
     return read_survey(path)
 

@@ -77,7 +77,7 @@ def _beside(output: Path | None, directions_out: Path | None) -> dict[str, Path]
 
 
 def _written(found: "Trial", output: Output, beside: dict[str, Path]) -> dict[str, str | None]:
-    from dimly.release.documents.directions import write_directions
+    from dimly.release.documents.directions_file import write_directions
 
     files: dict[str, str | None] = {"path": output.name, "directions": None, "attributes": None}
     if output.path is None:

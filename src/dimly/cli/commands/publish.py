@@ -13,7 +13,7 @@ from dimly.errors import DimlyError, ParameterError
 from dimly.files import read_text
 
 if TYPE_CHECKING:
-    from dimly.audit.mechanism import Audit
+    from dimly.audit.plan_audit import Audit
     from dimly.curator.options import Options
     from dimly.curator.publication import Published
     from dimly.mechanisms import Plan

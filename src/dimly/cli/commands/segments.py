@@ -114,7 +114,7 @@ def _content(found: "Segments", asked: Opened, ending: str) -> bytes:
         writer.writerow(["user", "segment"])
         writer.writerows(zip(found.users.tolist(), found.labels.tolist(), strict=True))
         return text.getvalue().encode()
-    from dimly.release.documents.segments import encode_segments
+    from dimly.release.documents.segments_file import encode_segments
 
     user_type: Literal["text", "int64"] = "text" if asked.textual else "int64"
     return bytes(encode_segments(found.users, found.labels, user_type=user_type, release=asked.release_id))

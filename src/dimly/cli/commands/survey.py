@@ -24,11 +24,11 @@ from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
     from dimly.curator.options import Options
-    from dimly.curator.survey.cooccurrence import LearnedFile
+    from dimly.curator.survey.private_directions import LearnedFile
     from dimly.curator.survey.run import Surveyed
     from dimly.mechanisms.survey_plan import SurveyPlan
-    from dimly.release.documents.profiles import Profiles
-    from dimly.release.documents.survey import Counts, Curve, Survey
+    from dimly.release.documents.profiles_file import Profiles
+    from dimly.release.documents.survey_file import Counts, Curve, Survey
 
 _SHOWN = 20
 _TELLING = 5
@@ -201,8 +201,8 @@ def survey(
     """
     from dimly.curator.survey.questions import Questions, ask_table
     from dimly.privacy import Budget
-    from dimly.release.documents.profiles import Profiles
-    from dimly.release.documents.survey import Survey
+    from dimly.release.documents.profiles_file import Profiles
+    from dimly.release.documents.survey_file import Survey
 
     if output is None and not dry_run:
         raise ParameterError("output must be a file to make, got none. Add -o FILE, or --dry-run to check only.")

@@ -33,7 +33,7 @@ from dimly.curator.engine import NamedTable, cut_batches, people_of_sorted
 from dimly.curator.options import Progress
 from dimly.curator.people import People
 from dimly.curator.perturb import Texts
-from dimly.mechanisms.error.quantiles import boundaries, cumulative
+from dimly.mechanisms.error.survey_quantiles import boundaries, cumulative
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary

@@ -34,8 +34,8 @@ from dimly.curator.tables.public_lists import check_apart
 from dimly.errors import BudgetError, DataError, ParameterError
 from dimly.files import check_output
 from dimly.mechanisms.survey_plan import SurveyPlan
-from dimly.release.documents.profiles import Profiles
-from dimly.release.documents.segments import Labels
+from dimly.release.documents.profiles_file import Profiles
+from dimly.release.documents.segments_file import Labels
 
 MOST_COUNTS: Final = 1 << 26
 """Segments times attributes: half a gigabyte of counts."""

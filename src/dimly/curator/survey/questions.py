@@ -16,18 +16,18 @@ from dimly.curator.options import Options, PathLike, PublishOptions
 from dimly.curator.publication import is_matrix
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
-from dimly.curator.survey.cooccurrence import learn_from_table
 from dimly.curator.survey.exact_counts import MOST_ATTRIBUTES, ExactCounts, Integers, count_table
+from dimly.curator.survey.private_directions import learn_from_table
 from dimly.curator.survey.profiles import profile_table
 from dimly.curator.survey.run import Settle, Surveyed, SurveyTable, noise_between, open_survey, run_survey
 from dimly.errors import ParameterError
-from dimly.mechanisms.error.quantiles import LEVEL, boundaries, quantiles
+from dimly.mechanisms.error.survey_quantiles import LEVEL, boundaries, quantiles
 from dimly.mechanisms.group_privacy import budget_for_each
-from dimly.mechanisms.noise.threshold import RandomThreshold
+from dimly.mechanisms.noise.name_threshold import RandomThreshold
 from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total
 from dimly.privacy import Budget, Unit
-from dimly.release.documents.segments import read_segments
-from dimly.release.documents.survey import SHARES, Counted, CountNoise, Counts, Curve, Interval, Survey
+from dimly.release.documents.segments_file import read_segments
+from dimly.release.documents.survey_file import SHARES, Counted, CountNoise, Counts, Curve, Interval, Survey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,8 @@ class SurveyOptions(PublishOptions, total=False):
 def ask_table(source: Any, budget: Budget, questions: Questions, options: Options) -> Surveyed[Any]:
     """Survey a private table as :func:`dimly.survey` does; return what was done.
 
-    A :class:`~dimly.release.documents.survey.Survey` comes of it; with ``by`` profiles, for directions a file of these.
+    A :class:`~dimly.release.documents.survey_file.Survey` comes of it; with ``by`` profiles, for directions a file of
+    these.
     """
     labels = None if questions.by is None else read_segments(questions.by)
     ask = questions.ask

@@ -28,7 +28,7 @@ from dimly.curator.tables.numbered_table import open_table
 from dimly.curator.tables.public_lists import check_before_reading, nobody_there, read_vocabulary
 from dimly.errors import DimlyError, ParameterError
 from dimly.files import check_output, write_bytes
-from dimly.mechanisms.error.quantiles import LEVEL
+from dimly.mechanisms.error.survey_quantiles import LEVEL
 from dimly.mechanisms.guarantee import RosterKind
 from dimly.mechanisms.noise.tables import Cells
 from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan

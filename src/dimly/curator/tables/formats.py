@@ -1,4 +1,4 @@
-"""Tables that are not text: pandas, polars and Arrow frames, JSON lines, DuckDB and SQLite databases."""
+"""Tables other than CSV and Parquet: pandas, polars and Arrow frames, JSON lines, DuckDB and SQLite databases."""
 
 import codecs
 import datetime as dt

@@ -39,8 +39,8 @@ from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 from dimly.privacy import Budget
-from dimly.release.documents.directions import read_directions
-from dimly.release.documents.survey import Survey, looks_like_survey, read_survey
+from dimly.release.documents.directions_file import read_directions
+from dimly.release.documents.survey_file import Survey, looks_like_survey, read_survey
 from dimly.release.format import UserType
 
 ODD_IDS: Final = "roster must hold integers or text, but some ids are neither. Turn them all into text."

@@ -14,7 +14,7 @@ from tests.folders import ODD_IDS
 from tests.releases import release_of
 
 from dimly.analyst import Release
-from dimly.analyst.export.points import Exported
+from dimly.analyst.export.exported_points import Exported
 from dimly.errors import DimlyError, MissingExtraError, ParameterError
 
 FILES: dict[str, Callable[..., Any]] = {"npz": Release.to_npz, "parquet": Release.to_parquet, "faiss": Release.to_faiss}

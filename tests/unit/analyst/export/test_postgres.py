@@ -13,7 +13,7 @@ from tests.releases import PEOPLE, release_of
 
 from dimly.analyst import Release
 from dimly.analyst.export import postgres as export_postgres
-from dimly.analyst.export.points import Exported
+from dimly.analyst.export.exported_points import Exported
 from dimly.analyst.export.postgres import _Form
 from dimly.api import open_release, publish
 from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError

@@ -433,7 +433,9 @@ def test_a_refusal_says_what_is_left() -> None:
 
 
 def test_gaussian_noise_in_a_pure_budget_is_refused_with_the_reason() -> None:
-    with pytest.raises(BudgetError, match=r"delta must be at least 1e-06, .* A release of epsilon 1 and delta 0 still fits"):
+    with pytest.raises(
+        BudgetError, match=r"delta must be at least 1e-06, .* A release of epsilon 1 and delta 0 still fits"
+    ):
         budget().check([], gaussian(10.0))
 
 

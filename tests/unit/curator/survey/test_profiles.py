@@ -19,8 +19,8 @@ from dimly.curator.survey.profiles import profile_table
 from dimly.errors import BudgetError, DataError, ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget, Cost
-from dimly.release.documents.profiles import Profiles
-from dimly.release.documents.segments import encode_segments, read_segments
+from dimly.release.documents.profiles_file import Profiles
+from dimly.release.documents.segments_file import encode_segments, read_segments
 
 RELEASE = "ab" * 32
 SEGMENTS = np.array([who % 3 if who % 10 else -1 for who in ROSTER], np.int32)

@@ -26,7 +26,7 @@ from dimly.errors import BudgetError, DataError, DimlyError, ParameterError
 from dimly.files import write_bytes
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
-from dimly.release.documents.survey import Survey, read_survey
+from dimly.release.documents.survey_file import Survey, read_survey
 
 CELLS = cells()
 ALL = ["counts", "weights", "distances"]

@@ -15,7 +15,7 @@ from dimly.curator.sketcher import Sketcher
 from dimly.errors import DataError, ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
-from dimly.release.documents.directions import write_directions
+from dimly.release.documents.directions_file import write_directions
 from dimly.release.verify import verify
 
 TABLE = pd.DataFrame({"person": [1, 1, 2, 3], "place": ["4", "7", "9", "30"]})

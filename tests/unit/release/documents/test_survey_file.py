@@ -9,7 +9,7 @@ import pytest
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
-from dimly.release.documents.survey import Counted, CountNoise, Counts, Survey, looks_like_survey, read_survey
+from dimly.release.documents.survey_file import Counted, CountNoise, Counts, Survey, looks_like_survey, read_survey
 
 PLAN = SurveyPlan.of(Budget(0.5, 1e-6), ["vocabulary"], seed=bytes(32))
 NAMES = Counts(

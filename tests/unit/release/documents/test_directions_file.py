@@ -12,7 +12,7 @@ import pytest
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.projection.directions import Buckets, Directions
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.documents.directions import encode_directions, read_directions, write_directions
+from dimly.release.documents.directions_file import encode_directions, read_directions, write_directions
 
 MADE = {
     "named": Directions.of_values(["tea", "café"], [[0.5, -0.25], [1.0, 0.0]], origin="by hand"),

@@ -21,8 +21,8 @@ from dimly.audit.coin_trials import (
 )
 from dimly.audit.guess_bounds import Guesses, epsilon_from_guesses
 from dimly.audit.guessing_rules import best_rule
-from dimly.audit.invented_people import InventedRows, first_free_id, free_names, plant
-from dimly.audit.mechanism import (
+from dimly.audit.noise_law import NoiseLaw, Signs, dependence, fair_signs
+from dimly.audit.plan_audit import (
     FALSE_ALARM,
     Audit,
     Check,
@@ -31,7 +31,7 @@ from dimly.audit.mechanism import (
     law_check,
     repeats_check,
 )
-from dimly.audit.noise_law import NoiseLaw, Signs, dependence, fair_signs
+from dimly.audit.planted_people import InventedRows, first_free_id, free_names, plant
 from dimly.audit.repeated_noise import SURPRISE, judged, wanted
 from dimly.curator.options import Options, Silence
 from dimly.curator.publication import publish_table

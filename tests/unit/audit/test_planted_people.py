@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.audit.visits import FORMATS, write
 
-from dimly.audit.invented_people import InventedRows, first_free_id, free_names, plant
+from dimly.audit.planted_people import InventedRows, first_free_id, free_names, plant
 from dimly.curator.options import Options
 from dimly.curator.tables.numbered_table import open_table
 from dimly.errors import DimlyError, ParameterError

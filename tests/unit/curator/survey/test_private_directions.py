@@ -16,7 +16,8 @@ from tests.surveys import LIST, N_PEOPLE, ROSTER, Cells, cells, table
 from dimly.api import publish, survey
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
-from dimly.curator.survey.cooccurrence import (
+from dimly.curator.survey.exact_counts import count_columns, count_pairs, order_key, person_key
+from dimly.curator.survey.private_directions import (
     LEAST_COLUMNS,
     LONG_LIST,
     MOST_COLUMNS,
@@ -27,7 +28,6 @@ from dimly.curator.survey.cooccurrence import (
     learn_from_table,
     with_columns,
 )
-from dimly.curator.survey.exact_counts import count_columns, count_pairs, order_key, person_key
 from dimly.curator.tables.numbered_table import open_table
 from dimly.errors import DimlyError, ParameterError, PrivacyWarning
 from dimly.lab.population import make_population
@@ -39,7 +39,7 @@ from dimly.planner.brief import Brief
 from dimly.planner.survey_facts import less_spent
 from dimly.privacy import Budget, Cost
 from dimly.privacy.budget import stated
-from dimly.release.documents.directions import encode_directions, read_directions
+from dimly.release.documents.directions_file import encode_directions, read_directions
 
 GIVEN: dict[str, Any] = {"user": "who", "attribute": "what", "roster": ROSTER, "vocabulary": LIST, "threads": 1}
 

@@ -22,8 +22,8 @@ from dimly.mechanisms import Directions, Plan, Vocabulary
 from dimly.mechanisms.plan_parts import VocabularyPart
 from dimly.privacy import Budget
 from dimly.release import ReleaseWriter, open_folder, verify
-from dimly.release.documents.directions import read_directions, write_directions
-from dimly.release.pages import ByteReader, _fields, _page
+from dimly.release.documents.directions_file import read_directions, write_directions
+from dimly.release.page_headers import ByteReader, _fields, _page
 
 K = 8
 MANY = 20_000_000  # entries that the bombs here claim; as zeros they take some kilobytes

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dimly.display import Shown, data_frame
 from dimly.mechanisms.survey_plan import SurveyPlan
-from dimly.release.documents.survey import promise
+from dimly.release.documents.survey_file import promise
 
 _KEY: Final = b"dimly.profiles"
 Integers = NDArray[np.int64]

@@ -29,7 +29,7 @@ from dimly.mechanisms.projection.directions import (
 from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import DIRECTIONS_PER_GROUP, directions_schema
-from dimly.release.pages import Claim, byte_reader, check_claims, check_pages
+from dimly.release.page_headers import Claim, byte_reader, check_claims, check_pages
 from dimly.release.parts import parquet_bytes, read_table
 
 _KEY: Final = "dimly.directions"

@@ -7,9 +7,9 @@ import pytest
 
 from dimly.curator.sampling import NoiseSampler
 from dimly.errors import ParameterError
-from dimly.mechanisms.noise import threshold
+from dimly.mechanisms.noise import name_threshold
+from dimly.mechanisms.noise.name_threshold import RandomThreshold
 from dimly.mechanisms.noise.tables import TOTAL
-from dimly.mechanisms.noise.threshold import RandomThreshold
 from dimly.privacy import Budget
 
 from tests.streams import Constant  # isort: skip
@@ -99,13 +99,13 @@ def test_what_cannot_be_built() -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), [*BUDGETS, (1e-3, 1e-3), (1e-12, 1e-4)])
 def test_the_size_is_found_in_a_few_tries(epsilon: float, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where epsilon is far below delta: 10,000 tries were 10⁸ steps, and 10⁶ never ended."""
-    tried, weights = [], threshold._weights
+    tried, weights = [], name_threshold._weights
 
     def counted(size: int, ratio: Fraction) -> tuple[int, ...]:
         tried.append(size)
         return weights(size, ratio)
 
-    monkeypatch.setattr(threshold, "_weights", counted)
+    monkeypatch.setattr(name_threshold, "_weights", counted)
     RandomThreshold.of.cache_clear()
     law = RandomThreshold.of(Budget(epsilon, delta))
     assert len(tried) <= 6

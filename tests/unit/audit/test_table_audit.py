@@ -13,9 +13,9 @@ from tests.streams import Recorded
 from tests.unit.audit.faulty import Clipped, result
 from tests.unit.audit.visits import FORMATS, write
 
-from dimly.audit import pipeline
+from dimly.audit import table_audit
 from dimly.audit.coin_trials import ScoredCoins
-from dimly.audit.pipeline import audit_table, guessed_most_certain
+from dimly.audit.table_audit import audit_table, guessed_most_certain
 from dimly.curator import perturb
 from dimly.curator.options import Options
 from dimly.curator.people import People
@@ -120,7 +120,7 @@ def test_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write("t.csv", tmp_path)
     audit_table(source, plan_of("counting+laplace"), Options(user="person", attribute="page", temp=temp), coins=COINS)
     assert list(temp.iterdir()) == []
-    monkeypatch.setattr(pipeline, "_rows_of", lambda *_: 1 / 0)
+    monkeypatch.setattr(table_audit, "_rows_of", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         audit_table(source, plan_of("counting+laplace"), Options(user="person", attribute="page", temp=temp))
     assert list(temp.iterdir()) == []
@@ -147,8 +147,8 @@ def test_noise_that_ends_too_early(plan: Plan, most: int, tmp_path: Path, monkey
 
 def test_noise_that_a_later_link_cuts_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Published numbers that end at 6: one coin in 500 is certain, and the histogram shows it."""
-    rows_of = pipeline._rows_of
-    monkeypatch.setattr(pipeline, "_rows_of", lambda *rest: np.clip(rows_of(*rest), -6, 6))
+    rows_of = table_audit._rows_of
+    monkeypatch.setattr(table_audit, "_rows_of", lambda *rest: np.clip(rows_of(*rest), -6, 6))
     found = audited(tmp_path, coins=1 << 16)
     assert found.contradicts
     assert "were to be expected" in result(found, "law of the noise")

@@ -32,7 +32,7 @@ from dimly.mechanisms.projection.directions import Buckets, Directions, bounded,
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
-from dimly.release.documents.directions import encode_directions
+from dimly.release.documents.directions_file import encode_directions
 
 MOST_COLUMNS: Final = 4096
 """Attributes or buckets whose pairs are counted: 64 MB of counts."""

@@ -14,8 +14,8 @@ from tests.releases import PEOPLE, READABLE, RESOLUTION, readable, release_of
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.analyst.export import points as export_points
-from dimly.analyst.export.points import Exported
+from dimly.analyst.export import exported_points as export_points
+from dimly.analyst.export.exported_points import Exported
 from dimly.api import open_release
 from dimly.errors import ParameterError
 

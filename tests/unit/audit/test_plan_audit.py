@@ -14,7 +14,7 @@ from tests.plans import plan_of
 from tests.streams import Recorded
 from tests.unit.audit.faulty import Clipped, result
 
-from dimly.audit import mechanism as audited
+from dimly.audit import plan_audit as audited
 from dimly.audit.guess_bounds import (
     Errors,
     Guesses,
@@ -22,7 +22,7 @@ from dimly.audit.guess_bounds import (
     epsilon_from_guesses,
     separation_from_errors,
 )
-from dimly.audit.mechanism import Audit, Check, audit_plan, floored
+from dimly.audit.plan_audit import Audit, Check, audit_plan, floored
 from dimly.curator import perturb
 from dimly.curator.options import Silence
 from dimly.curator.people import People

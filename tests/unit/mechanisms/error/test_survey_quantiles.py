@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from dimly.mechanisms.error.quantiles import boundaries, cumulative, quantiles
+from dimly.mechanisms.error.survey_quantiles import boundaries, cumulative, quantiles
 
 SHARES = (0.1, 0.5, 0.9)
 
