@@ -21,6 +21,7 @@ import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dimly.analyst.structure.denoise import shrinkage
 from dimly.curator.options import READING, Options, check_keywords
 from dimly.errors import ParameterError, check_choice
 from dimly.lab.sample import Sample, cosines_of, read_sample
@@ -67,8 +68,9 @@ class Recipe:
 
     Attributes
     ----------
-    kind : {"singular", "scaled", "contrasts", "votes"}
-        Singular vectors; those of scaled people; contrasts between groups; each attribute for or against one group.
+    kind : {"singular", "scaled", "strongest", "contrasts", "votes"}
+        Singular vectors; those of scaled people; those of people of the same length, each attribute along one alone;
+        contrasts between groups; each attribute for or against one group.
     groups : {"k-means", "mixture", ""}
         How the groups were found.
     count : int
@@ -85,6 +87,7 @@ class Recipe:
         how = {
             "singular": "singular vectors",
             "scaled": "singular vectors of people scaled by their weight and attributes by their frequency",
+            "strongest": "singular vectors of people divided by their length, each attribute along its strongest alone",
             "contrasts": f"contrasts of {self.count + 1} groups found by {self.groups}",
             "votes": f"attributes for or against one of {self.count} groups found by {self.groups}",
         }[self.kind]
@@ -283,8 +286,16 @@ class _Ingredients:
     def _leading(self) -> tuple[Floats, Floats]:
         return _singular(_scaled(self.table), self._most)
 
+    @cached_property
+    def _of_one_length(self) -> Floats:
+        return _singular(_of_one_length(self.table), self._most)[0]
+
     def loadings(self, recipe: Recipe) -> Floats:
         """Return attributes × directions, neither bounded nor rounded."""
+        if recipe.kind == "strongest":
+            # An attribute's other entries would take room below its bound, for little that it tells along them.
+            turned = rotated(self._of_one_length[:, : recipe.count])
+            return np.where(np.arange(recipe.count) == np.abs(turned).argmax(axis=1)[:, None], turned, 0.0)
         if recipe.kind in ("singular", "scaled"):
             vectors = (self._plain if recipe.kind == "singular" else self._leading)[0]
             return rotated(vectors[:, : recipe.count])
@@ -412,7 +423,7 @@ class Comparison:
         found: dict[Recipe, list[float]] = {}
         for part, people in enumerate(self._learners):
             judge = self._judge(part, epsilon)
-            for plain in _recipes(self._counts, people.table.shape):
+            for plain in _recipes(self._counts, people.table.shape, self._purpose):
                 recipes = [replace(plain, cap=cap) for cap in CAPS]
                 recipes = [recipe for recipe in recipes if part == 0 or recipe in found]
                 if not recipes:
@@ -454,11 +465,13 @@ class Comparison:
         return found
 
 
-def _recipes(counts: Sequence[int], shape: tuple[int, int]) -> Iterator[Recipe]:
+def _recipes(counts: Sequence[int], shape: tuple[int, int], purpose: Purpose) -> Iterator[Recipe]:
     for count in counts:
         if count <= min(shape[0] - 1, shape[1]):
             yield Recipe("singular", "", count, 0.0)
             yield Recipe("scaled", "", count, 0.0)
+            if purpose == "neighbors":  # what is nearest by cosine; for segments, votes and contrasts do as much
+                yield Recipe("strongest", "", count, 0.0)
         for groups in ("k-means", "mixture"):
             if count + 1 < shape[0] // 2:
                 yield Recipe("contrasts", groups, count, 0.0)
@@ -506,7 +519,10 @@ class _Explained(_HeldOutPeople):
 
 
 class _Closeness(_HeldOutPeople):
-    """For neighbors: the cosine of those found beyond that of anybody, as a share of the true neighbors' own."""
+    """For neighbors: the cosine of those found beyond that of anybody, as a share of the true neighbors' own.
+
+    Found as an analyst finds them, among denoised points, by distance or by cosine, whichever finds the nearer ones.
+    """
 
     def __init__(self, table: scipy.sparse.csr_array, epsilon: float) -> None:
         super().__init__(table, epsilon)
@@ -517,16 +533,27 @@ class _Closeness(_HeldOutPeople):
         self._nearest = np.sort(self._cosines, axis=1)[:, n - self._asked :].mean()
 
     def merit(self, matrix: Floats) -> float:
-        found = []
-        n = len(self._cosines)
-        for noisy in np.split(self._noisy(matrix, _REPEATS), _REPEATS):
-            noisy = noisy - noisy.mean(axis=0)  # noqa: PLW2901
-            noisy /= np.maximum(np.linalg.norm(noisy, axis=1, keepdims=True), 1e-9)  # noqa: PLW2901
-            likeness = noisy @ noisy.T
-            np.fill_diagonal(likeness, -np.inf)
-            nearest = np.argpartition(likeness, n - self._asked, axis=1)[:, n - self._asked :]
-            found.append(np.take_along_axis(self._cosines, nearest, axis=1).mean())
-        return float((np.mean(found) - self._usual) / max(self._nearest - self._usual, 1e-9))
+        noisy = self._noisy(matrix, _REPEATS)
+        mean = noisy.mean(axis=0)
+        deviations = noisy - mean
+        n, count = noisy.shape
+        variances, basis = np.linalg.eigh(deviations.T @ deviations / n)
+        gains = shrinkage(variances, 2 / self._epsilon**2, count / n)
+        points = deviations @ basis * (gains if gains.any() else 1.0)
+        from_zero = points + mean @ basis
+        from_zero /= np.maximum(np.linalg.norm(from_zero, axis=1, keepdims=True), 1e-9)
+        near = []
+        for vectors in (points, from_zero):
+            people = np.split(vectors, _REPEATS)
+            near.append(np.mean([self._found(2 * one @ one.T - (one**2).sum(axis=1)) for one in people]))
+        return float((max(near) - self._usual) / max(self._nearest - self._usual, 1e-9))
+
+    def _found(self, likeness: Floats) -> float:
+        """Return the true cosine of those who seem most alike, on average."""
+        np.fill_diagonal(likeness, -np.inf)
+        rest = len(likeness) - self._asked
+        nearest = np.argpartition(likeness, rest, axis=1)[:, rest:]
+        return float(np.take_along_axis(self._cosines, nearest, axis=1).mean())
 
 
 class _Agreement(_HeldOutPeople):
@@ -606,6 +633,12 @@ def _scaled(table: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         @ table
         @ scipy.sparse.diags_array(1 / np.sqrt(np.maximum(frequencies + 0.1 * usual, 1e-12)))
     )
+
+
+def _of_one_length(table: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """Return people divided by their length: inner products are then cosines."""
+    lengths = np.sqrt(np.asarray((table * table).sum(axis=1)).ravel())
+    return scipy.sparse.csr_array(scipy.sparse.diags_array(1 / np.maximum(lengths, 1e-9)) @ table)
 
 
 def _singular(table: scipy.sparse.csr_array, count: int) -> tuple[Floats, Floats]:

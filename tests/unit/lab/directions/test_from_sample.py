@@ -78,6 +78,33 @@ def test_recipes_that_are_dropped_on_the_way_would_not_have_won(
     assert raced.tried.items() < every.tried.items()
 
 
+def test_along_the_strongest_recipe_an_attribute_counts_once(people: Population) -> None:
+    recipe = learning.Recipe("strongest", "", 4, 0.5)
+    directions = learning.directions_by_recipe(read_sample(people.table[:60]), recipe, scale=128, what_for="a test")
+    assert (np.count_nonzero(directions.matrix, axis=1) <= 1).all()
+    assert directions.count == 4
+    assert "each attribute along its strongest alone" in directions.origin
+
+
+def test_neighbors_of_uneven_people_are_nearer_along_the_strongest() -> None:
+    """Tastes that shade into each other, and people of whom some are ten times as active as others."""
+    generator = np.random.default_rng(3)
+    tastes = np.exp(generator.normal(size=(150, 3)) @ generator.normal(size=(3, 300)))
+    active = 40 * np.exp(generator.normal(size=(150, 1)))
+    table = generator.random((150, 300)) < 1 - np.exp(-active * tastes / tastes.sum(axis=1, keepdims=True))
+    tried = learn(read_sample(table), purpose="neighbors", epsilon=0.5, count=3).tried
+    best = {
+        kind: max(merit for recipe, merit in tried.items() if recipe.kind == kind) for kind in ("singular", "strongest")
+    }
+    assert best["strongest"] > 1.1 * best["singular"], best
+
+
+def test_neighbors_are_judged_as_an_analyst_finds_them() -> None:
+    """Without noise and along every attribute, everybody's nearest by cosine are found, which is measured from zero."""
+    table = scipy.sparse.csr_array((np.random.default_rng(5).random((40, 6)) < 0.5).astype(np.float64))
+    assert learning._Closeness(table, 1e6).merit(np.eye(6)) == pytest.approx(1, abs=1e-6)
+
+
 def test_an_epsilon_more_is_compared_by_the_same_groups(people: Population) -> None:
     sample = read_sample(people.table[:60])
     comparison = learning.Comparison(sample, purpose="segments", groups=3, count=2)
