@@ -225,8 +225,8 @@ class Vocabulary(Sequence[str]):
         if self._listed is None and isinstance(attributes, np.ndarray) and attributes.dtype.kind in "iu":
             known = (attributes >= 0) & (attributes < self._size)
             return np.where(known, np.where(known, attributes, 0).astype(np.int64), -1)
-        known = self._positions  # most are listed; what is not goes the long way, which refuses what is no attribute
-        positions = (known[one] if type(one) is str and one in known else self.index_of(one) for one in attributes)
+        listed = self._positions  # holds most of them; others go the long way, which refuses what is no attribute
+        positions = (listed[one] if type(one) is str and one in listed else self.index_of(one) for one in attributes)
         return np.fromiter(positions, dtype=np.int64)
 
     @cached_property
