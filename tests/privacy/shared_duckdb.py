@@ -1,4 +1,4 @@
-"""One DuckDB for many small publications: to start one takes a quarter of the time of each.
+"""One DuckDB for many small publications: to start and end one takes a third of the time of each.
 
 Every publication gets a catalog of its own in it, which is empty at first and removed at the end. Settings are the
 product's own, and locked as ever. So what one publication leaves behind cannot be seen by the next one.
