@@ -1,4 +1,4 @@
-"""Made-up people published and asked, beside the truth and what theory predicted: `simulate`, `Outcome`, `Truth`."""
+"""Made-up people published and asked beside the truth and what theory predicted: `simulate`, `Outcome`, `Truth`."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
