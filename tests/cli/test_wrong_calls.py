@@ -87,7 +87,7 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("plan", "--epsilon", "0.01", "--distance", "100:110", "-o", "{new}"), "or add --force to write it anyway"),
     (("publish", "{visits}", "--plan", "{plan}", "--out", "{new}"), "Add --user COLUMN: the column of people's ids"),
     (("publish", "{visits}", "--plan", "{plan}", "--user", "person", "--out", "{new}"), "--attribute-list"),
-    ((*PUBLISH, "--out", "{new}", *ROSTER, "--plan", "{visits}"), "Make it again with dimly plan"),
+    (("publish", "{visits}", "--plan", "{visits}", *PUBLISH[4:], "--out", "{new}"), "Make it again with dimly plan"),
     ((*PUBLISH, "--out", "{new}", *ROSTER, "--vocabulary", "{people}"), "--diagnose FILE"),
     (("neighbors", "{release}", "--user", "123456"), "dimly inspect RELEASE --ids"),
     (("neighbors", "{release}", "1"), "Usage: dimly neighbors [OPTIONS] RELEASE"),
