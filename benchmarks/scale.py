@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.scale`` takes four minutes on two idle cores, prints a table and renews benchmarks/scale.json.
 Costs are seconds of processor, of all processes together, because those can be multiplied by the number of people of a
-larger table and divided by the number of cores of a larger cluster.
+larger table and divided by the number of cores of a larger cluster. What a person costs is the slope between two sizes:
+start-up, Java's compiler and everything else that is paid once is apart.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -32,7 +32,7 @@ from dimly.spark.publishing import publish_frame
 
 RESULTS = Path(__file__).with_name("scale.json")
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
-WARM_UP = 20_000
+WARM_UP = 100_000  # two files: both workers have loaded everything then
 K = 256
 ROWS_PER_PERSON = 20
 N_ATTRIBUTES = 100_000
@@ -46,6 +46,8 @@ class Cost:
     engine: str
     n_users: int
     cpu_seconds: float
+    java_seconds: float
+    worker_seconds: float
     seconds: float
     bytes_shuffled: int
     bytes_written: int
@@ -65,11 +67,11 @@ def main() -> int:
         running_session(master="local[2]", memory=2 << 30, **sixteen) as session,
     ):
         folder = Path(name)
-        for n_users in (WARM_UP, *arguments.sizes):
+        for number, n_users in enumerate((WARM_UP, *arguments.sizes)):
             write_table(folder / "table", n_users)
             for engine, run in (("local", _local(plan, folder)), ("Spark", _spark(plan, folder, session))):
                 cost = _measured(engine, n_users, run, folder, session)
-                if n_users != WARM_UP:
+                if number:
                     costs.append(cost)
                     _print(cost)
                 shutil.rmtree(folder / "release")
@@ -82,6 +84,7 @@ def main() -> int:
         "parameters": {"k": K, "rows_per_person": ROWS_PER_PERSON, "attributes": N_ATTRIBUTES},
         "costs": [asdict(cost) for cost in costs],
         "per_person": {engine: per_person(costs, engine) for engine in ("local", "Spark")},
+        "once": {engine: paid_once(costs, engine) for engine in ("local", "Spark")},
     }
     arguments.json.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
@@ -94,9 +97,17 @@ def per_person(costs: list[Cost], engine: str) -> dict[str, float]:
     more = max(last.n_users - first.n_users, 1)
     return {
         "cpu_microseconds": 1e6 * (last.cpu_seconds - first.cpu_seconds) / more,
+        "java_microseconds": 1e6 * (last.java_seconds - first.java_seconds) / more,
+        "worker_microseconds": 1e6 * (last.worker_seconds - first.worker_seconds) / more,
         "bytes_shuffled": (last.bytes_shuffled - first.bytes_shuffled) / more,
         "bytes_written": (last.bytes_written - first.bytes_written) / more,
     }
+
+
+def paid_once(costs: list[Cost], engine: str) -> float:
+    """Return the seconds of the smallest table that are not due to its people."""
+    first = next(cost for cost in costs if cost.engine == engine)
+    return first.cpu_seconds - first.n_users * per_person(costs, engine)["cpu_microseconds"] / 1e6
 
 
 def write_table(folder: Path, n_users: int) -> None:
@@ -130,59 +141,39 @@ def _spark(plan: Plan, folder: Path, session: Any) -> Callable[[], object]:
 
 
 def _measured(engine: str, n_users: int, run: Callable[[], object], folder: Path, session: Any) -> Cost:
-    shuffled, start, own = _shuffled(session), time.perf_counter(), time.process_time()
-    with _Processes() as others:
-        run()
-    took, own = time.perf_counter() - start, time.process_time() - own
-    cpu = own if engine == "local" else own + others.seconds
+    shuffled, start, before = _shuffled(session), time.perf_counter(), _used()
+    run()
+    took, after = time.perf_counter() - start, _used()
+    own, java, workers = (after[kind] - before[kind] for kind in ("driver", "java", "workers"))
+    if engine == "local":
+        java = workers = 0.0
     written = sum(path.stat().st_size for path in (folder / "release").rglob("*") if path.is_file())
-    return Cost(engine, n_users, cpu, took, _shuffled(session) - shuffled, written)
+    total = own + java + workers
+    return Cost(engine, n_users, total, java, workers, took, _shuffled(session) - shuffled, written)
 
 
-class _Processes:
-    """The processor time of all processes below this one, looked at every second: workers come and go."""
-
-    def __init__(self) -> None:
-        self._before = _used()
-        self._latest = dict(self._before)
-        self._done = threading.Event()
-        self._watch = threading.Thread(target=self._look)
-
-    @property
-    def seconds(self) -> float:
-        """What they used."""
-        return sum(used - self._before.get(one, 0) for one, used in self._latest.items()) / _TICKS
-
-    def __enter__(self) -> "_Processes":
-        self._watch.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._watch.join()
-        self._latest |= _used()
-
-    def _look(self) -> None:
-        while not self._done.wait(1.0):
-            self._latest |= _used()
-
-
-def _used() -> dict[int, int]:
-    """Return the ticks that each process below this one has used."""
+def _used() -> dict[str, float]:
+    """Return the seconds of processor of this process, of Java and of Python's workers below it, also of ended ones."""
     parents: dict[int, int] = {}
-    used: dict[int, int] = {}
+    used: dict[int, tuple[str, int, int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        fields = text[text.rindex(")") + 2 :].split()
+        name, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
         number = int(path.parent.name)
-        parents[number], used[number] = int(fields[1]), int(fields[11]) + int(fields[12])
+        parents[number] = int(fields[1])
+        used[number] = name, int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])  # own, of ended ones
     ours = {os.getpid()}
     while more := {child for child, parent in parents.items() if parent in ours} - ours:
         ours |= more
-    return {one: used[one] for one in ours - {os.getpid()}}
+    found = dict.fromkeys(("driver", "java", "workers"), 0.0)
+    for one in ours:
+        name, own, ended = used[one]
+        kind = "driver" if one == os.getpid() else "java" if name == "java" else "workers"
+        found[kind] += (own + (ended if kind == "workers" else 0)) / _TICKS
+    return found
 
 
 def _shuffled(session: Any) -> int:
@@ -196,7 +187,8 @@ def _shuffled(session: Any) -> int:
 def _print(cost: Cost) -> None:
     each = 1e6 * cost.cpu_seconds / cost.n_users
     print(
-        f"{cost.engine:<6} {cost.n_users:>9,} people {cost.cpu_seconds:8.1f} s of processor, {each:6.1f} µs each, "
+        f"{cost.engine:<6} {cost.n_users:>9,} people {cost.cpu_seconds:8.1f} s of processor, {each:6.1f} µs each "
+        f"(Java {cost.java_seconds:.1f} s, workers {cost.worker_seconds:.1f} s), "
         f"{cost.seconds:7.1f} s, {cost.bytes_shuffled / cost.n_users:6.0f} B shuffled, "
         f"{cost.bytes_written / cost.n_users:5.0f} B written",
         flush=True,

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
-
 from dimly.analyst.release import Release
 from dimly.api import open_release
 from dimly.curator.diagnosis import open_diagnosed
@@ -44,8 +42,7 @@ from dimly.spark.hadoop import HadoopFolder, is_address
 from dimly.spark.remote import RemoteWriter
 from dimly.spark.table import PlacedTable, SparkTable, coded_list, n_tasks, open_frame, small_list, spark_type
 from dimly.spark.workers.parts import WRITTEN, SendParts, WriteParts, carried_plan
-from dimly.spark.workers.pieces import PIECES, PackRows, PlainRows, as_tables
-from dimly.spark.workers.private_rows import PlacePeople, PlaceRows, Places
+from dimly.spark.workers.pieces import PIECES, CutRows, PackRows, Places, PlainRows
 
 _OF_FILES = ("table", "query", "delimiter", "quote", "escape", "encoding")
 _OF_ONE_MACHINE = ("memory", "threads", "temp")
@@ -64,8 +61,8 @@ def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[
     """Publish a Spark DataFrame by ``plan``, with fresh secret noise, into a release folder.
 
     The release is the one that :func:`dimly.publish` makes: same format, same manifest, same charge, same errors. The
-    frame is computed twice, to check it and to publish it: if it is costly or not always the same, write it to files
-    first.
+    frame is computed once, and what Spark loses of it is computed again: if it is not always the same, write it to
+    files first.
 
     Parameters
     ----------
@@ -193,13 +190,13 @@ class SparkEngine:
         self.progress.phase("numbering")
         places = table.places()
         tasks = n_tasks(len(places.firsts))
-        schema = self._schema(table)
-        pieces = self._packed(table, places).repartition(tasks, "place").sortWithinPartitions("place")
+        pieces = self._pieces(table, places).repartition(tasks, "place")
+        if tasks < len(places.firsts):
+            pieces = pieces.sortWithinPartitions("place")
         with carried_plan(self.plan, pieces.sparkSession.sparkContext) as plan:
             work: dict[str, Any] = {
                 "plan": plan,
                 "user_type": table.user_type,
-                "rows": schema,
                 "parts": {place: part for part, place in enumerate(places.places.tolist())},
                 "people": table.segments_by_part(),
                 "listed": table.listed,
@@ -238,42 +235,28 @@ class SparkEngine:
             raise
         return [_written_part(record, attempts) for record in records]
 
-    def _schema(self, table: SparkTable) -> pa.Schema:
-        """Return the columns of the rows that travel, without their place."""
-        coded = table.shape.coded and self.vocabulary is not None
-        fields = [("u", pa.int64() if table.user_type == "int64" else pa.string())]
-        fields += [("a", pa.int32() if coded else pa.string())]
-        fields += [("v", pa.float64())] * table.view.has_values + [("m", pa.bool_())] * table.view.one_row_each
-        return pa.schema(fields)
-
-    def _packed(self, table: SparkTable, places: Places) -> Any:
-        """Return all rows in pieces, each of one place; people without attributes have a row, too."""
+    def _pieces(self, table: SparkTable, places: Places) -> Any:
+        """Return all rows in pieces, each of one place; people without attributes are in these, too."""
         vocabulary = self.vocabulary
-        work = PlaceRows(table.shape, places, with_people=not table.listed)
-        if vocabulary is None or vocabulary.is_numbered:
-            pieces = mapped(table.rows, PackRows(work), PIECES)
-        elif (texts := small_list(vocabulary)) is not None:
-            pieces = mapped(table.rows, PackRows(work, texts, coded=table.shape.coded), PIECES)
-        else:
-            pieces = mapped(self._by_join(table, work, vocabulary), PackRows(as_tables), PIECES)
+        kept = table.kept.select("problem", "people", "rows")
+        if vocabulary is None or vocabulary.is_numbered or small_list(vocabulary) is not None:
+            pieces = mapped(kept, CutRows(places), PIECES)
+        else:  # too large for every worker to hold: what was kept has all attributes
+            columns = f"u {spark_type(table.user_type)}, a string"
+            columns += ", v double" * table.view.has_values + ", m boolean" * table.view.one_row_each
+            rows = self._coded(mapped(kept, PlainRows(), columns), vocabulary, coded=table.shape.coded)
+            pieces = mapped(rows, PackRows(places), PIECES)
         if table.listed:
-            pieces = pieces.unionByName(mapped(table.people.select("u"), PackRows(PlacePeople(places)), PIECES))
+            pieces = pieces.unionByName(mapped(table.known.select("people"), CutRows(places), PIECES))
         return pieces
-
-    def _by_join(self, table: SparkTable, work: PlaceRows, vocabulary: Vocabulary) -> Any:
-        """Return placed rows with attributes of a list that is too large for every worker to hold."""
-        value = ", v double" if table.view.has_values else ""
-        value += ", m boolean" if table.view.one_row_each else ""
-        rows = mapped(table.rows, PlainRows(work), f"place int, u {spark_type(table.user_type)}, a string{value}")
-        return self._coded(rows, vocabulary, coded=table.shape.coded)
 
     def _coded(self, rows: Any, vocabulary: Vocabulary, *, coded: bool) -> Any:
         """Return the rows with attributes of a list only, by number if ``coded``."""
         from pyspark.sql import functions
 
         kept = rows.join(coded_list(rows.sparkSession, vocabulary), "a", "left").where("a IS NULL OR code IS NOT NULL")
-        others = [name for name in rows.columns if name not in ("place", "u", "a")]
-        return kept.select("place", "u", functions.col("code").alias("a") if coded else "a", *others)
+        others = [name for name in rows.columns if name not in ("u", "a")]
+        return kept.select("u", functions.col("code").alias("a") if coded else "a", *others)
 
 
 def check_left_out(options: Options) -> None:

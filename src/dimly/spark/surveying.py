@@ -45,7 +45,8 @@ from dimly.spark.file_frames import FrameSource
 from dimly.spark.hadoop import is_address
 from dimly.spark.publishing import check_frames_apart, check_left_out, own_files
 from dimly.spark.table import SparkTable, coded_list, open_rows, spark_type
-from dimly.spark.workers.private_rows import CHANGED, ReadSteps
+from dimly.spark.workers.pieces import CHANGED
+from dimly.spark.workers.private_rows import ReadSteps
 
 MOST_NAMES: Final = 1 << 24
 """Different attributes whose counts come to the driver, where no list bounds them: about a gigabyte."""
@@ -113,7 +114,7 @@ class SurveyedFrame(CountingSource):
         if options.vocabulary is not None:
             vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
         pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
-        opening = open_rows(self.source, plan, options, vocabulary, pseudonyms, coded=True)
+        opening = open_rows(self.source, plan, options, vocabulary, pseudonyms, coded=True, keeping=False)
         looked = open_diagnosed(opening, plan, options, vocabulary)
         return SurveyTable(_kept(looked), vocabulary, options.roster_kind)
 
@@ -143,7 +144,7 @@ def _who_has_what(table: SparkTable) -> Any:
     if vocabulary is not None and not vocabulary.is_numbered:
         rows = rows.join(coded_list(rows.sparkSession, vocabulary), "a").selectExpr("u", "code AS a", "s")
     if table.listed:
-        people = table.people.select("u")
+        people = table.people
         rows = rows.join(functions.broadcast(people) if table.is_small else people, "u", "left_semi")
     return rows.groupBy("u", "a").agg(functions.max("s").alias("s"))
 

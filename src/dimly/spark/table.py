@@ -25,24 +25,31 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import UserType, layout_of
 from dimly.release.parts import check_excess
-from dimly.spark.cluster import asked, check_frame, column, frame_of, mapped, streamed
+from dimly.spark.cluster import asked, check_frame, column, frame_of, mapped
 from dimly.spark.file_frames import FrameSource
+from dimly.spark.workers.people_in_order import (
+    KNOWN,
+    ColumnDigest,
+    CutPeople,
+    DigestPeople,
+    MergePeople,
+    SampledPiece,
+    Segment,
+    UnpackPeople,
+    range_borders,
+    segments_schema,
+)
+from dimly.spark.workers.pieces import CHANGED, Places, SortedRows
 from dimly.spark.workers.private_rows import (
-    CHANGED,
+    KEPT,
     ROSTER_PROBLEMS,
     WORKER_MEMORY,
-    ColumnDigest,
-    DigestPeople,
-    FindPeople,
     NamePeople,
     PieceReader,
-    Places,
     ReadAttributes,
-    Segment,
+    ReadTable,
     TableReading,
-    people_schema,
     problem_of,
-    segments_schema,
 )
 
 _SEED = 42  # of Spark's hash(), which is Murmur3 x86 32-bit
@@ -112,15 +119,17 @@ class SparkTable:
     ----------
     rows : DataFrame
         The table itself, with the columns that matter.
-    people : DataFrame
-        Published ids ``u`` in order, kept by Spark; own ids in ``own`` if there are pseudonyms.
+    kept : DataFrame
+        What was read of it, sorted by person, packed and kept by Spark: ``KEPT`` of ``private_rows``.
+    known : DataFrame
+        Everybody, in order, packed and kept by Spark: ``KNOWN`` of ``people_in_order``.
     shape : TableReading
     view : RowsView
         Of an empty table like it.
     user_type : {"int64", "text"}
         Of the published ids.
     counts : tuple of int
-        Number of people in each partition of ``people``.
+        Number of people in each range of ``known``.
     listed : bool
         Whether the people were given by a roster.
     vocabulary : Vocabulary or None
@@ -130,7 +139,8 @@ class SparkTable:
     """
 
     rows: Any
-    people: Any
+    kept: Any
+    known: Any
     shape: TableReading
     view: RowsView
     user_type: UserType
@@ -143,6 +153,11 @@ class SparkTable:
     def n_users(self) -> int:
         """How many people there are."""
         return sum(self.counts)
+
+    @property
+    def people(self) -> Any:
+        """A frame of the published ids, ``u``."""
+        return mapped(self.known.select("people"), UnpackPeople(), f"u {spark_type(self.user_type)}")
 
     @property
     def is_small(self) -> bool:
@@ -168,7 +183,7 @@ class SparkTable:
         """Return whether anybody on the roster has any attribute; a few rows are asked first, as for the list."""
         from pyspark.sql import functions
 
-        people = self.people.select("u")
+        people = self.people
         users = {row.u for row in self._some}
         if users:
             kind = pa.int64() if self.user_type == "int64" else pa.string()
@@ -246,18 +261,21 @@ class PlacedTable(SparkTable):
         DataError
             If Spark had to find the people again, and they are others now.
         """
-        for table in self._streamed():
-            yield table.column("own" if "own" in table.column_names else "u")
+        for people in self._streamed():
+            yield people.users if people.own is None else people.own
 
     def published_ids(self) -> Iterator[pa.Array]:
         """Return everybody's published id, in order and a piece at a time; raises as :meth:`own_ids` does."""
-        for table in self._streamed():
-            yield table.column("u")
+        for people in self._streamed():
+            yield people.users
 
-    def _streamed(self) -> Iterator[pa.Table]:
+    def _streamed(self) -> Iterator[SortedRows]:
+        """Yield everybody; Java holds one range at a time, and never more."""
         rest, found = list(reversed(self.segments)), ColumnDigest()
-        for table in streamed(self.people.drop("problem", "pieces"), "reading the people"):
-            ids = table.column("u").combine_chunks()
+        rows = asked(self.known.select("people").toLocalIterator, "reading the people")
+        while (row := asked(lambda: next(rows, None), "reading the people")) is not None:
+            people = SortedRows.unpacked(bytes(row.people), None)
+            ids = people.users
             while len(ids) and rest:
                 room = rest[-1].n - found.n
                 found.update(ids.slice(0, room))
@@ -268,7 +286,7 @@ class PlacedTable(SparkTable):
                     found = ColumnDigest()
             if len(ids):
                 raise DataError(CHANGED)
-            yield table
+            yield people
         if rest:
             raise DataError(CHANGED)
 
@@ -295,10 +313,10 @@ class PlacedTable(SparkTable):
 
     @cached_property
     def _borders(self) -> list[Any]:
-        """What workers say of the people between two borders of parts or partitions."""
+        """What workers say of the people between two borders of parts or ranges."""
         starts = tuple(sum(self.counts[:i]) for i in range(len(self.counts)))
         work = DigestPeople(starts, self.users_per_part, layout_of(self.plan).users_per_group)
-        frame = mapped(self.people.select("u"), work, segments_schema(spark_type(self.user_type)))
+        frame = mapped(self.known.select("range", "people"), work, segments_schema(spark_type(self.user_type)))
         found: list[Any] = asked(frame.collect, "finding the borders of parts")
         return found
 
@@ -351,7 +369,7 @@ def open_frame(
     source: FrameSource, plan: Plan, options: Options, vocabulary: Vocabulary | None, pseudonyms: Pseudonyms | None
 ) -> Iterator[PlacedTable]:
     """Open a table that is published by ``plan``, as :func:`open_rows` does; refuse ids that no reader would take."""
-    with open_rows(source, plan, options, vocabulary, pseudonyms, coded=plan.by_position) as table:
+    with open_rows(source, plan, options, vocabulary, pseudonyms, coded=plan.by_position, keeping=True) as table:
         placed = PlacedTable(**{one.name: getattr(table, one.name) for one in fields(table)}, plan=plan)
         placed.check_ids()
         yield placed
@@ -366,10 +384,12 @@ def open_rows(
     pseudonyms: Pseudonyms | None,
     *,
     coded: bool,
+    keeping: bool,
 ) -> Iterator[SparkTable]:
     """Check a table and find its people; Spark forgets them at the end.
 
-    If ``coded``, attributes of a list of numbers are given by number.
+    If ``coded``, attributes of a list are given by number. If ``keeping``, all rows are kept where Spark keeps what it
+    shuffles: they are read once, unless Spark loses some of them.
 
     Raises
     ------
@@ -397,24 +417,32 @@ def open_rows(
     rows = _selected(frame, names)
     roster, roster_type = _roster(frame.sparkSession, options)
     shape = replace(shape, as_text=roster is not None and roster_type != view.user_type)
-    own: UserType = "text" if shape.as_text else view.user_type
-    user_type: UserType = "text" if shape.key is not None else own
-    columns = people_schema(spark_type(user_type), spark_type(own) if shape.key is not None else None)
-    if roster is None:
-        people = mapped(rows, FindPeople(shape, everybody=True), columns)
-    else:
-        people = mapped(roster, NamePeople(roster.columns[0], shape.key, shape.as_text), columns)
-    n_partitions = _n_partitions(frame.sparkSession)
-    with _in_order(people, n_partitions) as ordered:
-        counts, problem, repeated = _counted(ordered, n_partitions)
-        if roster is None:
-            _check(view, problem, repeated=repeated)
+    user_type: UserType = "text" if shape.key is not None or shape.as_text else view.user_type
+    listed = roster is not None
+    texts = None if vocabulary is None or vocabulary.is_numbered else small_list(vocabulary)
+    work = ReadTable(shape, "rows" if keeping else "problems" if listed else "people", not listed, texts)
+    columns = KEPT.format(spark_type(user_type))
+    with contextlib.ExitStack() as stack:
+        kept = stack.enter_context(_persisted(mapped(rows, work, columns), on_disk=True))
+        if listed:
+            naming = NamePeople(roster.columns[0], shape.key, shape.as_text)
+            named = stack.enter_context(_persisted(mapped(roster, naming, columns)))
+            people = _found(named, "reading the roster")
+            _check_roster(people.problem)
+            found = _found(kept, "reading the table")
+            _check(view, found.problem)
+            if view.one_row_each:
+                with _in_order(kept, found) as ordered:
+                    _check_single(ordered)
         else:
-            _check_roster(problem)
-            _check_rows(rows, shape, view, columns)
-        if not sum(counts):
-            raise nobody_there("table" if roster is None else "roster")
-        yield SparkTable(rows, ordered, shape, view, user_type, counts, roster is not None, vocabulary, source)
+            named, people = kept, _found(kept, "reading the table")
+            _check(view, people.problem)
+        known = stack.enter_context(_in_order(named, people))
+        if view.one_row_each and not listed:
+            _check_single(known)
+        if not sum(known.counts):
+            raise nobody_there("roster" if listed else "table")
+        yield SparkTable(rows, kept, known.frame, shape, view, user_type, known.counts, listed, vocabulary, source)
         source.check_unchanged()
 
 
@@ -467,55 +495,64 @@ def _roster(session: Any, options: Options) -> tuple[Any, UserType | None]:
 
 
 @contextlib.contextmanager
-def _in_order(people: Any, n_partitions: int) -> Iterator[Any]:
-    """Give everybody once and in order, kept by Spark: positions hold only as long as nothing is computed anew."""
-    from pyspark.sql import functions
+def _persisted(frame: Any, *, on_disk: bool = False) -> Iterator[Any]:
+    """Have Spark keep a frame until the end; on disk: where it keeps what it shuffles, and nobody's memory is taken."""
+    from pyspark import StorageLevel
 
-    kept = [functions.min(name).alias(name) for name in people.columns if name != "u"]
-    once = people.groupBy("u").agg(*kept, functions.count("*").alias("pieces"))
-    ordered = once.repartitionByRange(n_partitions, "u").sortWithinPartitions("u").persist()
+    kept = frame.persist(StorageLevel.DISK_ONLY) if on_disk else frame.persist()
     try:
-        yield ordered
+        yield kept
     finally:
         with contextlib.suppress(Exception):  # what went wrong first is what the caller must hear of
-            ordered.unpersist()
+            kept.unpersist()
 
 
-def _counted(people: Any, n_partitions: int) -> tuple[tuple[int, ...], int | None, int]:
-    """Return the number of people in each partition, the first problem, and most pieces that anybody occurs in."""
-    from pyspark.sql import functions
+@dataclass(frozen=True)
+class _Found:
+    """What the driver is told of what was read: the first problem, and of each piece how many people it has."""
 
-    found = people.groupBy(functions.spark_partition_id().alias("p")).agg(
-        functions.count("u").alias("n"), functions.min("problem").alias("x"), functions.max("pieces").alias("m")
-    )
-    rows = asked(found.collect, "reading the table")
-    counts = [0] * n_partitions
-    for row in rows:
-        counts[row.p] = row.n
-    problems = [row.x for row in rows if row.x is not None]
-    return tuple(counts), min(problems, default=None), max((row.m for row in rows), default=0)
+    problem: int | None
+    pieces: tuple[SampledPiece, ...]
 
 
-def _check(view: RowsView, problem: int | None, *, repeated: int) -> None:
+def _found(kept: Any, doing: str) -> _Found:
+    rows = asked(kept.select("problem", "n", "size", "sample").collect, doing)
+    pieces = tuple(SampledPiece(row.n, row.size, row.sample) for row in rows if row.problem is None and row.n)
+    return _Found(min((row.problem for row in rows if row.problem is not None), default=None), pieces)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Everybody in order (``KNOWN``), how many each range has, and whether everybody has a single row."""
+
+    frame: Any
+    counts: tuple[int, ...]
+    single: bool
+
+
+@contextlib.contextmanager
+def _in_order(named: Any, found: _Found) -> Iterator[_Known]:
+    """Give everybody once and in order, kept by Spark: positions hold only as long as nothing is computed anew."""
+    borders = range_borders(found.pieces, most=min(_n_partitions(named.sparkSession), _MOST_TASKS))
+    where = places(len(borders) + 1).tolist()
+    pieces = mapped(named.select("problem", "people"), CutPeople(borders, where), "place int, people binary")
+    merging = MergePeople({place: number for number, place in enumerate(where)})
+    with _persisted(mapped(pieces.repartition(len(where), "place"), merging, KNOWN)) as known:
+        rows = asked(known.select("range", "n", "repeated").collect, "finding the people")
+        counts = [0] * len(where)
+        for row in rows:
+            counts[row.range] += row.n
+        yield _Known(known, tuple(counts), not any(row.repeated for row in rows))
+
+
+def _check(view: RowsView, problem: int | None) -> None:
     if problem is not None:
         raise DataError(view.text_of(problem_of(problem)))
-    if view.one_row_each and repeated > 1:
+
+
+def _check_single(known: _Known) -> None:
+    if not known.single:
         raise DataError(SEVERAL_ROWS)
-
-
-def _check_rows(rows: Any, shape: TableReading, view: RowsView, columns: str) -> None:
-    """Check a table whose people are known."""
-    from pyspark.sql import functions
-
-    found = mapped(rows, FindPeople(shape, everybody=view.one_row_each), columns)
-    pieces = functions.count("*").alias("m")
-    if view.one_row_each:
-        found = found.groupBy("u").agg(functions.min("problem").alias("problem"), pieces)
-    else:
-        found = found.select("problem", functions.lit(1).alias("m"))
-    least = found.agg(functions.min("problem").alias("x"), functions.max("m").alias("m"))
-    (row,) = asked(least.collect, "reading the table")
-    _check(view, row.x, repeated=row.m or 0)
 
 
 def _check_roster(problem: int | None) -> None:

@@ -1,19 +1,14 @@
 """Every part finds a task of its own."""
 
-from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from tests.spark import spark, uses_spark
 
 import dimly.spark
-from dimly.release.parts import excess_of
 from dimly.spark import table as placing
 from dimly.spark.table import n_tasks, places, spark_hash
-from dimly.spark.workers.private_rows import DigestPeople
 
 __all__ = ["spark"]  # a fixture
 
@@ -51,22 +46,3 @@ def test_the_room_is_honest_about_what_it_offers() -> None:
         assert callable(getattr(dimly.spark, name))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         dimly.spark.nonsense  # noqa: B018
-
-
-@pytest.mark.parametrize(("piece", "kind"), [(1, "string"), (3, "large_string"), (100, "string")])
-def test_the_length_of_ids_is_known_of_every_row_group(monkeypatch: pytest.MonkeyPatch, piece: int, kind: str) -> None:
-    """Partitions and pieces end anywhere, row groups after each fourth person and parts after each eighth."""
-    pyspark = pytest.importorskip("pyspark")
-    lengths = np.random.default_rng(1).integers(1, 3_000, 45)
-    ids = pa.array([f"{i:02d}{'x' * length}" for i, length in enumerate(lengths.tolist())]).cast(kind)
-    starts, found, n = (0, 5, 5, 30), Counter[int](), 0
-    for number, (start, stop) in enumerate(zip(starts, (*starts[1:], 45), strict=True)):
-        task = SimpleNamespace(partitionId=lambda number=number: number)
-        monkeypatch.setattr(pyspark.TaskContext, "get", lambda task=task: task)
-        some = [pa.record_batch({"u": ids.slice(at, min(piece, stop - at))}) for at in range(start, stop, piece)]
-        for batch in DigestPeople(starts, 8, 4)(iter(some)):
-            (row,) = batch.to_pylist()
-            found.update({row["position"] // 4 + i: excess for i, excess in enumerate(row["excess"])})
-            n += row["n"]
-    assert n == 45
-    assert found == {group: excess_of(ids.slice(4 * group, 4)) for group in range(12)}

@@ -33,9 +33,9 @@ from dimly.mechanisms.plan import Plan
 from dimly.release.format import PARTS_FOLDER, UserType, column_of, layout_of
 from dimly.release.parts import FileRecord, WrittenPart, as_user_column, encode_part, write_part
 from dimly.spark.cluster import Batches
-from dimly.spark.workers.batches import ExactRows, batches_of_places, numbered
-from dimly.spark.workers.pieces import in_order
-from dimly.spark.workers.private_rows import CHANGED, Segment, is_same
+from dimly.spark.workers.batches import ExactRows, batches_of_place
+from dimly.spark.workers.people_in_order import Segment, is_same
+from dimly.spark.workers.pieces import CHANGED, of_places
 
 _FILE = "part int, attempt string, bytes bigint, sha256 string, rows bigint"
 WRITTEN = f"{_FILE}, first {{0}}, last {{0}}, after bigint, full boolean"
@@ -98,14 +98,12 @@ def carried_plan(plan: Plan, context: Any) -> Iterator[CarriedPlan]:
 
 @dataclass(frozen=True)
 class PerturbParts(ABC):
-    """Sorts the rows of pieces, perturbs whole people and hands over their parts.
+    """Merges the rows of pieces, perturbs whole people and hands over their parts.
 
     Attributes
     ----------
     plan : CarriedPlan
     user_type : {"int64", "text"}
-    rows : Schema
-        Of the rows in the pieces.
     parts : mapping of int to int
         Number of the part by its place.
     people : mapping of int to segments
@@ -118,7 +116,6 @@ class PerturbParts(ABC):
 
     plan: CarriedPlan
     user_type: UserType
-    rows: pa.Schema
     parts: Mapping[int, int]
     people: Mapping[int, tuple[Segment, ...]]
     listed: bool
@@ -129,18 +126,14 @@ class PerturbParts(ABC):
         perturber = self.plan.perturber()
         plan = perturber.plan
         most_rows = _MOST_ROWS if plan.places_people else None
-        held: list[tuple[pa.Array, NDArray[Any]]] = []
-        place: int | None = None
-        rows = in_order(batches, self.rows)
-        for here, number, people in batches_of_places(rows, plan, listed=self.listed, most_rows=most_rows):
-            if held and here != place:
-                yield from self._write(plan, self.parts[place or 0], held)
-                held = []
-            place = here
-            words = self.words(batch_name(plan, self.parts[here], number, people))
-            held.append((people.users, _perturbed(perturber, people, words)))
-        if held:
-            yield from self._write(plan, self.parts[place or 0], held)
+        for place, pieces in of_places(batches):
+            part = self.parts[place]
+            held: list[tuple[pa.Array, NDArray[Any]]] = []
+            for number, people in batches_of_place(pieces, plan, listed=self.listed, most_rows=most_rows):
+                words = self.words(batch_name(plan, part, number, people))
+                held.append((people.users, _perturbed(perturber, people, words)))
+            if held:
+                yield from self._write(plan, part, held)
 
     def _write(self, plan: Plan, index: int, held: list[tuple[pa.Array, NDArray[Any]]]) -> Batches:
         users = pa.chunked_array([some for some, _ in held]).combine_chunks()
@@ -267,9 +260,6 @@ def batch_name(plan: Plan, part: int, number: int, people: ExactRows) -> bytes:
 
 def _perturbed(perturber: Perturber, people: ExactRows, words: WordSource) -> NDArray[Any]:
     """Return what is published of people."""
-    if perturber.plan.by_position:
-        indices = people.attributes.to_numpy()
-    else:
-        indices, texts = numbered(people.attributes)
-        perturber = perturber.with_attributes(encoded_texts(texts))
-    return perturber.perturb(People(people.indptr, indices, people.steps), words)
+    if people.texts is not None:
+        perturber = perturber.with_attributes(encoded_texts(people.texts))
+    return perturber.perturb(People(people.indptr, people.attributes, people.steps), words)

@@ -1,24 +1,19 @@
-"""Workers read private rows by the local engine's SQL, find and name people, and place rows with tasks.
+"""Workers read private rows by the local engine's SQL, and keep them sorted by person.
 
 Every piece of a partition goes through the same SQL of the same database as a whole table on one machine. So whatever a
 column holds, both engines see the same people and attributes, and refuse the same tables in the same words.
 """
 
-import hashlib
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dimly.curator.engine import Batch, people_of_sorted
 from dimly.curator.options import Options
-from dimly.curator.people import Pseudonyms
 from dimly.curator.tables.columns import check_names, quoted, read_user
 from dimly.curator.tables.condition import apply_condition
 from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
@@ -29,24 +24,19 @@ from dimly.curator.tables.sources import Source
 from dimly.errors import DataError
 from dimly.privacy import Unit
 from dimly.release.format import UserType
-from dimly.release.parts import excess_of
 from dimly.spark.cluster import Batches, in_pieces
+from dimly.spark.workers.people_in_order import sample_of
+from dimly.spark.workers.pieces import CHANGED, SortedRows, pseudonyms_of
 
 CellKind = Literal["typed", "text", "json"]
 """What the cells of a table are: of their columns' types; text that means anything (CSV); or JSON, one type each."""
-
-CHANGED = (
-    "the table must stay as it is while it is read, but it changed: it is computed twice. Write it to files first."
-)
-"""What to say of a table whose people are not the same each time."""
 
 ROSTER_PROBLEMS = (ODD_IDS, MISSING_IDS)
 """Problems of a roster, the first one first."""
 WORKER_MEMORY = 4 * MIN_MEMORY
 _ROWS, _BYTES = 1 << 17, 1 << 25  # of a piece
-_PEOPLE = 1 << 21  # whom a worker holds back, at most
+_KEPT_ROWS, _KEPT_BYTES = 1 << 21, 1 << 26  # that a worker sorts together: the more, the fewer name a person again
 _SCAN = 1 << 20  # checks of one scan, to number them throughout
-_NOBODY = pa.chunked_array([[]], pa.null())
 
 
 @dataclass(frozen=True)
@@ -177,51 +167,74 @@ def problem_of(number: int) -> tuple[int, int]:
     return divmod(number, _SCAN)
 
 
-@dataclass(frozen=True)
-class FindPeople:
-    """Yields who is in a partition: ``u``, own id ``own`` if there are pseudonyms, and ``problem``.
+KEPT: Final = "problem bigint, n bigint, size bigint, sample array<{}>, people binary, rows binary"
+"""The columns of a frame of what was read: problems, or people in order and their rows, with what the driver is told
+of them: how many there are, how long their ids, and a few of these, which are of the type in braces."""
 
-    In a table in no order every row names its person anew, and Spark would have to group all of these. So each person
-    is given once for many pieces, but where a table has one row for each: there Spark counts who comes again.
+Kept = Literal["rows", "people", "problems"]
+"""What is kept of a table that is read: everything, who is in it, or no more than what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """Yields what a partition holds, sorted by person and packed: see :data:`KEPT`.
+
+    Attributes
+    ----------
+    shape : TableReading
+    kept : {"rows", "people", "problems"}
+    with_people : bool
+        Whether everybody in the table is to be named, also those without any attribute that counts.
+    listed : Array or None
+        The attributes that count; None: all, or the others are left out later.
     """
 
     shape: TableReading
-    everybody: bool
+    kept: Kept
+    with_people: bool
+    listed: pa.Array | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Go through a partition."""
-        named = partial(_people, key=self.shape.key, as_text=self.shape.as_text)
-        kind: UserType = "int64"
-        found: list[pa.ChunkedArray] = []
+        held: list[pa.Table] = []
+        number = 0
         for reader, piece in _read(self.shape, batches):
             reader.load(piece)
-            kind, problem = reader.view.user_type, reader.problem()
+            problem = reader.problem()
             if problem is not None:
-                yield from named(_NOBODY, problem, kind=kind)
-            elif self.everybody and reader.view.one_row_each:
-                yield from named(reader.people(), None, kind=kind)
-            elif self.everybody:
-                found.append(reader.people())
-                if _is_much(found):
-                    found = [_each_once(found)]
-                    if _is_much(found, share=0.5):  # most of them are new: to hold them back gains little
-                        yield from named(found.pop(), None, kind=kind)
-        if found:
-            yield from named(_each_once(found), None, kind=kind)
+                yield _problem(problem, "text" if self.shape.key or self.shape.as_text else reader.view.user_type)
+                continue
+            if self.kept != "problems" or reader.view.one_row_each:
+                held.append(self._rows(reader))
+            if sum(map(len, held)) >= _KEPT_ROWS or sum(one.nbytes for one in held) >= _KEPT_BYTES:
+                yield self._packed(held, number)
+                held, number = [], number + 1
+        if any(map(len, held)):
+            yield self._packed(held, number)
 
+    def _rows(self, reader: PieceReader) -> pa.Table:
+        if self.kept == "rows" or reader.view.one_row_each:
+            return self._of_list(reader.rows(with_people=self.with_people))
+        people = reader.people()
+        return pa.table({"u": people, "a": pa.nulls(len(people), pa.int32())})
 
-def _is_much(ids: Sequence[pa.ChunkedArray], *, share: float = 1.0) -> bool:
-    return sum(map(len, ids)) > share * _PEOPLE or sum(one.nbytes for one in ids) > share * _BYTES
+    def _of_list(self, rows: pa.Table) -> pa.Table:
+        if self.listed is None:
+            return rows
+        attributes = rows.column("a")
+        codes = pc.index_in(attributes, value_set=self.listed)
+        if self.shape.coded:
+            rows = rows.set_column(rows.schema.get_field_index("a"), "a", codes)
+        return rows.filter(pc.or_(pc.is_null(attributes), pc.is_valid(codes)))
 
-
-def _each_once(ids: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    chunks = [chunk for one in ids for chunk in one.chunks]
-    return pa.chunked_array([pc.unique(pa.chunked_array(chunks, ids[0].type))])
+    def _packed(self, held: list[pa.Table], number: int) -> pa.RecordBatch:
+        rows = SortedRows.of(pa.concat_tables(held), key=self.shape.key)
+        return _kept(rows if self.kept == "rows" else replace(rows, is_list=True), number)
 
 
 @dataclass(frozen=True)
 class NamePeople:
-    """Yields the people of a public list, as :class:`FindPeople` does."""
+    """Yields the people of a public list, as :class:`ReadTable` does."""
 
     column: str
     key: bytes | None = field(repr=False)
@@ -230,206 +243,44 @@ class NamePeople:
     def __call__(self, batches: Batches) -> Batches:
         """Go through a partition."""
         with PrivateDatabase(memory=WORKER_MEMORY, threads=1) as database:
-            for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
+            for number, piece in enumerate(in_pieces(batches, rows=_ROWS, size=_BYTES)):
                 name = database.register(piece)
                 reading, kind = read_user(self.column, dict(database.columns(name))[self.column], columns="")
                 asked = f"bool_or(({reading.sql}) IS NULL), bool_or({reading.wrong or 'false'})"
                 ((missing, odd),) = database.fetch(f"SELECT {asked} FROM {name}")
                 problem = 0 if odd else 1 if missing else None  # of ROSTER_PROBLEMS
-                own = _NOBODY
-                if problem is None:
-                    user = f"CAST({reading.sql} AS VARCHAR)" if self.as_text else reading.sql
-                    own = database.table(f"SELECT DISTINCT {user} AS u FROM {name}").column(0)
-                yield from _people(own, problem, key=self.key, kind=kind, as_text=self.as_text)
+                if problem is not None:
+                    yield _problem(problem, "text" if self.key or self.as_text else kind)
+                    continue
+                user = f"CAST({reading.sql} AS VARCHAR)" if self.as_text else reading.sql
+                own = database.table(f"SELECT DISTINCT {user} AS u FROM {name}").column(0).combine_chunks()
+                own = own.cast(pa.int64() if kind == "int64" and not self.as_text else pa.string())
+                yield _kept(SortedRows.of_people(own, key=self.key), number)
 
 
-def people_schema(user: str, own: str | None) -> str:
-    """Return the columns of a frame of people: published ids, own ids if there are pseudonyms, and problems."""
-    return f"u {user}, problem bigint" if own is None else f"u {user}, own {own}, problem bigint"
-
-
-def _people(own: pa.ChunkedArray, problem: int | None, *, key: bytes | None, kind: UserType, as_text: bool) -> Batches:
-    own = own.cast(pa.int64() if kind == "int64" and not as_text else pa.string())
-    columns = [own] if key is None else [pseudonyms_of(own.cast(pa.string()), key), own]
-    if problem is not None:  # instead of anybody
-        columns = [pa.nulls(1, one.type) for one in columns]
-    problems = pa.array([problem] * len(columns[0]), pa.int64())
-    names = ["u", "problem"] if key is None else ["u", "own", "problem"]
-    yield from pa.table([*columns, problems], names=names).to_batches()
-
-
-def pseudonyms_of(texts: pa.ChunkedArray | pa.Array, key: bytes) -> pa.Array:
-    """Return the pseudonyms of ids."""
-    return pa.array(Pseudonyms(key).of(texts.to_pylist()), pa.string())
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where people go: the first id of every part, and the number by which Spark finds the part's task.
-
-    Attributes
-    ----------
-    firsts : sequence of int or of str
-        Rising; the first person of each part.
-    places : ndarray of int32
-        One for each part, all different.
-    """
-
-    firsts: Sequence[Any]
-    places: NDArray[np.int32]
-
-    def of(self, ids: pa.ChunkedArray) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Return the places of some ids, and which of them have one: nobody comes before the first person."""
-        if pa.types.is_integer(ids.type):
-            parts = np.searchsorted(self._bounds, ids.to_numpy(), side="right") - 1
-        else:
-            coded = ids.combine_chunks().dictionary_encode()
-            found = [bisect_right(self.firsts, text) - 1 for text in coded.dictionary.to_pylist()]
-            parts = np.array(found, np.int64)[coded.indices.to_numpy()] if found else np.empty(0, np.int64)
-        return self.places[parts], parts >= 0
-
-    @cached_property
-    def _bounds(self) -> NDArray[np.int64]:
-        return np.array(self.firsts, np.int64)
-
-
-class ColumnDigest:
-    """A SHA-256 of integers or texts in their order, however they are cut into pieces: of ids, or of attributes."""
-
-    def __init__(self) -> None:
-        self._lengths, self._content = hashlib.sha256(), hashlib.sha256()
-        self.n = 0
-
-    def update(self, cells: pa.Array) -> None:
-        """Take the next ones."""
-        self.n += len(cells)
-        if pa.types.is_integer(cells.type):
-            self._content.update(np.ascontiguousarray(cells.to_numpy()).data)
-            return
-        column = cells.cast(pa.large_string())
-        _, offsets, content = column.buffers()
-        starts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-        self._lengths.update(np.diff(starts).data)
-        if content is not None and len(starts):
-            self._content.update(content.slice(int(starts[0]), int(starts[-1] - starts[0])))
-
-    def digest(self) -> bytes:
-        """Return what no other column has."""
-        return hashlib.sha256(self._lengths.digest() + self._content.digest()).digest()
-
-
-@dataclass(frozen=True)
-class Segment:
-    """People who follow each other in one partition, and are of one part.
-
-    Attributes
-    ----------
-    position : int
-        Of the first of them among all people.
-    n : int
-    first : int or str
-        Published id of the first of them.
-    digest : bytes
-        Of their ids: see :class:`ColumnDigest`.
-    """
-
-    position: int
-    n: int
-    first: Any
-    digest: bytes
-
-
-def segments_schema(user: str) -> str:
-    """Return the columns of a frame of segments."""
-    return f"position bigint, n bigint, first {user}, digest binary, excess array<bigint>"
-
-
-def is_same(ids: pa.Array, segments: Sequence[Segment]) -> bool:
-    """Return whether these are the ids of some segments, in their order."""
-    at = 0
-    for segment in segments:
-        found = ColumnDigest()
-        found.update(ids.slice(at, segment.n))
-        if found.n != segment.n or found.digest() != segment.digest:
-            return False
-        at += segment.n
-    return at == len(ids)
-
-
-@dataclass(frozen=True)
-class DigestPeople:
-    """Yields the segments of each partition of people, who are in order, and how long their ids are.
-
-    Attributes
-    ----------
-    starts : tuple of int
-        How many people come before each partition.
-    step : int
-        People of a part.
-    group : int
-        People of a row group. For each that a segment has people of, ``excess`` says what
-        :func:`~dimly.release.parts.excess_of` does of their ids; nothing of integers.
-    """
-
-    starts: tuple[int, ...]
-    step: int
-    group: int
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Go through a partition."""
-        from pyspark import TaskContext
-
-        task = TaskContext.get()
-        assert task is not None  # noqa: S101 - workers run tasks
-        start, first, found = self.starts[task.partitionId()], None, ColumnDigest()
-        excess: list[int] = []
-        for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
-            ids = piece.column("u").combine_chunks()
-            while len(ids):
-                if first is None:
-                    first = ids.slice(0, 1)
-                at = start + found.n
-                some = ids.slice(0, min(self.step - at % self.step, self.group - at % self.group))
-                found.update(some)
-                if not pa.types.is_integer(some.type):
-                    if found.n == len(some) or at % self.group == 0:
-                        excess.append(0)
-                    excess[-1] += excess_of(some)
-                ids = ids.slice(len(some))
-                if (start + found.n) % self.step == 0:
-                    yield _segment(start, found, first, excess)
-                    start, first, found, excess = start + found.n, None, ColumnDigest(), []
-        if first is not None:
-            yield _segment(start, found, first, excess)
-
-
-def _segment(position: int, found: ColumnDigest, first: pa.Array, excess: list[int]) -> pa.RecordBatch:
+def _kept(rows: SortedRows, number: int) -> pa.RecordBatch:
+    """Return a piece as a row of :data:`KEPT`."""
+    people, content = rows.packed()
+    sample = sample_of(rows.users, number)
     columns = {
-        "position": [position],
-        "n": [found.n],
-        "first": first,
-        "digest": pa.array([found.digest()]),
-        "excess": pa.array([excess], pa.list_(pa.int64())),
+        "problem": pa.nulls(1, pa.int64()),
+        "n": pa.array([len(rows)]),
+        "size": pa.array([rows.users.nbytes]),
+        "sample": pa.ListArray.from_arrays(pa.array([0, len(sample)], pa.int32()), sample),
+        "people": pa.array([people], pa.binary()),
+        "rows": pa.array([content], pa.binary()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
-@dataclass(frozen=True)
-class PlaceRows:
-    """Yields canonical rows with the place of each: ``place``, ``u``, ``a`` and, if there are any, ``v`` and ``m``."""
-
-    shape: TableReading
-    places: Places
-    with_people: bool
-
-    def __call__(self, batches: Batches) -> Iterator[pa.Table]:
-        """Go through a partition."""
-        for reader, piece in _read(self.shape, batches):
-            reader.load(piece)
-            rows = reader.rows(with_people=self.with_people)
-            if self.shape.key is not None:
-                rows = _renamed(rows, self.shape.key)
-            yield _placed(rows, self.places)
+def _problem(number: int, user_type: UserType) -> pa.RecordBatch:
+    """Return a problem as a row of :data:`KEPT`."""
+    kinds = {"problem": pa.int64(), "n": pa.int64(), "size": pa.int64()}
+    kinds |= {"sample": pa.list_(pa.int64() if user_type == "int64" else pa.string())}
+    kinds |= {"people": pa.binary(), "rows": pa.binary()}
+    return pa.RecordBatch.from_pydict({
+        name: pa.array([number if name == "problem" else None], kind) for name, kind in kinds.items()
+    })  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -476,18 +327,6 @@ class ReadSteps:
             yield from (rows if steps.all() else rows.filter(pa.array(steps > 0))).to_batches()
 
 
-@dataclass(frozen=True)
-class PlacePeople:
-    """Yields rows without an attribute for people who are known: ``place``, ``u``, and nothing else."""
-
-    places: Places
-
-    def __call__(self, batches: Batches) -> Iterator[pa.Table]:
-        """Go through a partition."""
-        for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
-            yield _placed(piece.select(["u"]), self.places)
-
-
 def _read(shape: TableReading, batches: Batches) -> Iterator[tuple[PieceReader, pa.Table]]:
     reader: PieceReader | None = None
     try:
@@ -504,9 +343,3 @@ def _renamed(rows: pa.Table, key: bytes) -> pa.Table:
     coded = rows.column("u").cast(pa.string()).combine_chunks().dictionary_encode()
     names = pseudonyms_of(coded.dictionary, key)
     return rows.set_column(0, "u", names.take(coded.indices))
-
-
-def _placed(rows: pa.Table, places: Places) -> pa.Table:
-    where, known = places.of(rows.column("u"))
-    placed = rows.add_column(0, "place", pa.array(where, pa.int32()))
-    return placed if known.all() else placed.filter(pa.array(known))

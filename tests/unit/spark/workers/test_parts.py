@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from tests.engines.engine import silence
 from tests.folders import small_parts
 from tests.plans import plan_of
-from tests.unit.spark.sorted_rows import ROWS, pieces
+from tests.unit.spark.sorted_rows import ROWS, piece, pieces
 
 from dimly.curator.randomness import RunSecret
 from dimly.errors import DataError
 from dimly.mechanisms import Plan
 from dimly.spark.workers import parts as writing
 from dimly.spark.workers.parts import CarriedPlan, WriteParts
-from dimly.spark.workers.private_rows import ColumnDigest, Segment
+from dimly.spark.workers.people_in_order import ColumnDigest, Segment
+from dimly.spark.workers.pieces import SortedRows
 
 __all__ = ["small_parts"]  # a fixture
 
@@ -40,7 +41,6 @@ def work(folder: Path, plan: Plan = PLAN, *, people: dict[int, Any] | None = Non
     people = people or {0: segments("ada", "bob", "cy", "dee")}
     options: dict[str, Any] = {
         "people": people,
-        "rows": pa.schema({"u": pa.string(), "a": pa.int32() if plan.by_position else pa.string()}),
         "parts": {5: 0, 9: 1},
         "listed": False,
         "words": lambda _: silence(plan),
@@ -128,7 +128,9 @@ def test_batches_of_a_part_have_noise_of_their_own(tmp_path: Path, monkeypatch: 
 
 def test_with_a_roster_only_those_on_it_are_published(tmp_path: Path) -> None:
     wanted = {0: segments("ada", "bob", "dee")}
-    (batch,) = work(tmp_path, listed=True, people=wanted, parts={5: 0})(pieces([(5, *row[1:]) for row in ROWS], 100))
+    listed = SortedRows.of_people(pa.array(["dee", "ada", "bob"]), key=None)
+    given = iter([*pieces([(5, *row[1:]) for row in ROWS], 100), piece(5, listed)])
+    (batch,) = work(tmp_path, listed=True, people=wanted, parts={5: 0})(given)
     (record,) = batch.to_pylist()
     assert (record["rows"], record["first"], record["last"]) == (3, "ada", "dee")
 

@@ -1,123 +1,199 @@
-"""Rows that travel in pieces: the same ones arrive, in order, whatever the pieces are."""
+"""Rows that travel in pieces: the same ones arrive, whatever the pieces are and however they are cut."""
 
+import tempfile
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from tests.plans import plan_of
+from tests.unit.spark.sorted_rows import piece
 
+from dimly.curator.people import Pseudonyms
+from dimly.errors import DataError
 from dimly.spark.workers import pieces
-from dimly.spark.workers.batches import batches_of_places
-from dimly.spark.workers.pieces import PackRows, in_order, packed
+from dimly.spark.workers.pieces import (
+    CutRows,
+    PackRows,
+    Places,
+    PlainRows,
+    SortedRows,
+    kept_rows,
+    numbered_together,
+    of_places,
+)
 
 TEXTS = ["tea", "jam", "", "Tee\n", "ü", "\x00", "ẞ"]
+KINDS = ["near", "far", "text", "large text"]
 
 
-def rows_of(generator: np.random.Generator, kind: str, n: int) -> pa.Table:
-    """Return placed rows whose people are of one place each."""
-    who = generator.integers(0, 40, n)
-    ids: dict[str, Any] = {
-        "near": pa.array(who - 20),
-        "far": pa.array((who - 20) * (1 << 58)),  # further apart than 32 bits tell
-        "text": pa.array([f"üser {i:02d}" for i in who]),
-    }
+def ids_of(who: Any, kind: str) -> pa.Array:
+    """Return ids of different kinds, in the order of some numbers below 40."""
+    who = np.asarray(who, np.int64)
+    if kind == "near":
+        return pa.array(who - 20)
+    if kind == "far":  # further apart than 32 bits tell
+        return pa.array((who - 20) * (1 << 58))
+    return pa.array([f"üser {i:02d}" for i in who], pa.string() if kind == "text" else pa.large_string())
+
+
+def rows_of(generator: np.random.Generator, kind: str, n: int, *, values: bool = True) -> pa.Table:
+    """Return rows in no order, some of which only name a person."""
     columns = {
-        "place": pa.array(who // 10, pa.int32()),
-        "u": ids[kind],
+        "u": ids_of(generator.integers(0, 40, n), kind),
         "a": pa.array([None if i == 7 else TEXTS[i] for i in generator.integers(0, 8, n)], pa.string()),
-        "v": pa.array([None if i == 0 else i / 8 for i in generator.integers(0, 8, n)], pa.float64()),
     }
+    if values:
+        columns["v"] = pa.array(generator.integers(1, 8, n) / 8)
     return pa.table(columns)
 
 
-def arriving(made: list[pa.RecordBatch]) -> Any:
-    """Return pieces as Spark sorts them: by place, and otherwise in any order."""
-    table = pa.Table.from_batches(made)
-    return iter(table.take(np.argsort(table.column("place").to_numpy(), kind="stable")).to_batches(max_chunksize=3))
-
-
 def as_counter(tables: list[pa.Table]) -> Counter[Any]:
-    """Return how often each row occurs."""
-    return Counter(tuple(row.values()) for table in tables for row in table.to_pylist())
+    """Return how often each row with an attribute occurs."""
+    return Counter(tuple(row.values()) for table in tables for row in table.to_pylist() if row["a"] is not None)
 
 
-@pytest.mark.parametrize("out_of_core", [False, True])
-@pytest.mark.parametrize("kind", ["near", "far", "text"])
-def test_rows_arrive_in_order(kind: str, out_of_core: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if out_of_core:
-        monkeypatch.setattr(pieces, "_IN_MEMORY", 1000)
-    monkeypatch.setattr(pieces, "_ROWS", 50)
-    generator = np.random.default_rng(3)
-    tables = [rows_of(generator, kind, n) for n in (1, 30, 0, 400, 7)]
-    people = pa.table({"place": pa.array([0, 2, 9], pa.int32()), "u": tables[0].column("u").take([0, 0, 0])})
-    made = [*packed(tables), *packed([people])]
-    schema = tables[0].schema.remove(0)
-    found = [pa.Table.from_batches([batch]) for batch in in_order(arriving(made), schema)]
-    assert all(table.schema.names == tables[0].schema.names for table in found)
-    alone = people.append_column("a", pa.nulls(3, pa.string())).append_column("v", pa.nulls(3, pa.float64()))
-    assert as_counter(found) == as_counter([*tables, alone])
-    order = [(row["place"], row["u"]) for table in found for row in table.select(["place", "u"]).to_pylist()]
-    assert order == sorted(order)
+def repacked(rows: SortedRows) -> SortedRows:
+    return SortedRows.unpacked(*rows.packed())
 
 
-@pytest.mark.parametrize("kind", ["near", "text"])
-def test_batches_are_the_same_in_memory_and_out_of_core(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task has places of either kind: whichever are sorted how, the batches and so their noise are the same."""
-    generator = np.random.default_rng(5)
-    tables = [rows_of(generator, kind, 400), rows_of(generator, kind, 400).slice(0, 200)]
-    tables[1] = tables[1].filter(pc.equal(tables[1].column("place"), 2))  # one place has more than the others
-    schema, plan = tables[0].schema.remove(0), plan_of("counting+laplace", resolution=4, blend=0.0)
-    found = []
-    for in_memory in (1 << 20, 3000, 0):
-        monkeypatch.setattr(pieces, "_IN_MEMORY", in_memory)
-        rows = list(in_order(arriving(list(packed(tables))), schema))
-        batches = batches_of_places(iter(rows), plan, listed=False, most_rows=30)
-        found.append([(place, number, len(people), people.digest()) for place, number, people in batches])
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) > 4
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_sorted_by_person(kind: str) -> None:
+    rows = rows_of(np.random.default_rng(3), kind, 400)
+    found = repacked(SortedRows.of(rows, key=None))
+    users = found.users.to_pylist()
+    assert users == sorted(set(rows.column("u").to_pylist()))
+    assert found.counts.sum() == len(found.codes) == rows.column("a").is_valid().to_numpy().sum()
+    assert as_counter([found.as_table()]) == as_counter([rows])
+    assert found.as_table().num_rows == len(found.codes) + len(users)
 
 
-def test_sizes_of_texts_do_not_matter() -> None:
-    """Spark can be told to hand over texts with offsets of 64 bits, and a list of people comes as Spark has it."""
-    rows = rows_of(np.random.default_rng(2), "text", 30)
-    schema = rows.schema
-    wide = schema.set(1, pa.field("u", pa.large_string()))
-    people = rows.select(["place", "u"]).cast(wide.remove(3).remove(2))
-    wide = wide.set(2, pa.field("a", pa.large_string()))
-    made = [*packed([rows]), *packed([people]), *packed([rows.cast(wide)])]
-    found = [pa.Table.from_batches([batch]) for batch in in_order(arriving(made), schema.remove(0))]
-    assert sum(map(len, found)) == 90
-    assert {str(table.schema.field("u").type) for table in found} == {"string"}
+def test_bits_come_once() -> None:
+    rows = rows_of(np.random.default_rng(3), "near", 400, values=False)
+    found = repacked(SortedRows.of(rows, key=None))
+    assert as_counter([found.as_table()]) == Counter(as_counter([rows]).keys())
+    assert len(found.codes) < rows.column("a").is_valid().to_numpy().sum()
 
 
-def test_nothing_makes_no_piece() -> None:
-    assert not list(packed([]))
-    assert not list(packed([rows_of(np.random.default_rng(0), "near", 0)]))
-    assert not list(in_order(iter([]), pa.schema({"u": pa.int64()})))
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_are_cut_between_people(kind: str) -> None:
+    rows = rows_of(np.random.default_rng(4), kind, 400)
+    firsts = ids_of([7, 15, 16, 39], kind).to_pylist()
+    places = Places(firsts, np.array([5, 2, 9, 1], np.int32))
+    made = SortedRows.of(rows, key=None)
+    (people, content), nothing = made.packed(), pa.nulls(1, pa.int64())
+    batch = pa.record_batch({"problem": nothing, "people": [people], "rows": [content]})
+    cut = {place: held for place, (held,) in of_places(CutRows(places)(iter([batch])))}
+    assert list(cut) == [5, 2, 9, 1]
+    for place, start, stop in zip(cut, firsts, [*firsts[1:], None], strict=True):
+        mine = [row for row in rows.to_pylist() if row["u"] >= start and (stop is None or row["u"] < stop)]
+        assert as_counter([cut[place].as_table()]) == Counter(
+            tuple(row.values()) for row in mine if row["a"] is not None
+        )
+        assert cut[place].users.to_pylist() == sorted({row["u"] for row in mine})
+        texts = cut[place].texts
+        assert texts is not None
+        assert set(texts.to_pylist()) == {row["a"] for row in mine} - {None}  # and no others travel
 
 
 @pytest.mark.parametrize("coded", [False, True])
-def test_only_attributes_of_a_list_are_packed(coded: bool) -> None:
-    rows = rows_of(np.random.default_rng(1), "near", 60)
-    work = PackRows(lambda _: iter([rows]), pa.array(["ü", "tea"]), coded=coded)
-    schema = rows.schema.remove(0).set(1, pa.field("a", pa.int32() if coded else pa.string()))
-    found = [pa.Table.from_batches([batch]) for batch in in_order(arriving(list(work(iter([])))), schema)]
-    kept = [row for row in rows.to_pylist() if row["a"] in (None, "ü", "tea")]
-    codes = {"ü": 0, "tea": 1, None: None}
-    expected = Counter((row["place"], row["u"], codes[row["a"]] if coded else row["a"], row["v"]) for row in kept)
-    assert as_counter(found) == expected
-    assert 0 < len(kept) < 60
+def test_rows_that_spark_looked_into_are_packed_again(coded: bool) -> None:
+    rows = rows_of(np.random.default_rng(1), "near", 100)
+    if coded:
+        rows = rows.set_column(1, "a", rows.column("a").combine_chunks().dictionary_encode().indices)
+    people, content = SortedRows.of(rows, key=None).packed()
+    batch = pa.record_batch({"problem": pa.nulls(1, pa.int64()), "people": [people], "rows": [content]})
+    places = Places([-20], np.array([3], np.int32))
+    ((place, (found,)),) = of_places(PackRows(places)(PlainRows()(iter([batch]))))
+    assert place == 3
+    assert found.users.equals(SortedRows.of(rows, key=None).users)
+    assert as_counter([found.as_table()]) == as_counter([rows])
 
 
-def test_pieces_hold_texts_once_and_numbers_in_32_bits() -> None:
+def test_marks_are_counted() -> None:
+    rows = pa.table({
+        "u": [2, 1, 2, 9, 2], "a": pa.array(["tea", *[None] * 4]), "m": pa.array([None, True, True, None, True])
+    })  # fmt: skip
+    found = repacked(SortedRows.of(rows, key=None))
+    assert (found.users.to_pylist(), found.counts.tolist()) == ([1, 2, 9], [0, 1, 0])
+    assert found.marks is not None
+    assert found.marks.tolist() == [1, 2, 0]
+    again = SortedRows.of(found.as_table(), key=None)
+    assert again.marks is not None
+    assert again.marks.tolist()[:2] == [1, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_people_under_pseudonyms_are_in_their_order(kind: str) -> None:
+    key = b"k" * 32
+    rows = rows_of(np.random.default_rng(2), kind, 100)
+    found = repacked(SortedRows.of(rows, key=key))
+    assert found.own is not None
+    names = Pseudonyms(key).of([str(one) for one in found.own.to_pylist()])
+    assert found.users.to_pylist() == names == sorted(names)
+    named = dict(zip(found.own.to_pylist(), names, strict=True))
+    expected = Counter((named[who], what, value) for who, what, value in as_counter([rows]).elements())
+    assert as_counter([found.as_table()]) == expected
+
+
+def test_a_list_of_people_has_no_rows() -> None:
+    found = repacked(SortedRows.of_people(pa.array(["b", "a", "b"]), key=None))
+    assert found.is_list
+    assert found.users.to_pylist() == ["a", "b"]
+    assert not len(found.codes)
+
+
+@pytest.mark.parametrize("in_memory", [0, 1500, 1 << 27])
+def test_many_pieces_of_a_place_are_put_into_a_file(in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "_IN_MEMORY", in_memory)
+    files: list[Any] = []
+    make = tempfile.TemporaryFile
+
+    def made_file() -> Any:
+        files.append(make())
+        return files[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", made_file)
+    generator = np.random.default_rng(5)
+    tables = [rows_of(generator, "text", n) for n in (30, 1, 200, 7)]
+    made = [piece(place, SortedRows.of(table, key=None)) for place in (8, 3) for table in tables]
+    made.append(piece(3, SortedRows.of_people(pa.array(["z"]), key=None)))
+    for place, held in of_places(iter(made)):
+        assert as_counter([one.as_table() for one in held if not one.is_list]) == as_counter(tables)
+        assert sum(one.is_list for one in held) == (place == 3)
+    assert len(files) == (0 if in_memory == 1 << 27 else 2)
+    assert all(file.closed for file in files)
+
+
+def test_a_problem_that_was_not_there_before_is_refused() -> None:
+    batch = pa.record_batch(
+        {"problem": [None, 3], "people": pa.nulls(2, pa.binary()), "rows": pa.nulls(2, pa.binary())}
+    )
+    with pytest.raises(DataError, match="the table must stay as it is while it is read"):
+        list(kept_rows(batch))
+
+
+def test_pieces_hold_people_and_texts_once_and_numbers_in_32_bits() -> None:
     n = 10_000
     rows = pa.table({
-        "place": pa.array(np.zeros(n, np.int32)),
-        "u": pa.array(np.arange(n) + (1 << 40)),
-        "a": pa.array(["a rather long attribute"] * n),
+        "u": pa.array(np.repeat(np.arange(n // 10), 10) + (1 << 40)),
+        "a": pa.array([f"a rather long attribute {i}" for i in range(10)] * (n // 10)),
     })  # fmt: skip
-    (batch,) = packed([rows])
-    assert len(batch.column("piece")[0].as_buffer()) < 8.3 * n
+    people, content = SortedRows.of(rows, key=None).packed()
+    assert content is not None
+    assert len(people) + len(content) < 5 * n
+
+
+def test_nothing_is_sorted_and_cut_as_well() -> None:
+    nothing = SortedRows.of(rows_of(np.random.default_rng(0), "near", 0), key=None)
+    assert not len(repacked(nothing))
+    assert not list(Places([1], np.array([1], np.int32)).cut(nothing))
+    assert not list(of_places(iter([])))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_are_numbered_together(kind: str) -> None:
+    columns = [ids_of(some, kind) for some in ([5, 3, 3], [], [39, 5, 0])]
+    numbers, found = numbered_together(columns)
+    assert found.to_pylist() == ids_of([0, 3, 5, 39], kind).to_pylist()
+    assert [some.tolist() for some in numbers] == [[2, 1, 1], [], [3, 2, 0]]

@@ -7,7 +7,8 @@ import pytest
 
 from dimly.curator.options import Options
 from dimly.spark.workers import private_rows as reading
-from dimly.spark.workers.private_rows import FindPeople, TableReading
+from dimly.spark.workers.pieces import SortedRows
+from dimly.spark.workers.private_rows import Kept, ReadTable, TableReading
 
 PEOPLE = [3, 1, 3, 2, 1, 1, 2, 3, 4, 1, 5, 6, 7, 8, 9, 1]
 
@@ -17,32 +18,58 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_ROWS", 2)
 
 
-def found(shape: TableReading, rows: pa.Table) -> list[dict[str, Any]]:
-    batches = rows.to_batches(max_chunksize=2)
-    return [row for batch in FindPeople(shape, everybody=True)(iter(batches)) for row in batch.to_pylist()]
+def found(shape: TableReading, rows: pa.Table, kept: Kept = "people", **work: Any) -> list[SortedRows]:
+    read = ReadTable(shape, kept, with_people=True, **work)(iter(rows.to_batches(max_chunksize=2)))
+    told = [row for batch in read for row in batch.to_pylist()]
+    assert {row["problem"] for row in told} == {None}
+    made = [SortedRows.unpacked(row["people"], row["rows"]) for row in told]
+    assert [len(one) for one in made] == [row["n"] for row in told]
+    assert all(set(row["sample"]) <= set(one.users.to_pylist()) for one, row in zip(made, told, strict=True))
+    return made
 
 
+@pytest.mark.parametrize("kept", ["people", "rows"])
 @pytest.mark.parametrize("as_text", [False, True])
 @pytest.mark.parametrize("key", [None, b"k" * 32])
-def test_everybody_is_found_once_in_many_pieces(key: bytes | None, as_text: bool) -> None:
+def test_everybody_is_found_once_in_many_pieces(key: bytes | None, as_text: bool, kept: Kept) -> None:
     rows = pa.table({"person": PEOPLE, "place": [str(i) for i in range(len(PEOPLE))]})
-    people = found(TableReading("attribute", 1, Options(user="person", attribute="place"), key, as_text), rows)
-    own = sorted(int(person["u" if key is None else "own"]) for person in people)
-    assert own == list(range(1, 10))
-    assert {person["problem"] for person in people} == {None}
+    shape = TableReading("attribute", 1, Options(user="person", attribute="place"), key, as_text)
+    (people,) = found(shape, rows, kept)
+    own = people.users if people.own is None else people.own
+    assert sorted(map(int, own.to_pylist())) == list(range(1, 10))
+    assert people.counts.sum() == (len(PEOPLE) if kept == "rows" else 0)
 
 
-def test_no_more_are_held_back_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_PEOPLE", 4)
+def test_no_more_rows_are_held_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_KEPT_ROWS", 4)
     rows = pa.table({"person": PEOPLE, "place": [str(i) for i in range(len(PEOPLE))]})
-    people = [
-        person["u"] for person in found(TableReading("attribute", 1, Options(user="person", attribute="place")), rows)
-    ]
-    assert set(people) == set(PEOPLE)
-    assert len(set(people)) < len(people) < len(PEOPLE)
+    made = found(TableReading("attribute", 1, Options(user="person", attribute="place")), rows, "rows")
+    assert [one.counts.sum() for one in made] == [4] * 4
+    assert {who for one in made for who in one.users.to_pylist()} == set(PEOPLE)
 
 
-def test_rows_of_a_wide_table_are_counted_by_spark() -> None:
+@pytest.mark.parametrize("coded", [False, True])
+def test_only_attributes_of_a_list_are_kept_and_everybody_is(coded: bool) -> None:
+    rows = pa.table({"person": [1, 2, 3, 1], "place": ["b", "c", "x", "x"]})
+    shape = TableReading("attribute", 1, Options(user="person", attribute="place"), coded=coded, closed=True)
+    (made,) = found(shape, rows, "rows", listed=pa.array(["c", "b"]))
+    assert (made.users.to_pylist(), made.counts.tolist()) == ([1, 2, 3], [1, 1, 0])
+    attributes = made.codes.tolist() if made.texts is None else made.texts.take(pa.array(made.codes)).to_pylist()
+    assert attributes == ([1, 0] if coded else ["b", "c"])
+
+
+@pytest.mark.parametrize("kept", ["people", "rows", "problems"])
+def test_rows_of_a_wide_table_are_counted(kept: Kept) -> None:
     rows = pa.table({"person": [1, 2, 3, 1], "tea": ["green", "black", "green", "white"]})
-    people = found(TableReading("column", 1, Options(user="person", columns=["tea"])), rows)
-    assert sorted(person["u"] for person in people) == [1, 1, 2, 3]
+    (people,) = found(TableReading("column", 1, Options(user="person", columns=["tea"])), rows, kept)
+    assert people.marks is not None
+    assert (people.users.to_pylist(), people.marks.tolist()) == ([1, 2, 3], [2, 1, 1])
+
+
+def test_a_problem_stands_for_its_rows() -> None:
+    rows = pa.table({"person": [1, 2, 3, None], "place": ["b", "c", "x", "x"]})
+    shape = TableReading("attribute", 1, Options(user="person", attribute="place"))
+    read = ReadTable(shape, "rows", with_people=True)(iter(rows.to_batches(max_chunksize=2)))
+    told = pa.Table.from_batches(read).to_pylist()
+    assert [row["problem"] is None for row in told] == [False, True]
+    assert told[1]["sample"] == [1, 2]
