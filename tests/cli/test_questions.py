@@ -167,7 +167,7 @@ class TestNeighbors:
         lines = run("neighbors", named, "--user", "007", "-n", 2).stdout.splitlines()
         assert len(lines) == 8
         assert "may be noise" in lines[-2]
-        assert "mostly farther than it seems" in lines[-1]
+        assert "look nearer than they are" in lines[-1]
         plain = run("neighbors", named, "--user", "007", "-n", 2, "--no-denoise").stdout
         assert "mostly farther than it seems" in plain
         assert "denoising" not in plain
