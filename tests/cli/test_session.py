@@ -46,7 +46,7 @@ def test_from_a_plan_to_a_release_that_verifies(evening: Path) -> None:
     assert [(charge["state"], charge["recipient"]) for charge in status["charges"]] == [("visible", "ACME")]
     assert "is already a release" in refusal(*CHARGED)
     line = refusal(*CHARGED, "--overwrite", code=1)
-    assert "epsilon 0.5 still fits" in line
+    assert "A release of epsilon 0.5 and delta 0 still fits" in line
 
 
 def test_one_more_attribute_changes_no_output(evening: Path) -> None:

@@ -59,7 +59,7 @@ def test_distances_cannot_tell_that_groups_are_compact() -> None:
     assert (found.verdict, found.range) == ("unknown", ("not feasible", "good"))
     assert found.unstated == ()
     assert "distances do not tell whether people form such groups" in found.words
-    assert "--sample" in found.words
+    assert "sample=" in found.words
     assert "The smallest epsilon at which noise allows it is" in found.words
     hopeless = answer(ask(Budget(0.05), n_groups=3, **arguments))
     assert (hopeless.verdict, hopeless.range) == ("not feasible", ("not feasible", "not feasible"))
@@ -73,7 +73,7 @@ def test_denoising_may_find_neighbors_that_distances_do_not_promise() -> None:
     assert found.figure < COARSE["neighbors"]
     assert (found.verdict, found.range) == ("unknown", ("not feasible", "good"))
     assert found.words.startswith("Unknown, good at best: without denoising, the people found are hardly nearer")
-    assert "--sample" in found.words
+    assert "sample=" in found.words
     # At half of it nothing that people share can be seen, either (0.0 was measured); at much more both agree.
     assert answer(ask(Budget(0.25), **arguments)).verdict == "not feasible"
     assert answer(ask(Budget(2.0), **arguments)).verdict == "good"

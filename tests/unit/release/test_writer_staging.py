@@ -139,7 +139,9 @@ def test_nothing_is_made_inside_another_release(inside: str, tmp_path: Path) -> 
 
 def test_a_release_is_replaced_only_if_asked(tmp_path: Path) -> None:
     release_folder(tmp_path / "old")
-    with pytest.raises(ParameterError, match=r"old is already a release. Choose another name, or overwrite it"):
+    with pytest.raises(
+        ParameterError, match=r"old is already a release. Choose another name, or replace it with overwrite=True"
+    ):
         Staging(tmp_path / "old")
     assert open_folder(tmp_path / "old", verify=True)
     assert check_target(tmp_path / "old", overwrite=True) == tmp_path / "old"

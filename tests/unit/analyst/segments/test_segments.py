@@ -271,7 +271,7 @@ def test_a_folder_has_the_same_segments(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 31, 2.0, True, "many", None])
 def test_a_wrong_count(count: Any) -> None:
-    with pytest.raises(ParameterError, match='count must be "auto" or from 1 to the number of people, 30'):
+    with pytest.raises(ParameterError, match='count must be "auto" or an integer from 1 to the number of people, 30'):
         release_of("hashing+laplace").segments(count)
 
 

@@ -245,7 +245,7 @@ TABLE = {"u": [1], "a": ["x"], "l": [["x"]], "w": [1.0], "b": [True]}
         ({"attributes": "a"}, "attributes must be a column of lists, got 'a' of type VARCHAR"),
         (
             {"user": "w", "attribute": "a"},
-            r"user must be a column of integers or text, got 'w' of type DOUBLE\. The table",
+            r"user must be a column of integers or text, got 'w' of type DOUBLE\. Turn its numbers into integers",
         ),
         ({"columns": ["l"]}, "columns must be a column of numbers, got 'l' of type LIST"),
         ({"attribute": "a", "nulls": "skip"}, r"nulls must be \"refuse\" or \"drop\", got 'skip'"),
