@@ -1,5 +1,6 @@
 """The decorator ``@compiled``: numba is loaded when a kernel is first called, not when it is imported."""
 
+import _thread
 import threading
 from collections.abc import Callable
 from functools import update_wrapper
@@ -35,7 +36,7 @@ class _Waiting:
         update_wrapper(self, function)
 
     def __call__(self, *given: Any) -> Any:
-        return (self._made or _undisturbed(self._make))(*given)
+        return (self._made or undisturbed(self._make))(*given)
 
     def _make(self) -> Callable[..., Any]:
         """Make this one and those that it calls, which numba looks up where each function was defined."""
@@ -61,34 +62,44 @@ class _Waiting:
 
         made: Any = njit(nogil=True, cache=True, fastmath=self._fastmath)(self._function)
         compile_for = made._compile_for_args  # which numba calls for each new combination of types
-        made._compile_for_args = lambda *given, **named: _undisturbed(lambda: compile_for(*given, **named))
+        made._compile_for_args = lambda *given, **named: undisturbed(lambda: compile_for(*given, **named))
         return made  # type: ignore[no-any-return]
 
 
-def _undisturbed(work: Callable[[], Found]) -> Found:
+def undisturbed(work: Callable[[], Found]) -> Found:
     """Return what ``work`` returns, which another thread does if this is the main one.
 
     Signal handlers run in the main thread, between any two of its steps. Numba stands that neither while it is imported
     nor while it compiles: a handler that called a kernel then ended the process, and Ctrl-C left a numba that no later
-    call could use. Between threads it is safe: such a handler waits for the work to be done.
+    call could use. Between threads it is safe: such a handler waits for the work to be done. So does one that wants a
+    lock that ``work`` holds, which would otherwise wait for itself.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.get_ident() != threading.main_thread().ident:
         return work()
     found: list[Found] = []
     failed: list[BaseException] = []
+    # Not a threading.Thread: to start and to join one takes locks that a handler would wait for in vain, if it
+    # interrupts just that and comes here itself.
+    done = _thread.allocate_lock()
+    done.acquire()
 
     def do() -> None:
         try:
             found.append(work())
         except BaseException as error:  # noqa: BLE001 - raised below
             failed.append(error)
+        finally:
+            done.release()
 
-    worker = threading.Thread(target=do, name="dimly-compile")
     try:
-        worker.start()
+        _thread.start_new_thread(do, ())
     except RuntimeError:  # no thread can be had, as while Python ends
         return work()
-    worker.join()
+    try:
+        done.acquire()  # handlers run meanwhile
+    except BaseException:
+        done.acquire()  # Python must not end before the work does
+        raise
     if failed:
         raise failed[0]
     return found[0]

@@ -1,5 +1,6 @@
 """Kernels are compiled when one is first called, together with those that it calls, by whichever thread is first."""
 
+import _thread
 import signal
 import subprocess
 import sys
@@ -91,19 +92,32 @@ def test_where_no_thread_can_be_had_kernels_are_compiled_all_the_same(monkeypatc
     def thrice(number: int) -> int:
         return 3 * number
 
-    def refuse(_: threading.Thread) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
     assert thrice(2) == 6
+
+
+def test_a_handler_may_interrupt_the_start_of_a_thread() -> None:
+    """The locks of Python's own threads are held then, and let go only when the handler returns."""
+    found: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: found.append(module.undisturbed(lambda: 7)))
+    try:
+        with threading._active_limbo_lock:  # type: ignore[attr-defined]
+            signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert found == [7]
 
 
 def test_what_fails_in_the_other_thread_fails_here() -> None:
     with pytest.raises(ZeroDivisionError):
-        module._undisturbed(lambda: 1 // 0)
+        module.undisturbed(lambda: 1 // 0)
 
 
 _STORM = """
+import _thread
 import signal
 from dimly import Budget, Plan, Sketcher
 sketcher = Sketcher(Plan.of("counting+laplace", Budget(1.0), k=16))

@@ -318,9 +318,20 @@ def _check_lengths(fit: bool) -> None:
         raise DataError("the table must be a valid sparse matrix: its parts differ in length.")
 
 
-def _as_dense(table: Any) -> NDArray[Any]:
-    if isinstance(table, np.ma.MaskedArray):
+def refuse_masked(table: Any) -> None:
+    """Refuse masked arrays, and lists of them: what lies under the mask would be published without a word.
+
+    Raises
+    ------
+    DataError
+    """
+    rows = table if isinstance(table, list | tuple) else ()
+    if any(isinstance(one, np.ma.MaskedArray) for one in (table, *rows)):
         raise DataError("the table must not be masked. Fill in what is missing, or leave it out.")
+
+
+def _as_dense(table: Any) -> NDArray[Any]:
+    refuse_masked(table)
     if hasattr(table, "columns"):  # a data frame: its names would be lost without a word
         raise DataError("the table must be a matrix. Pass df.to_numpy() with attributes=df.columns, users=df.index.")
     try:

@@ -18,7 +18,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimly.analyst.structure.coordinates import Coordinates
-from dimly.curator.people import user_ids
+from dimly.compiled import undisturbed
+from dimly.curator.people import refuse_masked, user_ids
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream
 from dimly.curator.tables.matrix import matrix_people
@@ -38,6 +39,7 @@ from dimly.privacy import Composition, Cost, compose
 
 Tags = NDArray[np.uint64]
 
+# Held by ``undisturbed`` work only, so that a signal handler may transform while the thread that it interrupts does.
 _lock = threading.Lock()
 
 
@@ -120,6 +122,9 @@ class Register:
         repeats : bool
             Enter them in any case.
         """
+        return undisturbed(lambda: self._enter(contents, users, repeats))
+
+    def _enter(self, contents: Tags, users: Tags | None, repeats: bool) -> bool:
         with _lock:
             if users is None:
                 known = self._anonymous.meets(contents) or self._identified.meets(contents)
@@ -152,11 +157,15 @@ class Account:
 
     def charge(self, cost: Cost, users: Tags | None) -> None:
         """Count a release."""
-        with _lock:
-            if users is None:
-                self._anonymous[cost] += 1
-            else:
-                self._users.setdefault(cost, []).append(users)
+
+        def count() -> None:
+            with _lock:
+                if users is None:
+                    self._anonymous[cost] += 1
+                else:
+                    self._users.setdefault(cost, []).append(users)
+
+        undisturbed(count)
 
     @property
     def spent(self) -> Composition:
@@ -165,12 +174,15 @@ class Account:
         return compose(costs, delta=min(sum(cost.delta for cost in costs) * (1 + 1e-12), 1 - 1e-12), method="sum")
 
     def _counts(self) -> Counter[Cost]:
-        with _lock:
-            counts = Counter(self._anonymous)
-            for cost, tags in self._users.items():
-                if sum(map(len, tags)):
-                    counts[cost] += int(np.unique(np.concatenate(tags), return_counts=True)[1].max())
-        return counts
+        def count() -> Counter[Cost]:
+            with _lock:
+                counts = Counter(self._anonymous)
+                for cost, tags in self._users.items():
+                    if sum(map(len, tags)):
+                        counts[cost] += int(np.unique(np.concatenate(tags), return_counts=True)[1].max())
+            return counts
+
+        return undisturbed(count)
 
     def __getstate__(self) -> dict[str, Any]:
         # Whoever holds tags and key could test who was released: numbers alone are stored.
@@ -305,6 +317,7 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
         return rows
 
     def _validated(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
+        refuse_masked(X)  # scikit-learn takes the mask off
         try:
             return validate_data(self, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, dtype="numeric")
         except (ValueError, TypeError, OverflowError) as error:

@@ -383,3 +383,10 @@ def test_accounts_add_up_whom_they_cannot_tell_apart() -> None:
     copy = pickle.loads(pickle.dumps(account))  # noqa: S301
     assert copy.spent == account.spent
     assert not copy._users
+
+
+@pytest.mark.parametrize("in_a_list", [False, True])
+def test_what_lies_under_a_mask_is_not_published(in_a_list: bool) -> None:
+    table = np.ma.masked_array(people(4), mask=True)
+    with pytest.raises(DataError, match="must not be masked"):
+        PrivateProjection(16).fit_transform(list(table) if in_a_list else table)

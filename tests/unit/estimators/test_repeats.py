@@ -1,5 +1,6 @@
 """A second release of the same people is refused, by whatever way it comes."""
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tests.unit.estimators.people import people, values
 
 from dimly.errors import BudgetError, PrivacyWarning
 from dimly.estimators import PrivateProjection, RandomizedResponse
+from dimly.estimators.base import _TagSet
 
 LABELS = np.arange(40) % 2
 BEFORE = "rows were transformed before"
@@ -194,3 +196,26 @@ def test_other_processes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BudgetError, match="must transform in the main process"):
         PrivateProjection(16).fit_transform(table)
     PrivateProjection(16, allow_repeats=True).fit_transform(table)
+
+
+def test_a_signal_handler_may_transform_while_rows_are_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs in the thread that it interrupts, where it waited for a lock that nobody would let go."""
+    add = _TagSet.add
+    transformer = PrivateProjection(16).fit(people())
+    released: list[int] = []
+
+    def interrupted(tags: _TagSet, more: NDArray[Any]) -> None:
+        if not entered:
+            entered.append(None)
+            signal.raise_signal(signal.SIGUSR1)  # the handler runs in the main thread, at its next step
+        add(tags, more)
+
+    entered: list[None] = []
+    monkeypatch.setattr(_TagSet, "add", interrupted)
+    before = signal.signal(signal.SIGUSR1, lambda *_: released.append(len(transformer.transform(people()))))
+    try:
+        transformer.transform(people())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert released == [40]
+    assert transformer.spent_.epsilon == 2.0
