@@ -56,12 +56,16 @@ class DimlyError(Exception):
 
 
 def check_path(name: str, path: str | os.PathLike[str]) -> None:
-    """Refuse a path whose bytes are no UTF-8: neither Arrow nor DuckDB can open it.
+    """Refuse what is no path, and one whose bytes are no UTF-8: neither Arrow nor DuckDB can open it.
 
     Raises
     ------
     ParameterError
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterError(f"{name} must be a path, got {type(path).__name__}. Pass text or a pathlib.Path.")
+    if "\0" in os.fspath(path):
+        raise ParameterError(f"{name} must be a path without NUL characters, got {os.fspath(path)!r}.")
     try:
         os.path.abspath(path).encode()
     except UnicodeEncodeError:

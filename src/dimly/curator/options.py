@@ -3,6 +3,7 @@
 import difflib
 import inspect
 import math
+import operator
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from dimly.errors import ParameterError, check_path
 from dimly.mechanisms.guarantee import RosterKind
+from dimly.mechanisms.make import as_integer
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.release.format import layout_of
@@ -92,12 +94,16 @@ class Resources:
             memory = max(LEAST_MEMORY, min(_USUAL_MEMORY, _machine_memory() // 2))
         if threads is None:
             threads = min(_cores(), MOST_THREADS)
-        if _is_integer(memory) and memory > _MOST_MEMORY:
-            raise ParameterError(f"memory must be at most {_MOST_MEMORY} bytes (1 PiB), got {memory!r}.")
-        if not _is_integer(memory) or memory < LEAST_MEMORY:
-            raise ParameterError(f"memory must be at least {LEAST_MEMORY} bytes (768 MiB), got {memory!r}.")
-        if not _is_integer(threads) or not 1 <= threads <= MOST_THREADS:
-            raise ParameterError(f"threads must be an integer from 1 to {MOST_THREADS}, got {threads!r}.")
+        if isinstance(memory, bool) or not hasattr(memory, "__index__"):
+            raise ParameterError(
+                f"memory must be a number of bytes, an integer, got {memory!r}. Write 2 << 30 for 2 GiB."
+            )
+        memory = operator.index(memory)
+        if memory > _MOST_MEMORY:
+            raise ParameterError(f"memory must be at most {_MOST_MEMORY} bytes (1 PiB), got {memory}.")
+        if memory < LEAST_MEMORY:
+            raise ParameterError(f"memory must be at least {LEAST_MEMORY} bytes (768 MiB), got {memory}.")
+        threads = as_integer("threads", threads, 1, MOST_THREADS)
         folder = None if temp is None else Path(temp)
         if folder is not None:
             check_path("temp", folder)
@@ -146,10 +152,6 @@ class Resources:
     def _free(self) -> int:
         """Bytes that are left for the table and its people."""
         return max(0, self.memory - _OF_THE_PROCESS)
-
-
-def _is_integer(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def _cores() -> int:
@@ -422,6 +424,14 @@ def _check_names(options: Options) -> None:
         if given is not None and not isinstance(given, str):
             kind = type(given).__name__
             raise ParameterError(f"{name} must be the name of a column, got {kind}. Write it as text.")
+    for name in ("delimiter", "quote", "escape", "encoding"):
+        given = getattr(options, name)
+        if given is not None and not isinstance(given, str):
+            raise ParameterError(f"{name} must be text, got {type(given).__name__}. Write it in quotes.")
+    for name in ("out", "ledger", "append", "update", "pseudonyms", "temp", "diagnose"):
+        given = getattr(options, name)
+        if given is not None:
+            check_path(name, given)
 
 
 def _check_progress(progress: object) -> None:

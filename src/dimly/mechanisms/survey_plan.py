@@ -210,7 +210,7 @@ class SurveyPlan(BaseModel):
             release=release,
             members=members,
             buckets=buckets,
-            protect=None if as_integer("protect", protect, 1, MAX_TOGETHER) == 1 else protect,
+            protect=None if (together := as_integer("protect", protect, 1, MAX_TOGETHER)) == 1 else together,
         )
         for topic in topics:
             made.noise(topic)  # which is proven as it is made

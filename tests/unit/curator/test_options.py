@@ -150,8 +150,9 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_read(tmp_path: Path
     ("argument", "message"),
     [
         ({"memory": LEAST_MEMORY - 1}, "memory must be at least"),
-        ({"memory": 1e10}, "memory must be at least"),
-        ({"memory": True}, "memory must be at least"),
+        ({"memory": 1e10}, "memory must be a number of bytes"),
+        ({"memory": True}, "memory must be a number of bytes"),
+        ({"memory": "1 GB"}, "memory must be a number of bytes, an integer, got '1 GB'"),
         ({"threads": 0}, "threads must be an integer"),
         ({"threads": 1025}, "threads must be an integer from 1 to 1024"),
         ({"threads": 2**70}, "threads must be an integer from 1 to 1024"),
@@ -165,6 +166,26 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_read(tmp_path: Path
 def test_refusals(argument: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         Resources.of(**argument)
+
+
+def test_integers_of_numpy_count() -> None:
+    found = Resources.of(memory=np.int64(1 << 30), threads=np.int32(2))  # type: ignore[arg-type]
+    assert (type(found.memory), found.threads) == (int, 2)
+
+
+@pytest.mark.parametrize("name", ["out", "ledger", "append", "update", "pseudonyms", "temp", "diagnose"])
+def test_what_is_no_path_is_refused(name: str) -> None:
+    more: dict[str, Any] = {"dataset": "people"} if name == "ledger" else {}
+    for wrong, message in ((7, "a path, got int"), (b"x", "a path, got bytes"), ("x\0", "a path without NUL")):
+        with pytest.raises(ParameterError, match=f"{name} must be {message}"):
+            Options(**{name: wrong, **more})
+
+
+@pytest.mark.parametrize("name", ["delimiter", "quote", "escape", "encoding"])
+def test_what_is_no_text_is_refused(name: str) -> None:
+    wrong: dict[str, Any] = {name: b","}
+    with pytest.raises(ParameterError, match=f"{name} must be text, got bytes"):
+        Options(**wrong)
 
 
 _PUBLISH = """

@@ -4,6 +4,7 @@ import json
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,3 +111,4 @@ def test_several_units_together_are_part_of_the_plan() -> None:
     assert alone.digest != both.digest
     with pytest.raises(ParameterError, match="protect must be an integer"):
         SurveyPlan.of(Budget(1.0), ["weights"], protect=0)
+    assert SurveyPlan.of(Budget(1.0), ["weights"], protect=np.int64(2)).protect == 2  # type: ignore[arg-type]

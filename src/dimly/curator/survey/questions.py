@@ -71,6 +71,8 @@ def ask_table(source: Any, budget: Budget, questions: Questions, options: Option
     ask = questions.ask
     if ask is None:
         ask = default_questions(source, budget, options) if labels is None else ["profiles"]
+    if not isinstance(ask, Iterable):
+        raise ParameterError(f"ask must be a list of questions, got {type(ask).__name__}. See help(dimly.survey).")
     ask = [ask] if isinstance(ask, str) else list(ask)
     if isinstance(budget, Budget):
         budget = budget_for_each(budget, questions.protect)

@@ -117,6 +117,11 @@ def test_a_matrix_is_asked_as_a_table_is() -> None:
         survey_table(matrix, SurveyPlan.of(Budget(3.0), ALL), Options(roster=ROSTER))
 
 
+def test_what_is_no_list_of_questions_is_refused() -> None:
+    with pytest.raises(ParameterError, match="ask must be a list of questions, got int"):
+        survey([[1, 0]], Budget(1.0), ask=7)  # type: ignore[call-overload]
+
+
 def test_values_count_in_steps() -> None:
     rows = pa.table({"who": [0, 0, 1, 1], "what": ["x", "y", "y", "z"], "value": [1.0, 0.5, 0.25, 0.01]})
     found = answers(
