@@ -64,8 +64,6 @@ def check_path(name: str, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(path, str | os.PathLike):
         raise ParameterError(f"{name} must be a path, got {type(path).__name__}. Pass text or a pathlib.Path.")
-    if "\0" in os.fspath(path):
-        raise ParameterError(f"{name} must be a path without NUL characters, got {os.fspath(path)!r}.")
     try:
         os.path.abspath(path).encode()
     except UnicodeEncodeError:
