@@ -112,11 +112,18 @@ class Scene:
         if not self.ledger.exists():
             Ledger.create(self.ledger).add_dataset(DATASET, epsilon=epsilon)
 
-    def start(self, *options: object, table: Path | None = None, out: Path | None = None, wide: bool = False) -> "Run":
+    def start(
+        self,
+        *options: object,
+        table: Path | None = None,
+        out: Path | None = None,
+        ledger: Path | None = None,
+        wide: bool = False,
+    ) -> "Run":
         """Start publishing; ``options`` are added to the command line."""
         plan = self.inputs.wide_plan_file if wide else self.inputs.plan_file
         line: list[object] = ["publish", table or self.inputs.table, "--plan", plan]
-        line += ["--user", "person", "--attribute", "page", "--ledger", self.ledger, "--dataset", DATASET]
+        line += ["--user", "person", "--attribute", "page", "--ledger", ledger or self.ledger, "--dataset", DATASET]
         line += ["--temp", self.temp, "--memory", MEMORY, *options]
         if out is not None:
             line += ["--out", out]

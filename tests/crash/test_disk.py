@@ -86,8 +86,7 @@ def test_a_full_disk_under_the_ledger(left: int, scene: Scene, tmp_path: Path) -
         ledger.add_dataset(DATASET, epsilon=10.0)
         free = os.statvfs(tmp_path)
         (tmp_path / "full").write_bytes(bytes(free.f_bavail * free.f_frsize - left))
-        scene.ledger = ledger.path
-        with scene.start(out=scene.target) as run:
+        with scene.start(out=scene.target, ledger=ledger.path) as run:
             line = run.result().check_one_line(1)
         (tmp_path / "full").unlink()
         assert Ledger(ledger.path).status(DATASET).spent.epsilon == 0
