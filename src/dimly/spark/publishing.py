@@ -238,7 +238,7 @@ class SparkEngine:
     def _pieces(self, table: SparkTable, places: Places) -> Any:
         """Return all rows in pieces, each of one place; people without attributes are in these, too."""
         vocabulary = self.vocabulary
-        kept = table.kept.select("problem", "people", "rows")
+        kept = table.kept.select("problem", "last", "people", "rows")
         if vocabulary is None or vocabulary.is_numbered or small_list(vocabulary) is not None:
             pieces = mapped(kept, CutRows(places), PIECES)
         else:  # too large for every worker to hold: what was kept has all attributes

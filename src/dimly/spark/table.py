@@ -516,8 +516,9 @@ class _Found:
 
 
 def _found(kept: Any, doing: str) -> _Found:
-    rows = asked(kept.select("problem", "n", "size", "sample").collect, doing)
-    pieces = tuple(SampledPiece(row.n, row.size, row.sample) for row in rows if row.problem is None and row.n)
+    told = kept.where("problem IS NOT NULL OR n > 0").select("problem", "n", "size", "sample")
+    rows = asked(told.collect, doing)
+    pieces = tuple(SampledPiece(row.n, row.size, row.sample) for row in rows if row.problem is None)
     return _Found(min((row.problem for row in rows if row.problem is not None), default=None), pieces)
 
 
@@ -535,7 +536,7 @@ def _in_order(named: Any, found: _Found) -> Iterator[_Known]:
     """Give everybody once and in order, kept by Spark: positions hold only as long as nothing is computed anew."""
     borders = range_borders(found.pieces, most=min(_n_partitions(named.sparkSession), _MOST_TASKS))
     where = places(len(borders) + 1).tolist()
-    pieces = mapped(named.select("problem", "people"), CutPeople(borders, where), "place int, people binary")
+    pieces = mapped(named.select("problem", "last", "people"), CutPeople(borders, where), "place int, people binary")
     merging = MergePeople({place: number for number, place in enumerate(where)})
     with _persisted(mapped(pieces.repartition(len(where), "place"), merging, KNOWN)) as known:
         rows = asked(known.select("range", "n", "repeated").collect, "finding the people")

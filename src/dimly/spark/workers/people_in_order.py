@@ -72,13 +72,12 @@ class CutPeople:
     places: Sequence[int]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Go through a partition of ``people`` and ``problem``."""
-        for batch in batches:
-            for rows in kept_rows(batch):
-                cuts = [0, *rows.cut_at(self.borders), len(rows)]
-                pieces = [rows.between(start, stop).packed()[0] for start, stop in pairwise(cuts)]
-                columns = {"place": pa.array(self.places, pa.int32()), "people": pa.array(pieces, pa.binary())}
-                yield pa.RecordBatch.from_pydict(columns)
+        """Go through a partition of what :func:`kept_rows` takes."""
+        for rows in kept_rows(batches):
+            cuts = [0, *rows.cut_at(self.borders), len(rows)]
+            pieces = [rows.between(start, stop).packed()[0] for start, stop in pairwise(cuts)]
+            columns = {"place": pa.array(self.places, pa.int32()), "people": pa.array(pieces, pa.binary())}
+            yield pa.RecordBatch.from_pydict(columns)
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class MergePeople:
         place = 0
         for batch in batches:
             place = batch.column("place")[0].as_py()
-            held += kept_rows(batch.drop_columns(["place"]))
+            held += kept_rows(iter([batch.select(["people"])]))
             if sum(map(len, held)) > _HELD:
                 held = [_merged(held)]
         if not held:
@@ -142,9 +141,8 @@ class UnpackPeople:
 
     def __call__(self, batches: Batches) -> Batches:
         """Go through a partition of ``people``."""
-        for batch in batches:
-            for people in kept_rows(batch):
-                yield pa.record_batch({"u": people.users})
+        for people in kept_rows(batches):
+            yield pa.record_batch({"u": people.users})
 
 
 class ColumnDigest:
@@ -256,7 +254,7 @@ class DigestPeople:
 def _each(batches: Batches) -> Iterator[tuple[int, pa.Array]]:
     for batch in batches:
         ranges = batch.column("range").to_pylist()
-        for number, people in zip(ranges, kept_rows(batch.drop_columns(["range"])), strict=True):
+        for number, people in zip(ranges, kept_rows(iter([batch.select(["people"])])), strict=True):
             yield number, people.users
 
 

@@ -314,26 +314,38 @@ class CutRows:
     places: Places
 
     def __call__(self, batches: Batches) -> Batches:
-        """Go through a partition of ``people``, ``rows`` and, if it can have one, ``problem``."""
-        for batch in batches:
-            for rows in kept_rows(batch):
-                yield from pieces_of(rows, self.places)
+        """Go through a partition of what :func:`kept_rows` takes."""
+        for rows in kept_rows(batches):
+            yield from pieces_of(rows, self.places)
 
 
-def kept_rows(batch: pa.RecordBatch) -> Iterator[SortedRows]:
-    """Yield what was read: ``people`` and, if there are any, ``rows`` and ``problem``.
+def kept_rows(batches: Batches) -> Iterator[SortedRows]:
+    """Yield what was read: ``people`` and, if there are any, ``rows``, ``problem`` and ``last``.
+
+    Where there is no ``last``, each row is a piece of its own.
 
     Raises
     ------
     DataError
         If there is a problem. A pass before this one saw none: what it had read was lost, and read again.
     """
-    nothing = pa.nulls(len(batch), pa.binary())
-    given = {name: batch.column(name) for name in batch.schema.names}
-    if given.get("problem", nothing).null_count < len(batch):
-        raise DataError(CHANGED)
-    for people, rows in zip(given["people"], given.get("rows", nothing), strict=True):
-        yield SortedRows.unpacked(people.as_buffer(), rows.as_buffer() if rows.is_valid else None)
+    slices: dict[str, list[pa.Buffer]] = {"people": [], "rows": []}
+    for batch in batches:
+        given = {name: batch.column(name) for name in batch.schema.names}
+        if "problem" in given and given["problem"].null_count < len(batch):
+            raise DataError(CHANGED)
+        for i in range(len(batch)):
+            for name, held in slices.items():
+                if name in given and given[name][i].is_valid:
+                    held.append(given[name][i].as_buffer())
+            if "last" not in given or given["last"][i].as_py():
+                people, rows = map(_joined, slices.values())
+                yield SortedRows.unpacked(people, rows)
+                slices = {"people": [], "rows": []}
+
+
+def _joined(slices: list[pa.Buffer]) -> Any:
+    return slices[0] if len(slices) == 1 else b"".join(slices) if slices else None
 
 
 def pieces_of(rows: SortedRows, places: Places) -> Batches:
@@ -353,10 +365,9 @@ class PlainRows:
     """Yields what was read as rows, for Spark to look into: ``u``, ``a`` and, if there are any, ``v`` and ``m``."""
 
     def __call__(self, batches: Batches) -> Batches:
-        """Go through a partition of ``people``, ``rows`` and ``problem``."""
-        for batch in batches:
-            for rows in kept_rows(batch):
-                yield from rows.as_table().to_batches()
+        """Go through a partition of what :func:`kept_rows` takes."""
+        for rows in kept_rows(batches):
+            yield from rows.as_table().to_batches()
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ ROSTER_PROBLEMS = (ODD_IDS, MISSING_IDS)
 WORKER_MEMORY = 4 * MIN_MEMORY
 _ROWS, _BYTES = 1 << 17, 1 << 25  # of a piece
 _KEPT_ROWS, _KEPT_BYTES = 1 << 21, 1 << 26  # that a worker sorts together: the more, the fewer name a person again
+_SLICE = 1 << 14  # bytes of one of Spark's rows: it hands 10,000 of them to a worker at once, and holds these in memory
 _SCAN = 1 << 20  # checks of one scan, to number them throughout
 
 
@@ -167,9 +168,10 @@ def problem_of(number: int) -> tuple[int, int]:
     return divmod(number, _SCAN)
 
 
-KEPT: Final = "problem bigint, n bigint, size bigint, sample array<{}>, people binary, rows binary"
+KEPT: Final = "problem bigint, n bigint, size bigint, sample array<{}>, last boolean, people binary, rows binary"
 """The columns of a frame of what was read: problems, or people in order and their rows, with what the driver is told
-of them: how many there are, how long their ids, and a few of these, which are of the type in braces."""
+of them: how many there are, how long their ids, and a few of these, which are of the type in braces. A piece takes
+several rows, which follow each other: the first one has what the driver is told, and ``last`` is true at the end."""
 
 Kept = Literal["rows", "people", "problems"]
 """What is kept of a table that is read: everything, who is in it, or no more than what is wrong with it."""
@@ -259,25 +261,31 @@ class NamePeople:
 
 
 def _kept(rows: SortedRows, number: int) -> pa.RecordBatch:
-    """Return a piece as a row of :data:`KEPT`."""
-    people, content = rows.packed()
+    """Return a piece as rows of :data:`KEPT`."""
+    people, content = map(_sliced, rows.packed())
     sample = sample_of(rows.users, number)
+    more = max(len(people), len(content)) - 1
     columns = {
-        "problem": pa.nulls(1, pa.int64()),
-        "n": pa.array([len(rows)]),
-        "size": pa.array([rows.users.nbytes]),
-        "sample": pa.ListArray.from_arrays(pa.array([0, len(sample)], pa.int32()), sample),
-        "people": pa.array([people], pa.binary()),
-        "rows": pa.array([content], pa.binary()),
+        "problem": pa.nulls(1 + more, pa.int64()),
+        "n": pa.array([len(rows), *[None] * more], pa.int64()),
+        "size": pa.array([rows.users.nbytes, *[None] * more], pa.int64()),
+        "sample": pa.ListArray.from_arrays(pa.array([0, *[len(sample)] * (1 + more)], pa.int32()), sample),
+        "last": pa.array([*[False] * more, True]),
+        "people": pa.array([*people, *[None] * (1 + more - len(people))], pa.binary()),
+        "rows": pa.array([*content, *[None] * (1 + more - len(content))], pa.binary()),
     }
     return pa.RecordBatch.from_pydict(columns)
+
+
+def _sliced(content: bytes | None) -> list[bytes]:
+    return [] if content is None else [content[at : at + _SLICE] for at in range(0, len(content), _SLICE)]
 
 
 def _problem(number: int, user_type: UserType) -> pa.RecordBatch:
     """Return a problem as a row of :data:`KEPT`."""
     kinds = {"problem": pa.int64(), "n": pa.int64(), "size": pa.int64()}
     kinds |= {"sample": pa.list_(pa.int64() if user_type == "int64" else pa.string())}
-    kinds |= {"people": pa.binary(), "rows": pa.binary()}
+    kinds |= {"last": pa.bool_(), "people": pa.binary(), "rows": pa.binary()}
     return pa.RecordBatch.from_pydict({
         name: pa.array([number if name == "problem" else None], kind) for name, kind in kinds.items()
     })  # fmt: skip

@@ -170,7 +170,7 @@ def test_a_problem_that_was_not_there_before_is_refused() -> None:
         {"problem": [None, 3], "people": pa.nulls(2, pa.binary()), "rows": pa.nulls(2, pa.binary())}
     )
     with pytest.raises(DataError, match="the table must stay as it is while it is read"):
-        list(kept_rows(batch))
+        list(kept_rows(iter([batch])))
 
 
 def test_pieces_hold_people_and_texts_once_and_numbers_in_32_bits() -> None:

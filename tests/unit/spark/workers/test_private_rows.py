@@ -7,7 +7,7 @@ import pytest
 
 from dimly.curator.options import Options
 from dimly.spark.workers import private_rows as reading
-from dimly.spark.workers.pieces import SortedRows
+from dimly.spark.workers.pieces import SortedRows, kept_rows
 from dimly.spark.workers.private_rows import Kept, ReadTable, TableReading
 
 PEOPLE = [3, 1, 3, 2, 1, 1, 2, 3, 4, 1, 5, 6, 7, 8, 9, 1]
@@ -19,10 +19,10 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(shape: TableReading, rows: pa.Table, kept: Kept = "people", **work: Any) -> list[SortedRows]:
-    read = ReadTable(shape, kept, with_people=True, **work)(iter(rows.to_batches(max_chunksize=2)))
-    told = [row for batch in read for row in batch.to_pylist()]
+    read = list(ReadTable(shape, kept, with_people=True, **work)(iter(rows.to_batches(max_chunksize=2))))
+    told = [row for batch in read for row in batch.to_pylist() if row["n"] is not None]
     assert {row["problem"] for row in told} == {None}
-    made = [SortedRows.unpacked(row["people"], row["rows"]) for row in told]
+    made = list(kept_rows(batch.select(["problem", "last", "people", "rows"]) for batch in read))
     assert [len(one) for one in made] == [row["n"] for row in told]
     assert all(set(row["sample"]) <= set(one.users.to_pylist()) for one, row in zip(made, told, strict=True))
     return made
@@ -46,6 +46,23 @@ def test_no_more_rows_are_held_than_fit(monkeypatch: pytest.MonkeyPatch) -> None
     made = found(TableReading("attribute", 1, Options(user="person", attribute="place")), rows, "rows")
     assert [one.counts.sum() for one in made] == [4] * 4
     assert {who for one in made for who in one.users.to_pylist()} == set(PEOPLE)
+
+
+@pytest.mark.parametrize("kept", ["people", "rows"])
+def test_rows_of_spark_are_short(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hands thousands of them to a worker at once, and stands still where these do not fit into its memory."""
+    monkeypatch.setattr(reading, "_ROWS", 1 << 17)
+    people = [f"{'long' * 8} {i % 3000:05d}" for i in range(4000)]
+    rows = pa.table({"person": people, "place": [f"{'wide' * 8} {i}" for i in range(len(people))]})
+    shape = TableReading("attribute", 1, Options(user="person", attribute="place"))
+    read = list(ReadTable(shape, kept, with_people=True)(iter(rows.to_batches())))
+    cells = [cell for batch in read for name in ("people", "rows") for cell in batch.column(name).to_pylist()]
+    assert max(len(cell) for cell in cells if cell is not None) <= 1 << 14
+    (found,) = kept_rows(iter(pa.Table.from_batches(read).to_batches(max_chunksize=3)))
+    assert found.users.to_pylist() == sorted(set(people))
+    if kept == "rows":
+        assert found.texts is not None
+        assert sorted(found.texts.take(pa.array(found.codes)).to_pylist()) == sorted(rows.column("place").to_pylist())
 
 
 @pytest.mark.parametrize("coded", [False, True])
