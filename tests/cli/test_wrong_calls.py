@@ -76,7 +76,7 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("segments", "{release}", "--out", "{folder}/segments.txt"), "must end in .csv or .parquet"),
     (("distance", "{release}", "1"), "'B'"),
     (("export", "{release}", "--to", "numpy"), "--out must say where"),
-    (("inspect", "{visits}"), "must be a release folder"),
+    (("inspect", "{visits}"), "If it is your table, publish it first"),
     (("verify", "{folder}"), "has no manifest.json"),
     (("ledger", "show", "{nothing}"), "ledger"),
     (("report", "{release}", "--out", "{page}"), "--overwrite"),

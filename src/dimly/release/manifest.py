@@ -399,6 +399,8 @@ def _instead(path: Path) -> str:
     for above in list(path.parents)[:2]:
         if (above / MANIFEST).is_file():
             return f" Open {above} instead."
+    if path.is_file():
+        return " If it is your table, publish it first: dimly publish makes the folder."
     inside = sorted(path.glob(f"*/{MANIFEST}"))[:1] if path.is_dir() else []
     return f" Open a folder inside it, such as {inside[0].parent}." if inside else " Check the path."
 

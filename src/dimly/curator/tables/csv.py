@@ -37,7 +37,7 @@ _MARKS: Final = {  # UTF-32 first: its mark begins like that of UTF-16
 }
 _NOT_OF_FILES: Final = {"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
 _LINE_END: Final = re.compile(r"[\r\n]")
-_STATE: Final = "Pass its {} if it is the data"
+_STATE: Final = "If this file is the table, pass its {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +247,8 @@ def _marked(beginning: bytes) -> str:
 
 def _not_in(encoding: str, stamp: Stamp) -> DataError:
     name = "UTF-8" if encoding in {"utf-8", "utf-8-sig"} else encoding
-    return DataError(
-        f"{stamp.name} must be text in {name}, but some of it is not. {_STATE.format('encoding (--encoding)')}, or "
-        "save it as UTF-8."
-    )
+    remedy = f"{_STATE.format('encoding (--encoding), often cp1252')}; or save it as UTF-8."
+    return DataError(f"{stamp.name} must be text in {name}, but some of it is not. {remedy}")
 
 
 def _delimiters(line: str, quote: str, escape: str, *, tabs: bool) -> list[str]:

@@ -21,6 +21,7 @@ import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dimly.analyst.segments.cross_validation import adjusted_rand_index
 from dimly.analyst.structure.denoise import shrinkage
 from dimly.curator.options import READING, Options, check_keywords
 from dimly.errors import ParameterError, check_choice
@@ -460,7 +461,7 @@ class Comparison:
         for n in self._groups:
             of = everyone.grouped("mixture", n)
             several = zip(self._parts, self._learners, strict=True)
-            sound = np.mean([_agreement(of[~held], one.grouped("mixture", n)) for held, one in several])
+            sound = np.mean([adjusted_rand_index(of[~held], one.grouped("mixture", n)) for held, one in several])
             found.append((of, max(float(sound), 0.01) ** 2))
         return found
 
@@ -582,7 +583,7 @@ class _Agreement(_HeldOutPeople):
                 taken = np.unique(segments)
                 centers[taken] = _centers(points, segments, len(centers))[taken]
             segments = _nearest(points, centers)
-            found.append(_agreement(of, segments))
+            found.append(adjusted_rand_index(of, segments))
         return float(np.average(found, weights=[weight for _, weight in self._groups]))
 
 
@@ -596,21 +597,6 @@ def _centers(points: Floats, of: NDArray[np.int64], n_groups: int) -> Floats:
 def _nearest(points: Floats, centers: Floats) -> NDArray[np.int64]:
     nearest: NDArray[np.int64] = (points @ centers.T - (centers**2).sum(axis=1) / 2).argmax(axis=1)
     return nearest
-
-
-def _agreement(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
-    """Return the adjusted Rand index, as scikit-learn's does, without its checks: they take most of the time here."""
-    width = int(other.max()) + 1
-    both = (
-        np.bincount(one * width + other, minlength=(int(one.max()) + 1) * width).reshape(-1, width).astype(np.float64)
-    )
-
-    def pairs(counts: Floats) -> float:
-        return float((counts * (counts - 1)).sum()) / 2
-
-    rows, columns, n = pairs(both.sum(axis=1)), pairs(both.sum(axis=0)), len(one) * (len(one) - 1) / 2
-    expected = rows * columns / n
-    return (pairs(both) - expected) / max((rows + columns) / 2 - expected, 1e-12)
 
 
 def _spread(n: int, most: int) -> NDArray[np.int64]:

@@ -76,7 +76,9 @@ def test_encodings(database: PrivateDatabase, tmp_path: Path, encoding: str, fou
 
 def test_the_encoding_is_never_guessed_from_rows(database: PrivateDatabase, tmp_path: Path) -> None:
     table = b"a,b\n\xe9\x81,x\n"
-    with pytest.raises(DataError, match=r"text in UTF-8, but some of it is not. Pass its encoding if"):
+    with pytest.raises(
+        DataError, match=r"text in UTF-8, but some of it is not. If this file is the table, pass its encoding"
+    ):
         read(database, tmp_path / "t.csv", table)
     assert read(database, tmp_path / "t.csv", table, encoding="latin-1") == [("é\x81", "x")]
     with pytest.raises(DataError, match="must be text in cp1252"):
@@ -216,11 +218,19 @@ def test_files_that_are_not_csv(database: PrivateDatabase, tmp_path: Path, conte
         (b"\r\na,b\r\nSECRET,1\r\n", {}, "its first line is empty"),
         (b"\xef\xbb\xbf\na,b\n", {}, "its first line is empty"),
         (b"a\0,SECRET\n", {}, "zero bytes"),
-        (b"gr\xf6\xdfe,b\nx,y\n", {}, "text in UTF-8, but some of it is not. Pass its encoding"),
-        (b"a,b;c\n1,2;3\n", {}, "each of , and ; could. Pass its delimiter"),
+        (
+            b"gr\xf6\xdfe,b\nx,y\n",
+            {},
+            "text in UTF-8, but some of it is not. If this file is the table, pass its encoding",
+        ),
+        (b"a,b;c\n1,2;3\n", {}, "each of , and ; could. If this file is the table, pass its delimiter"),
         (b"a\tb|c\n1,2;3\n", {}, "each of tab and | could"),
-        (b"'a';'b'\n'1;2';'3'\n", {}, "' may be a quote there, or part of the names. Pass its quote"),
-        (b'"a\\"b",c\n', {}, "quotes in pairs. Pass its delimiter, quote and escape"),
+        (
+            b"'a';'b'\n'1;2';'3'\n",
+            {},
+            "' may be a quote there, or part of the names. If this file is the table, pass its quote",
+        ),
+        (b'"a\\"b",c\n', {}, "quotes in pairs. If this file is the table, pass its delimiter, quote and escape"),
         (b'person,page,"note\n(x)"\r\nada,tea,x\r\n', {}, "no line break in a name"),
         (b'\xef\xbb\xbfperson,page,"note\n(x)"\nada,tea,x\n', {}, "no line break in a name"),
         (b'person, "page\nada,tea\n', {}, "no space before a quote"),

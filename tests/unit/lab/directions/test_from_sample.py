@@ -184,12 +184,6 @@ def test_a_rotation_keeps_distances(vectors: Any) -> None:
     assert turned @ turned.T == pytest.approx(vectors @ vectors.T, abs=1e-6)
 
 
-def test_agreement_is_the_adjusted_rand_index() -> None:
-    one, other = np.random.default_rng(0).integers(4, size=(2, 50))
-    assert learning._agreement(one, other) == pytest.approx(adjusted_rand_score(one, other))
-    assert learning._agreement(one, one) == pytest.approx(1)
-
-
 MATRIX = np.eye(20, dtype=int)
 
 
