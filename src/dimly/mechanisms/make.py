@@ -341,7 +341,7 @@ def draft_sketch(request: Request) -> dict[str, object]:
         grid_bits = _grid_bits(request, kind)
     matrix = Projection(kind.family, k, blocks, public_seed(request.seed), grid_bits, request.stream)
     row = sensitivity(matrix, vocabulary)
-    moved = unit_sensitivity(row, request.steps)
+    moved = row.times(request.steps)
     noise: LaplaceNoise | GaussianNoise
     if kind.law == "laplace":
         noise = LaplaceNoise(l1_sensitivity=moved.l1)
@@ -376,7 +376,7 @@ def draft_directions(request: Request) -> dict[str, object]:
     directions, law = request.directions, request.mechanism.split("+")[1]
     assert directions is not None  # noqa: S101 - as the request has checked
     part = DirectionsPart.of(directions, request.unit)
-    moved = unit_sensitivity(part.moved, request.resolution)
+    moved = part.moved.times(request.resolution)
     noise: LaplaceNoise | GaussianNoise
     if law == "laplace":
         noise = LaplaceNoise(l1_sensitivity=moved.l1)
@@ -387,11 +387,6 @@ def draft_directions(request: Request) -> dict[str, object]:
     most = _ATTRIBUTES_ALONG * request.resolution * math.isqrt(part.l2_squared)
     dtype = request.dtype or ("int16" if _NOISE_ROOM * spread + most < 2**15 else "int32")
     return {"directions": part, "noise": noise, "rule": request.rule if law == "gaussian" else None, "dtype": dtype}
-
-
-def unit_sensitivity(row: Sensitivity, steps: int) -> Sensitivity:
-    """Return what one unit moves a sketch by, if one attribute by one step of resolution moves it by ``row``."""
-    return Sensitivity(steps * row.l1, steps**2 * row.l2_squared)
 
 
 def distance_sensitivity(n_users: int, *, resolution: int, unit: Unit) -> Sensitivity:

@@ -582,6 +582,7 @@ class Plan(BaseModel, ABC):
         return state | {"__dict__": {name: value for name, value in self.__dict__.items() if name in kept}}
 
     def _check_parts(self) -> None:
+        """Refuse parts that plans of this mechanism do not have, or lack."""
         if KINDS.get(self.mechanism) is not type(self):
             check_mechanism(self.mechanism)
             raise ParameterError(f"mechanism must be one of a {type(self).__name__}, got {self.mechanism!r}.")
@@ -612,9 +613,9 @@ class Plan(BaseModel, ABC):
     def _expected(self) -> dict[str, object]:
         """Return what the fields that not all kinds have must be here."""
 
+    @abstractmethod
     def _prove(self) -> None:
-        """Refuse noise that does not keep the budget."""
-        self.noise.check(self.budget, self.sensitivity, touched=self.touched)
+        """Refuse fields that do not fit each other, and noise that does not keep the budget."""
 
     def _check_sensitivity(self, vocabulary: Vocabulary) -> None:
         """Refuse a plan that states less sensitivity than its vocabulary has."""

@@ -25,7 +25,6 @@ from dimly.mechanisms.make import (
     NOISY_DISTANCES,
     RANDOMIZED_RESPONSE,
     SKETCHING,
-    Sketching,
     sketch_error,
 )
 from dimly.mechanisms.plan import ALONG, Plan
@@ -43,6 +42,8 @@ from dimly.mechanisms.projection.rows import DenseRows, IntArray, Rows
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import VALUES_MOVED
 
+_LAWS = {"laplace": "discrete-laplace", "gaussian": "rounded-gaussian"}
+"""What the noise of a mechanism is called in its plan."""
 # Entries of P whose norms are taken whenever a plan is read: about a quarter of a second.
 _PROVEN_WHEN_READ = 1 << 22
 
@@ -99,7 +100,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
     @cached_property
     def longest_row(self) -> Sensitivity:
         """Norms that no row of P exceeds."""
-        return self.projection.sensitivity
+        return Sensitivity(self.projection.l1, self.projection.l2_squared)
 
     @cached_property
     def entries(self) -> int:
@@ -109,7 +110,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
     @cached_property
     def sensitivity(self) -> Sensitivity:
         """Farthest that one unit of privacy can move a sketch before noise."""
-        return make.unit_sensitivity(self.projection.sensitivity, VALUES_MOVED[self.unit] * self.resolution)
+        return self.longest_row.times(VALUES_MOVED[self.unit] * self.resolution)
 
     @cached_property
     def touched(self) -> int:
@@ -163,24 +164,22 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         return (theorem,)
 
     def _expected(self) -> dict[str, object]:
-        kind = Sketching.of(self.mechanism)
-        law = "discrete-laplace" if kind.law == "laplace" else "rounded-gaussian"
-        return {"projection.family": kind.family, "noise.law": law, "blend": kind.family == "counting"}
+        family, law = self.mechanism.split("+")
+        return {"projection.family": family, "noise.law": _LAWS[law], "blend": family == "counting"}
 
-    def _check_parts(self) -> None:
-        super()._check_parts()
+    def _prove(self) -> None:
+        part, vocabulary = self.projection, self.vocabulary
         if self.resolution != 1 and self.blend:
             raise ParameterError(
                 f"resolution must be 1 for a blend above 0, which is about bits, got {self.resolution}."
             )
-
-    def _prove(self) -> None:
-        part, vocabulary = self.projection, self.vocabulary
         part.check()
         if vocabulary is not None and vocabulary.sha256 is None and self.entries * vocabulary.size <= _PROVEN_WHEN_READ:
             self._check_sensitivity(vocabulary.matching(None))
-        super()._prove()
-        self._check_rule(k=part.k, n_attributes=self.n_attributes, row_norm=part.sensitivity.l2 * self._projected.scale)
+        self.noise.check(self.budget, self.sensitivity, touched=self.touched)
+        if self.rule is not None:
+            row_norm = self.longest_row.l2 * self._projected.scale
+            self._check_rule(k=part.k, n_attributes=self.n_attributes, row_norm=row_norm)
         make.check_room(math.sqrt(self.table.variance), self.dtype)
 
     def _check_sensitivity(self, vocabulary: Vocabulary) -> None:
@@ -319,7 +318,7 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
     @cached_property
     def sensitivity(self) -> Sensitivity:
         """Farthest that one unit of privacy can move a sketch before noise."""
-        return make.unit_sensitivity(self.directions.moved, self.resolution)
+        return self.directions.moved.times(self.resolution)
 
     @cached_property
     def touched(self) -> int:
@@ -369,11 +368,10 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         return self.matrix.rows.take(used).total(weights[used])
 
     def _expected(self) -> dict[str, object]:
-        law = "discrete-laplace" if self.mechanism.endswith("+laplace") else "rounded-gaussian"
-        return {"noise.law": law, "directions": True}
+        _, law = self.mechanism.split("+")
+        return {"noise.law": _LAWS[law], "directions": True}
 
-    def _check_parts(self) -> None:
-        super()._check_parts()
+    def _prove(self) -> None:
         part = self.directions
         if self.vocabulary is not None:
             raise ParameterError("vocabulary must be left out for directions: attributes without a row count nothing.")
@@ -382,9 +380,7 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
                 raise ParameterError("directions.exchanged_l1 and exchanged_l2_squared must fit the unit.")
         if part.moved.l1 < part.l1 or part.moved.l2_squared < part.l2_squared:
             raise ParameterError("directions.exchanged_l1 and exchanged_l2_squared must not be below those of a row.")
-
-    def _prove(self) -> None:
-        super()._prove()
+        self.noise.check(self.budget, self.sensitivity, touched=self.touched)
         held = self.__dict__.get(ALONG)
         if held is not None:
             self.directions.check(held, self.unit)
@@ -453,12 +449,12 @@ class ResponsePlan(Plan, mechanisms=(RANDOMIZED_RESPONSE,)):
     def _expected(self) -> dict[str, object]:
         return {"noise.law": "bit-flip", "dtype": True}
 
-    def _check_parts(self) -> None:
-        super()._check_parts()
+    def _prove(self) -> None:
         if self.resolution != 1:
             raise ParameterError(
                 f"resolution must be 1 for randomized-response, which is about bits, got {self.resolution}."
             )
+        self.noise.check(self.budget, self.sensitivity, touched=self.touched)
 
 
 @final
@@ -524,7 +520,7 @@ class DistancePlan(Plan, mechanisms=(NOISY_DISTANCES,)):
         return {"noise.law": "rounded-gaussian", "n_users": True}
 
     def _prove(self) -> None:
-        super()._prove()
+        self.noise.check(self.budget, self.sensitivity, touched=self.touched)
         self._check_rule()
         farthest = self.n_attributes * self.resolution**2
         make.check_room(math.sqrt(self.table.variance), self.dtype, data=farthest)

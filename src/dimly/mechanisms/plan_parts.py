@@ -123,18 +123,12 @@ class ProjectionPart(BaseModel):
 
     def check(self) -> None:
         """Refuse other norms than all rows of the family have, where all have the same."""
-        family = self.matrix.record
-        fixed = family.l1(self.k, blocks=self.blocks), family.l2_squared(self.k, blocks=self.blocks)
-        if fixed[0] is not None and fixed != (self.l1, self.l2_squared):
+        norm = self.matrix.record.norm(self.k, blocks=self.blocks)
+        if norm is not None and (norm, norm) != (self.l1, self.l2_squared):
             raise ParameterError(
-                f"l1 and l2_squared must be {fixed[0]} and {fixed[1]} for {self.family}, "
+                f"l1 and l2_squared must be {norm} and {norm} for {self.family}, "
                 f"got {self.l1} and {self.l2_squared}. Make the plan with Plan.of."
             )
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """How far one attribute can move an integer sketch."""
-        return Sensitivity(self.l1, self.l2_squared)
 
     @property
     def matrix(self) -> Projection:

@@ -15,7 +15,6 @@ from dimly.mechanisms.make import (
     default_blend,
     sketch_error,
     sketching,
-    unit_sensitivity,
 )
 from dimly.mechanisms.noise.gaussian import gaussian_moments
 from dimly.mechanisms.noise.laplace import laplace_moments
@@ -192,7 +191,7 @@ def nominal_noise(
     grid_bits = _GRID_BITS if kind.family == "gaussian" else None
     row_scale = family.scale(k, blocks=blocks, grid_bits=_fit_grid(grid_bits, k))
     row = longest_row(kind.family, k, blocks=blocks, row_scale=row_scale, n_attributes=n_attributes)
-    moved = unit_sensitivity(row, VALUES_MOVED[unit] * resolution)
+    moved = row.times(VALUES_MOVED[unit] * resolution)
     scale = row_scale / resolution
     if kind.law == "laplace":
         v, m4 = laplace_moments(budget.epsilon / moved.l1)

@@ -84,13 +84,9 @@ class Family(ABC):
         del blocks
         return 1.0
 
-    def l1(self, k: int, *, blocks: int = 1) -> int | None:
-        """Return the ℓ₁ norm of every integer row, or None where rows differ from each other."""
-        return self.entries(k, blocks=blocks) if self.open_vocabulary else None
-
-    def l2_squared(self, k: int, *, blocks: int = 1) -> int | None:
-        """Return the squared ℓ₂ norm of every integer row, or None where rows differ from each other."""
-        return self.l1(k, blocks=blocks)  # every entry that an open family touches is ±1
+    def norm(self, k: int, *, blocks: int = 1) -> int | None:
+        """Return the ℓ₁ norm of every integer row, which is its squared ℓ₂ norm, too; None where rows differ."""
+        return self.entries(k, blocks=blocks) if self.open_vocabulary else None  # each entry that it touches is ±1
 
     def likely_norms(self, k: int, *, blocks: int, row_scale: float, tail: float | None) -> tuple[int, int]:
         """Return ℓ₁ and squared ℓ₂ norms that a row exceeds with probability ``tail``; None: of an average row."""

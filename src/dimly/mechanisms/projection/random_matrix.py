@@ -41,7 +41,7 @@ Examples
 --------
 >>> FAMILIES["sparse"].scale(256, blocks=4)
 0.5
->>> FAMILIES["sign"].l1(256), FAMILIES["ternary"].l1(256)
+>>> FAMILIES["sign"].norm(256), FAMILIES["ternary"].norm(256)
 (256, None)
 """
 
@@ -88,6 +88,10 @@ class Sensitivity:
         while Fraction(above) ** 2 < self.l2_squared:
             above = math.nextafter(above, math.inf)
         return above
+
+    def times(self, steps: int) -> "Sensitivity":
+        """Return how far so many steps of resolution can move it, if one moves it as far as this."""
+        return Sensitivity(steps * self.l1, steps**2 * self.l2_squared)
 
 
 @dataclass(frozen=True)
@@ -255,10 +259,9 @@ def sensitivity(projection: Projection, vocabulary: Vocabulary | None) -> Sensit
     Sensitivity(l1=4, l2_squared=4)
     """
     family = projection.record
-    l1 = family.l1(projection.k, blocks=projection.blocks)
-    l2_squared = family.l2_squared(projection.k, blocks=projection.blocks)
-    if l1 is not None and l2_squared is not None:
-        return Sensitivity(l1, l2_squared)
+    norm = family.norm(projection.k, blocks=projection.blocks)
+    if norm is not None:
+        return Sensitivity(norm, norm)
     if vocabulary is None:
         raise ParameterError(
             f"vocabulary must be stated for {family.name}, got None. Its sensitivity is a maximum over a "

@@ -48,7 +48,7 @@ def test_the_table_names_every_family_once() -> None:
 def test_numbers_of_the_table(name: str, norm: int | None, entries: int, scale: float, kurtosis: float) -> None:
     family = FAMILIES[name]
     k, blocks = SHAPES.get(name, (24, 1))
-    assert family.l1(k, blocks=blocks) == family.l2_squared(k, blocks=blocks) == norm
+    assert family.norm(k, blocks=blocks) == norm
     assert family.entries(k, blocks=blocks) == entries
     assert family.scale(k, blocks=blocks, grid_bits=6 if name == "gaussian" else None) == pytest.approx(
         scale, rel=1e-15
@@ -183,7 +183,7 @@ def test_sensitivity_equals_brute_force(projection: Projection, monkeypatch: pyt
 @every_projection
 def test_a_closed_family_refuses_to_work_without_a_public_vocabulary(projection: Projection) -> None:
     if projection.record.open_vocabulary:
-        assert sensitivity(projection, None).l1 == projection.record.l1(projection.k, blocks=projection.blocks)
+        assert sensitivity(projection, None).l1 == projection.record.norm(projection.k, blocks=projection.blocks)
     else:
         with pytest.raises(ParameterError, match=f"stated for {projection.family}, got None.*itself leak"):
             sensitivity(projection, None)
