@@ -48,8 +48,12 @@ class NoiseLaw:
     shares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, plan: Plan) -> "NoiseLaw":
-        """Return the law of a plan's numbers, or of whether a bit is flipped."""
+    def of(cls, plan: Plan, *, largest: int = 0) -> "NoiseLaw":
+        """Return the law of a plan's numbers, or of whether a bit is flipped.
+
+        Where noise was added to other numbers than 0, ``largest`` is how far from 0 they were at most: they were taken
+        off again after the sum was brought into the range of the plan's type, and no bin may begin where that shows.
+        """
         noise = plan.noise
         if isinstance(noise, FlipNoise):
             return cls(np.array([1]), np.array([1 - noise.probability, noise.probability]))
@@ -62,7 +66,8 @@ class NoiseLaw:
         up = {int(np.searchsorted(falling, -0.5 * _FINENESS**step)) for step in range(steps)}
         places = up | {len(weights) - i for i in up}  # laws are symmetric
         # The outermost cells stand for all that lies beyond; what a type cannot hold is published as its end.
-        kept = [i for i in sorted(places) if 0 < i < len(weights) and limits.min < cells.first + i <= limits.max]
+        low, high = limits.min + largest, limits.max - largest
+        kept = [i for i in sorted(places) if 0 < i < len(weights) and low < cells.first + i <= high]
         ends = [0, *(below[i] for i in kept), TOTAL]
         shares = np.array([(b - a) / TOTAL for a, b in pairwise(ends)])
         return cls(np.array([cells.first + i for i in kept], np.int64), shares)

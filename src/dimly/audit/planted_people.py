@@ -22,12 +22,13 @@ import pyarrow.parquet as pq
 
 from dimly.curator.options import Options
 from dimly.curator.tables.csv import CsvOptions, read_header
-from dimly.curator.tables.input_files import Stamp, find_files
+from dimly.curator.tables.input_files import Stamp, find_files, open_bytes
 from dimly.curator.tables.sources import are_paths
 from dimly.errors import DataError, DimlyError, ParameterError
 
 _FIRST_DAY: Final = dt.date(2100, 1, 1).toordinal()
 _LAST_DAY: Final = dt.date.max.toordinal()
+_FIRST_OBJECT: Final = 1 << 24  # bytes that the first object of a JSON file takes at most
 
 
 class InventedRows(NamedTuple):
@@ -160,7 +161,7 @@ def _column(form: str, files: Sequence[Stamp], options: Options, name: str) -> _
         if form == "DuckDB":
             selected = f"SELECT {_quoted(name)} FROM "  # noqa: S608 - quoted
             with duckdb.connect(files[0].path, read_only=True) as old:
-                table = _quoted(_only(_duckdb_tables(old), options))
+                table = _quoted(_only(_duckdb_names(old), options))
                 kind = old.sql(f"{selected}{table} LIMIT 0").to_arrow_table().schema.field(0).type
             return _Column(_plain(kind), lambda: _duckdb_cells(files[0], selected + table))
     except DimlyError:
@@ -252,8 +253,8 @@ def _cast(cells: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
 
 
 def _json_lines(files: Sequence[Stamp], rows: InventedRows, options: Options, folder: Path) -> list[str]:
-    with open(files[0].path, "rb") as file:
-        beginning = file.read(1 << 16)
+    with open_bytes(files[0]) as opened:
+        beginning = opened.read(_FIRST_OBJECT)
     first, _ = json.JSONDecoder().raw_decode(beginning.decode(errors="replace").lstrip("\ufeff [\r\n\t"))
     _check_columns(list(first), options)
     textual = isinstance(first[options.user], str)
@@ -274,10 +275,13 @@ def _insertion(rows: InventedRows, options: Options, table: str) -> tuple[str, l
     return f"INSERT INTO {into}", list(zip(*columns, strict=True))
 
 
-def _only(tables: list[str], options: Options) -> str:
-    if options.query is not None or (options.table is None and len(tables) != 1):
+def _only(named: Sequence[tuple[str, str]], options: Options) -> str:
+    """Return the table to add people to, of the names of a database and their kinds: "table" or "view"."""
+    if options.query is not None or (options.table is None and [kind for _, kind in named] != ["table"]):
         raise ParameterError("table must name the one table of the database that invented people are added to.")
-    return options.table or tables[0]
+    if (options.table, "view") in named:
+        raise ParameterError("table must be no view: invented people are added to tables alone. Name the table.")
+    return options.table or named[0][0]
 
 
 def _sqlite(files: Sequence[Stamp], rows: InventedRows, options: Options, folder: Path) -> list[str]:
@@ -285,12 +289,12 @@ def _sqlite(files: Sequence[Stamp], rows: InventedRows, options: Options, folder
     address = f"{files[0].path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(address, uri=True)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new)
-        tables = [
-            name
-            for (name,) in new.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        named = [
+            (name, kind)
+            for name, kind in new.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')")
             if not name.startswith("sqlite_")  # its own, of numbered rows for instance
         ]
-        text, cells = _insertion(rows, options, _only(tables, options))
+        text, cells = _insertion(rows, options, _only(named, options))
         statement = f"{text} VALUES ({', '.join('?' * len(cells[0]))})"
         try:
             with new:
@@ -305,15 +309,18 @@ def _once(cells: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return list(dict.fromkeys(cells))
 
 
-def _duckdb_tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    return [name for (name,) in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()]
+def _duckdb_names(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
+    return connection.sql(
+        "SELECT table_name, 'table' FROM duckdb_tables() "
+        "UNION ALL SELECT view_name, 'view' FROM duckdb_views() WHERE NOT internal"
+    ).fetchall()
 
 
 def _duckdb(files: Sequence[Stamp], rows: InventedRows, options: Options, folder: Path) -> list[str]:
     target = folder / "copy.duckdb"
     shutil.copyfile(files[0].path, target)
     with duckdb.connect(target) as new:
-        text, cells = _insertion(rows, options, _only(_duckdb_tables(new), options))
+        text, cells = _insertion(rows, options, _only(_duckdb_names(new), options))
         try:
             _inserted(new, text, cells)
         except duckdb.ConstraintException:  # a key of person and attribute: no row can stand twice

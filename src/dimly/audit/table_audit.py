@@ -126,6 +126,8 @@ def audit_table(
     for name in _UNREAD:
         if getattr(options, name) is not None:
             raise ParameterError(f"{name} must be left out of an audit, which publishes nothing that stays.")
+    if options.where is not None:
+        raise ParameterError("where must be left out of an audit: invented people have none of the other columns.")
     if options.attribute is None:
         raise ParameterError("attribute must name the column of attributes: only long tables are audited so far.")
     plan = plan_along(plan, options)
@@ -223,24 +225,28 @@ def _judged(
     if len(invented.hidden):
         checks.append(_repeats(plan, canaries, invented.hidden, values[n:], share))
     some = invented.order[: max(64, _LAW // values.shape[1])]  # neighbors in the order of publication
-    noise = _noise_of(plan, canaries, invented.rows[some], values[some])
-    law = NoiseLaw.of(plan)
+    exact = _exact_of(canaries, invented.rows[some], values.shape[1])
+    noise = values[some] - exact
+    if plan.dtype == "bit":
+        noise = np.abs(noise)
+    law = NoiseLaw.of(plan, largest=int(np.abs(exact).max()))
     checks.append(law_check(law.wrong(law.counted(noise.reshape(-1)), false_alarm=share), noise.size))
     signs = _signs(plan, noise)
     checks.append(dependence_check(dependence(signs, false_alarm=share), len(signs)))
     return Audit(plan.cost.epsilon, delta, 1 - false_alarm, tuple(checks))
 
 
-def _noise_of(plan: Plan, canaries: Canaries, rows: NDArray[np.bool_], values: IntArray) -> IntArray:
-    """Take what invented people have off their rows: what is left was drawn, or went wrong on the way."""
-    present, exact = np.zeros((len(canaries), values.shape[1]), np.int64), np.zeros(values.shape[1], np.int64)
-    for canary, (columns, moves, start) in enumerate(
+def _exact_of(canaries: Canaries, rows: NDArray[np.bool_], width: int) -> IntArray:
+    """Return the numbers of people with these coins as they are without noise."""
+    present, start = np.zeros((len(canaries), width), np.int64), np.zeros(width, np.int64)
+    for canary, (columns, moves, begins) in enumerate(
         zip(canaries.columns, canaries.moves, canaries.start, strict=True)
     ):  # columns that a canary does not move are named with moves of 0
         np.add.at(present[canary], columns, moves)
-        np.add.at(exact, columns, start)
-    noise: IntArray = values - exact - (rows.astype(np.float64) @ present.astype(np.float64)).astype(np.int64)
-    return np.abs(noise) if plan.dtype == "bit" else noise
+        np.add.at(start, columns, begins)
+    # In floating point, which is exact for integers of this size and faster.
+    exact: IntArray = start + (rows.astype(np.float64) @ present.astype(np.float64)).astype(np.int64)
+    return exact
 
 
 def _signs(plan: Plan, noise: IntArray) -> Signs:

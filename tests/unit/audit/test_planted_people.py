@@ -63,6 +63,9 @@ def test_other_columns_and_values(tmp_path: Path) -> None:
         ("t.csv", Options(user="nobody", attribute="page"), "a column 'nobody'"),
         ("two.sqlite", LONG, "table must name"),
         ("view.duckdb", LONG, "table must name"),
+        ("beside.sqlite", LONG, "table must name"),
+        ("beside.sqlite", Options(user="person", attribute="page", table="v"), "table must be no view"),
+        ("view.duckdb", Options(user="person", attribute="page", table="v"), "table must be no view"),
         ("short.parquet", LONG, "person must be a column .* one of int16 does not"),
     ],
 )
@@ -71,6 +74,9 @@ def test_what_does_not_fit_is_refused(source: Any, options: Options, said: str, 
     with closing(sqlite3.connect(tmp_path / "two.sqlite")) as connection, connection:
         connection.execute("CREATE TABLE a (person TEXT, page TEXT)")
         connection.execute("CREATE TABLE b (person TEXT, page TEXT)")
+    with closing(sqlite3.connect(tmp_path / "beside.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE a (person TEXT, page TEXT)")
+        connection.execute("CREATE VIEW v AS SELECT * FROM a")
     with duckdb.connect(tmp_path / "view.duckdb") as database:
         database.execute("CREATE VIEW v AS SELECT 'secret' AS person, 'tea' AS page")
     pq.write_table(pa.table({"person": pa.array([7], pa.int16()), "page": ["secret"]}), tmp_path / "short.parquet")
@@ -95,6 +101,12 @@ def test_what_stands_in_the_place_of_names_is_not_told(name: str, content: str, 
     with pytest.raises(ParameterError, match="must have a column 'page'") as caught:
         plant(tmp_path / name, ROWS, LONG, tmp_path / "planted")
     assert "secret" not in str(caught.value)
+
+
+def test_a_long_first_object(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"note": "' + 70_000 * "x" + '", "person": "ada", "page": "tea"}\n')
+    (tmp_path / "planted").mkdir()
+    assert len(plant(tmp_path / "t.jsonl", ROWS, LONG, tmp_path / "planted")) == 2
 
 
 def test_a_table_of_several_is_named(tmp_path: Path) -> None:

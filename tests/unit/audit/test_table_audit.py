@@ -154,6 +154,14 @@ def test_noise_that_a_later_link_cuts_off(tmp_path: Path, monkeypatch: pytest.Mo
     assert "were to be expected" in result(found, "law of the noise")
 
 
+def test_sums_at_the_end_of_their_type_are_no_alarm(tmp_path: Path) -> None:
+    """One number in a hundred is published as the largest that sixteen bits hold, whatever the noise was."""
+    plan = Plan.of("counting+laplace", Budget(8.0), k=16, resolution=22_000)
+    assert plan.dtype == "int16"
+    found = audit_table(write("t.parquet", tmp_path), plan, LONG, coins=1 << 17)
+    assert not found.contradicts, found
+
+
 def test_rows_that_count_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def doubled(people: People, *, width: int, resolution: int) -> People:
         """As if what stands in a table twice had come through twice."""
@@ -185,6 +193,7 @@ def test_a_keystream_that_is_used_for_every_batch(tmp_path: Path) -> None:
     [
         (Options(user="person", columns="all"), "only long tables"),
         (Options(user="person", attribute="page", roster=["ada"]), "roster must be left out"),
+        (Options(user="person", attribute="page", where="more > 0"), "where must be left out"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(options: Options, said: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A small long table in every format that can be audited."""
 
+import gzip
 import json
 import sqlite3
 from contextlib import closing
@@ -11,7 +12,10 @@ import pyarrow.parquet as pq
 
 PEOPLE = ["ada", "bob", "cy", "dee"]
 PAGES = ["tea", "jam", "tea", "milk"]
-FORMATS = ("t.csv", "t.tsv", "utf16.csv", "t.parquet", "numbers.parquet", "t.jsonl", "t.json", "t.sqlite", "t.duckdb")
+FORMATS = (
+    "t.csv", "t.tsv", "utf16.csv", "t.parquet", "numbers.parquet", "t.jsonl", "t.jsonl.gz", "t.json", "t.sqlite",
+    "t.duckdb",
+)  # fmt: skip
 
 
 def write(name: str, folder: Path) -> Path:
@@ -28,8 +32,9 @@ def write(name: str, folder: Path) -> Path:
             f"page{sign}", f"page{sign}né", 1
         )
         path.write_text(text, encoding="utf-16" if name == "utf16.csv" else "utf-8")
-    elif path.suffix == ".jsonl":
-        path.write_text("\n".join(json.dumps({"person": a, "page": b}) for a, b in rows))
+    elif ".jsonl" in path.suffixes:
+        lines = "\n".join(json.dumps({"person": a, "page": b}) for a, b in rows).encode()
+        path.write_bytes(gzip.compress(lines) if path.suffix == ".gz" else lines)
     elif path.suffix == ".json":
         path.write_text(json.dumps([{"person": a, "page": b} for a, b in rows]))
     elif path.suffix == ".sqlite":
