@@ -7,8 +7,7 @@ from tests.cli.lines import answer, refusal, run
 from tests.processes import in_a_fork
 
 from dimly.cli.commands.ledger import init
-from dimly.curator.ledger.charge import FILTER_METHODS
-from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.ledger.ledger import FILTER_METHODS, Ledger
 from dimly.privacy import UNITS, Cost
 
 DIGEST = "ab" * 32

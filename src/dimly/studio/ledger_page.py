@@ -4,8 +4,7 @@ from typing import Any
 
 from nicegui import events, run, ui
 
-from dimly.curator.ledger.charge import ChargeRecord, DatasetStatus
-from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.ledger.ledger import ChargeRecord, DatasetStatus, Ledger
 from dimly.errors import BudgetError, DimlyError
 from dimly.mechanisms.plan import Plan
 from dimly.studio import echarts, theme

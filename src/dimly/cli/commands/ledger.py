@@ -11,7 +11,7 @@ from dimly.cli.terminal import print_csv, print_fields, print_json, print_lines,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dimly.curator.ledger.charge import ChargeRecord, DatasetStatus
+    from dimly.curator.ledger.ledger import ChargeRecord, DatasetStatus
 
 
 ledger = typer.Typer(rich_markup_mode="rich", invoke_without_command=True)

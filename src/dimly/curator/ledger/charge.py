@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self
 
 from dimly.curator.ledger.store import Store, forget_people, now, share_people, store_tags, tag_chunks
 from dimly.errors import BudgetError, DimlyError, ParameterError
-from dimly.privacy.budget import Unit
-from dimly.privacy.composition import Composition, Cost
+from dimly.privacy.composition import Cost
 
 Fate = Literal["this", "alive", "gone", "unknown"]
 """What is known of the process behind a charge. "unknown": another machine, container or start of this machine."""
@@ -104,11 +103,6 @@ State = Literal["reserved", "sampling", "visible", "returned", "forgiven"]
 """Where a charge stands. All but the last two count."""
 
 COUNTING: Final = frozenset({"reserved", "sampling", "visible"})
-
-FilterMethod = Literal["sum", "renyi"]
-"""Rules that hold for plans chosen after earlier releases were seen."""
-
-FILTER_METHODS: tuple[FilterMethod, ...] = get_args(FilterMethod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,42 +199,6 @@ class ChargeRecord:
         return cls(**fields)
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetStatus:
-    """A dataset's budget, what is spent of it, and on what.
-
-    Attributes
-    ----------
-    name : str
-    epsilon, delta : float
-        The budget, for all recipients and for ever.
-    unit : {"attribute", "column"}
-    method : {"sum", "renyi"}
-        How charges add up.
-    spent : Composition
-        What all charges that count cost together.
-    left : float
-        Largest ε of one pure release that certainly still fits; 0.0 if none does.
-    charges : tuple of ChargeRecord
-        All of them, also those that do not count, oldest first.
-    """
-
-    name: str
-    epsilon: float
-    delta: float
-    unit: Unit
-    method: FilterMethod
-    spent: Composition
-    left: float
-    charges: tuple[ChargeRecord, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain JSON values."""
-        fields = {name: getattr(self, name) for name in ("name", "epsilon", "delta", "unit", "method", "left")}
-        spent = {name: getattr(self.spent, name) for name in ("epsilon", "delta", "method", "n_costs")}
-        return fields | {"spent": spent, "charges": [charge.to_dict() for charge in self.charges]}
-
-
 @lru_cache(maxsize=4096)  # a Gaussian cost is proven again each time it is made, for a millisecond
 def cost_of_json(text: str) -> Cost:
     """Read a cost as the ledger stores it."""
@@ -299,6 +257,32 @@ class Charge:
         self._store = store
         self._process = ProcessMark.of_this_process()
         self.id = charge_id
+
+    @classmethod
+    def enter(
+        cls,
+        store: Store,
+        connection: sqlite3.Connection,
+        dataset: str,
+        *,
+        cost: Cost | None,
+        plan_digest: str,
+        recipient: str | None,
+        **line: str | int,
+    ) -> Self:
+        """Enter a charge of this process into the ledger; ``line`` says what it appends to or updates, if anything."""
+        check_text("plan_digest", plan_digest)
+        fields = line | {"dataset": dataset, "state": "reserved", "plan_digest": plan_digest, "reserved_at": now()}
+        if cost is not None:
+            fields["cost"] = cost_json(cost)
+        if recipient is not None:
+            fields["recipient"] = check_text("recipient", recipient)
+        fields["process"] = ProcessMark.of_this_process().to_json()
+        columns, places = ", ".join(fields), ", ".join("?" * len(fields))
+        insert = f"INSERT INTO charge ({columns}) VALUES ({places})"
+        charge_id = connection.execute(insert, tuple(fields.values())).lastrowid
+        assert charge_id is not None  # noqa: S101 - for the type checker: it was an INSERT
+        return cls(store, charge_id)
 
     @property
     def record(self) -> ChargeRecord:
@@ -514,13 +498,18 @@ def records_of(connection: sqlite3.Connection, dataset: str) -> list[ChargeRecor
     return [ChargeRecord.of_row(row) for row in rows]
 
 
+def counting_charges(connection: sqlite3.Connection, dataset: str) -> list[ChargeRecord]:
+    """Return those of a dataset's charges that count, oldest first."""
+    return [record for record in records_of(connection, dataset) if record.counts]
+
+
 def lineage(connection: sqlite3.Connection, append: ChargeRecord) -> list[ChargeRecord]:
     """Return the charges that count whose people an append must not repeat, the append itself included.
 
     Those of its own line, and of every other line with a release of the same id: tiny releases may come out alike, and
     then nobody can tell which of them the folder holds.
     """
-    counting = [record for record in records_of(connection, append.dataset) if record.counts]
+    counting = counting_charges(connection, append.dataset)
     lines = {record.lineage for record in counting if record.release_id == append.appends_to} | {append.lineage}
     return [record for record in counting if record.lineage in lines]
 

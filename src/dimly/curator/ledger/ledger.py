@@ -9,17 +9,13 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from dimly.curator.ledger.charge import (
-    FILTER_METHODS,
     Charge,
     ChargeRecord,
-    DatasetStatus,
-    FilterMethod,
-    ProcessMark,
     check_text,
-    cost_json,
+    counting_charges,
     make_visible,
     record_of,
     records_of,
@@ -30,6 +26,12 @@ from dimly.display import Shown, data_frame
 from dimly.errors import BudgetError, ParameterError, check_choice
 from dimly.privacy.budget import UNITS, Budget, Unit
 from dimly.privacy.composition import LARGEST_EPSILON, Composition, Cost, compose
+
+FilterMethod = Literal["sum", "renyi"]
+"""Rules that hold for plans chosen after earlier releases were seen."""
+
+FILTER_METHODS: tuple[FilterMethod, ...] = get_args(FilterMethod)
+
 
 # Whether one more release fits a dataset's budget: a filter over all that was charged.
 #
@@ -161,6 +163,42 @@ def _down(value: float) -> float:
     """Return six digits that do not exceed the value, because people will type them."""
     near = float(f"{value:.5e}")
     return near if near <= value else near - 10.0 ** (math.floor(math.log10(value)) - 5)
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetStatus:
+    """A dataset's budget, what is spent of it, and on what.
+
+    Attributes
+    ----------
+    name : str
+    epsilon, delta : float
+        The budget, for all recipients and for ever.
+    unit : {"attribute", "column"}
+    method : {"sum", "renyi"}
+        How charges add up.
+    spent : Composition
+        What all charges that count cost together.
+    left : float
+        Largest ε of one pure release that certainly still fits; 0.0 if none does.
+    charges : tuple of ChargeRecord
+        All of them, also those that do not count, oldest first.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    unit: Unit
+    method: FilterMethod
+    spent: Composition
+    left: float
+    charges: tuple[ChargeRecord, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain JSON values."""
+        fields = {name: getattr(self, name) for name in ("name", "epsilon", "delta", "unit", "method", "left")}
+        spent = {name: getattr(self.spent, name) for name in ("epsilon", "delta", "method", "n_costs")}
+        return fields | {"spent": spent, "charges": [charge.to_dict() for charge in self.charges]}
 
 
 __all__ = ["Charge", "ChargeRecord", "DatasetStatus", "Ledger"]
@@ -333,8 +371,8 @@ class Ledger:
             line: dict[str, str | int] = {}
             if updates is not None:
                 line = {"updates": updates, "lineage": _lineage_to_grow(connection, dataset, updates, plan_digest)}
-            return self._charge(
-                connection, dataset, cost=cost_json(cost), plan_digest=plan_digest, recipient=recipient, **line
+            return Charge.enter(
+                self._store, connection, dataset, cost=cost, plan_digest=plan_digest, recipient=recipient, **line
             )
 
     def reserve_append(
@@ -364,9 +402,11 @@ class Ledger:
         """
         with self._store.writing() as connection:
             lineage = _lineage_to_grow(connection, dataset, release_id, plan_digest)
-            return self._charge(
+            return Charge.enter(
+                self._store,
                 connection,
                 dataset,
+                cost=None,
                 plan_digest=plan_digest,
                 recipient=recipient,
                 appends_to=release_id,
@@ -428,27 +468,6 @@ class Ledger:
             if record.state != "visible":
                 make_visible(connection, charge_id)
 
-    def _charge(
-        self,
-        connection: sqlite3.Connection,
-        dataset: str,
-        *,
-        plan_digest: str,
-        recipient: str | None,
-        **fields: str | int,
-    ) -> Charge:
-        check_text("plan_digest", plan_digest)
-        if recipient is not None:
-            fields["recipient"] = check_text("recipient", recipient)
-        process = ProcessMark.of_this_process().to_json()
-        fields |= {"dataset": dataset, "state": "reserved", "plan_digest": plan_digest, "process": process}
-        fields["reserved_at"] = now()
-        columns, places = ", ".join(fields), ", ".join("?" * len(fields))
-        insert = f"INSERT INTO charge ({columns}) VALUES ({places})"
-        charge_id = connection.execute(insert, tuple(fields.values())).lastrowid
-        assert charge_id is not None  # noqa: S101 - for the type checker: it was an INSERT
-        return Charge(self._store, charge_id)
-
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
@@ -487,13 +506,9 @@ def _budget(connection: sqlite3.Connection, dataset: str) -> DatasetBudget:
     return DatasetBudget(**dict(row))
 
 
-def _counting_charges(connection: sqlite3.Connection, dataset: str) -> list[ChargeRecord]:
-    return [record for record in records_of(connection, dataset) if record.counts]
-
-
 def _check_cost(connection: sqlite3.Connection, dataset: str, cost: Cost) -> None:
     budget = _budget(connection, dataset)
-    spent = [budget.in_unit(record.cost) for record in _counting_charges(connection, dataset) if record.cost]
+    spent = [budget.in_unit(record.cost) for record in counting_charges(connection, dataset) if record.cost]
     budget.check(spent, budget.in_unit(cost))
 
 
@@ -517,7 +532,7 @@ def _lineage_to_grow(connection: sqlite3.Connection, dataset: str, release_id: s
     """Return the line of a release that is to grow, if it may."""
     check_text("release_id", release_id)
     _budget(connection, dataset)
-    counting = _counting_charges(connection, dataset)
+    counting = counting_charges(connection, dataset)
     made = [record for record in counting if record.release_id == release_id]
     if not made:
         raise BudgetError(
