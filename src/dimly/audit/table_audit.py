@@ -43,7 +43,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import ResponsePlan
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.privacy import VALUES_MOVED
-from dimly.release.ids import text_ids
+from dimly.release.format import text_ids
 from dimly.release.reader import open_folder
 
 _COINS: Final = 1 << 20

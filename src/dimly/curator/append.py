@@ -175,7 +175,7 @@ class Base:
         """
         plan = self.sketches.plan
         old = (_without_values(self.sketches.read_users(index)) for index in range(self.sketches.n_parts))
-        others = (_without_values(users_of(pa.table({"user": ids}))) for ids in new)
+        others = (_without_values(users_of(ids)) for ids in new)
         for users, _ in merged(old, others, size=layout_of(plan).users_per_part, replace=self.replace):
             check_ids(as_user_column(users, "text"), plan)
 
@@ -243,7 +243,7 @@ class _NewParts:
             record = self._records[index]
             with open_parquet(path_of(self._folder, record), record.path) as file:
                 table = read_table(file, record.path)
-            yield users_of(table), values_of(table, self._plan, record.path, rest=0)
+            yield users_of(table.column("user")), values_of(table, self._plan, record.path, rest=0)
 
     def remove(self) -> None:
         """Remove them."""

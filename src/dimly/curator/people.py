@@ -224,7 +224,7 @@ def user_ids(users: ArrayLike | None, n_users: int) -> NDArray[Any]:
         ids = ids.astype(object)
     kinds = {type(user) for user in ids.tolist()} if ids.dtype == object else {ids.dtype.type}
     if kinds and all(issubclass(kind, str) for kind in kinds):
-        from dimly.release.ids import text_ids  # noqa: PLC0415  (its room loads Arrow, which a device need not have)
+        from dimly.release.format import text_ids  # noqa: PLC0415  (its room loads Arrow, which a device need not have)
 
         ids = text_ids(map(str, ids.tolist()))
         try:

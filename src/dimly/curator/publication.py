@@ -40,9 +40,8 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
 from dimly.release.format import UserType, layout_of
-from dimly.release.ids import text_ids
 from dimly.release.manifest import AboutRelease
-from dimly.release.parts import WrittenPart, as_user_column, check_ids
+from dimly.release.parts import WrittenPart, as_user_column, check_ids, users_of
 from dimly.release.sketches import Sketches
 from dimly.release.writer import ReleaseWriter, check_public, check_target
 
@@ -463,9 +462,8 @@ class _MemoryParts:
     def joined(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return users and values of all parts."""
         parts = [self._parts[index] for index in sorted(self._parts)]
-        users = pa.chunked_array([users for users, _ in parts])
-        ids = users.to_numpy() if pa.types.is_integer(users.type) else text_ids(users.to_pylist())
-        return ids, np.concatenate([values for _, values in parts])
+        users = users_of(pa.chunked_array([users for users, _ in parts]))
+        return users, np.concatenate([values for _, values in parts])
 
 
 class Chargeable(Protocol):

@@ -14,8 +14,7 @@ from dimly.curator.publication import Published, ReleaseParts, publish_by, with_
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.format import UserType, layout_of
-from dimly.release.ids import are_texts, text_ids
+from dimly.release.format import UserType, layout_of, text_ids, user_type_of
 
 
 class PublishedPeople:
@@ -39,7 +38,7 @@ class PublishedPeople:
         self._nothing = nothing
         self._plan = plan
         self.n_users = len(own)
-        self.user_type: UserType = _type(published)
+        self.user_type: UserType = user_type_of(published)
 
     @classmethod
     def of(
@@ -158,9 +157,5 @@ def _row(row: Any, plan: Plan) -> NDArray[Any]:
     return numbers.astype(dtype)
 
 
-def _type(users: NDArray[Any]) -> UserType:
-    return "text" if are_texts(users) else "int64"
-
-
 def _as_arrow(users: NDArray[Any]) -> pa.Array:
-    return pa.array(users) if _type(users) == "int64" else pa.array(users.tolist(), pa.string())
+    return pa.array(users) if user_type_of(users) == "int64" else pa.array(users.tolist(), pa.string())

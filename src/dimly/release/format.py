@@ -1,8 +1,8 @@
-"""How a release is cut into parts and row groups, and what a column holds: numbers, bits or distances."""
+"""How a release is cut into parts and row groups, and what columns hold: ids, and numbers, bits or distances."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -394,6 +394,23 @@ def most_bytes(plan: Plan, layout: Layout, path: str, *, rows: int, n_users: int
         entries = column.entries(part_index(path) * layout.users_per_part, rows, n_users)
     claims = [Claim.of(kind, rows, entries if pa.types.is_list(kind) else rows) for kind in schema.types]
     return sum(claim.most_bytes for claim in claims) + (groups * len(claims) + 1) * SLACK
+
+
+# Ids that are text are Python's own strings in an array of objects. NumPy's text of any length (StringDType) would be
+# the obvious type, but in 2.4, the newest for Python 3.11, it reads or writes wrong memory where texts are searched
+# (numpy issue 31533), put in chosen places (32153) or taken from two arrays at once (pull request 31609).
+def text_ids(texts: Iterable[str]) -> NDArray[np.object_]:
+    """Return ids that are text as an array.
+
+    >>> text_ids(["ada", "eve"])
+    array(['ada', 'eve'], dtype=object)
+    """
+    return np.array(list(texts), object)
+
+
+def user_type_of(ids: NDArray[Any]) -> UserType:
+    """Return of which type ids in memory are."""
+    return "int64" if ids.dtype.kind == "i" else "text"
 
 
 def row_start(n_users: int, position: Any) -> Any:

@@ -35,8 +35,8 @@ from dimly.release.format import (
     part_path,
     part_schema,
     projection_schema,
+    text_ids,
 )
-from dimly.release.ids import text_ids
 from dimly.release.page_headers import BYTES_PER_TEXT, SLACK, Claim, check_claims
 
 WRONG_DIGEST = "{} must have the SHA-256 that the manifest states, but it has another. Copy the release again."
@@ -279,9 +279,8 @@ def read_table(
     return table
 
 
-def users_of(table: pa.Table) -> NDArray[Any]:
-    """Return the ids of a part: int64 or text."""
-    column = table.column("user")
+def users_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+    """Return a column of ids: int64 or text."""
     if pa.types.is_integer(column.type):
         return numbers_of(column)
     return text_ids(column.to_pylist())

@@ -23,7 +23,6 @@ from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
 from dimly.release.documents.directions_file import decode_directions
 from dimly.release.format import ATTRIBUTES, DIRECTIONS, PARTS_FOLDER, column_of, row_start
-from dimly.release.ids import empty_ids
 from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.page_headers import byte_reader, check_pages
 from dimly.release.sketches import ordered_pairs
@@ -289,7 +288,7 @@ class RowGroups:
         if column == "sketch":
             rest = self._manifest.n_users - group * self._size - table.num_rows
             return parts.values_of(table, self._manifest.plan, path, rest=rest)
-        users = parts.users_of(table)
+        users = parts.users_of(table.column("user"))
         check_rising(users)
         firsts, lasts = self._bounds
         if users[0] != firsts[group] or users[-1] != lasts[group]:
@@ -309,7 +308,7 @@ class RowGroups:
                 return [(statistics.min, statistics.max) for statistics in said]
             with self._files.whole(record) as file:  # libraries leave out what is said of very long text
                 tables = (parts.read_table(file, record.path, columns=["user"], group=group) for group in groups)
-                return [(users[0], users[-1]) for users in map(parts.users_of, tables)]
+                return [(users[0].as_py(), users[-1].as_py()) for users in (table.column("user") for table in tables)]
 
         bounds = [pair for part in for_all(read, range(len(self._records))) for pair in part]
         kind = np.dtype(np.int64) if self._manifest.users.type == "int64" else np.dtype(object)
@@ -474,7 +473,7 @@ class StoredSketches:
 
     def read_users(self, index: int) -> NDArray[Any]:
         """Return the users alone of part ``index``; see :meth:`read_part`."""
-        return parts.users_of(self._table(index, "user"))
+        return parts.users_of(self._table(index, "user").column("user"))
 
     def read_values(self, index: int) -> NDArray[Any]:
         """Return the values alone of part ``index``, read-only; see :meth:`read_part`.
@@ -580,7 +579,7 @@ class StoredSketches:
         return slice(start, stop)
 
     def _no_users(self, n: int) -> NDArray[Any]:
-        return empty_ids(n, textual=self.textual)
+        return np.empty(n, object if self.textual else np.int64)
 
 
 def open_folder(path: str | os.PathLike[str], *, verify: bool = False) -> StoredSketches:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from dimly.errors import ReleaseError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
-from dimly.release.format import column_of, layout_of, row_start
-from dimly.release.ids import are_texts, text_ids
+from dimly.release.format import column_of, layout_of, row_start, text_ids, user_type_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +55,7 @@ class Sketches:
             object.__setattr__(self, "users", text_ids(self.users.tolist()))
             self.users.flags.writeable = False
         is_list = self.users.ndim == 1 and self.users.dtype.kind in "iO"
-        if not is_list or (are_texts(self.users) and not all(isinstance(user, str) for user in self.users)):
+        if not is_list or (self.textual and not all(isinstance(user, str) for user in self.users)):
             raise ReleaseError("users must be a list of integers or of text.")
         if (self.users[1:] <= self.users[:-1]).any():
             raise ReleaseError("users must be in ascending order, without repeats.")
@@ -77,7 +76,7 @@ class Sketches:
     @property
     def textual(self) -> bool:
         """Whether ids are text."""
-        return are_texts(self.users)
+        return user_type_of(self.users) == "text"
 
     @property
     def users_per_part(self) -> int:

@@ -18,7 +18,7 @@ from dimly.analyst.segments.segments import Count, Segments
 from dimly.analyst.structure.plane import Plane, plane_of
 from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import ReleaseError
-from dimly.release.ids import text_ids
+from dimly.release.format import text_ids
 from dimly.release.manifest import Manifest
 from dimly.release.reader import StoredSketches, open_folder
 from dimly.studio.background_work import Job

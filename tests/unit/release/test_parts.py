@@ -36,7 +36,7 @@ def numbers(plan: Plan, n: int, rest: int = 0) -> Any:
 def read(folder: Path, record: parts.FileRecord, plan: Plan, rest: int = 0) -> tuple[Any, Any]:
     with parts.open_parquet(folder / record.path, record.path) as file:
         table = read_table(file, record.path)
-    return users_of(table), values_of(table, plan, record.path, rest=rest)
+    return users_of(table.column("user")), values_of(table, plan, record.path, rest=rest)
 
 
 @pytest.fixture

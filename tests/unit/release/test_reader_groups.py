@@ -17,7 +17,7 @@ from dimly.analyst import Release
 from dimly.errors import ReleaseError
 from dimly.release import Sketches, StoredSketches, open_folder, parts
 from dimly.release import reader as groups
-from dimly.release.ids import text_ids
+from dimly.release.format import text_ids
 
 __all__ = ["small_parts"]
 

@@ -18,8 +18,7 @@ from dimly.analyst.structure.coordinates import Points
 from dimly.errors import DimlyError, MissingExtraError, ParameterError
 from dimly.files import new_file
 from dimly.progress import OnProgress
-from dimly.release.format import UserType, list_of
-from dimly.release.ids import are_texts
+from dimly.release.format import list_of, user_type_of
 from dimly.release.parts import as_user_column
 
 if TYPE_CHECKING:
@@ -177,8 +176,7 @@ def _record(batch: PointBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _user_column(users: NDArray[Any]) -> pa.Array:
-    user_type: UserType = "text" if are_texts(users) else "int64"
-    return as_user_column(users, user_type)
+    return as_user_column(users, user_type_of(users))
 
 
 P = ParamSpec("P")

@@ -14,8 +14,7 @@ from dimly.curator.tables.numbered_table import NumberedRows
 from dimly.errors import DataError, ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.format import UserType
-from dimly.release.ids import are_texts
+from dimly.release.format import UserType, user_type_of
 from dimly.release.sketches import Sketches
 
 _ROWS = 1 << 20
@@ -41,7 +40,7 @@ class MatrixTable:
         self.ids = users
         self.attributes = attributes
         self.n_users = len(users)
-        self.user_type: UserType = "text" if are_texts(users) else "int64"
+        self.user_type: UserType = user_type_of(users)
 
     def __enter__(self) -> Self:
         return self
