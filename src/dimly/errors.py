@@ -1,4 +1,4 @@
-"""The errors that Dimly raises on purpose, the privacy warning, and checks of a path or a choice.
+"""The errors that Dimly raises on purpose, the privacy warning, and checks of a path, a choice or an integer.
 
 Text: *name must be X, got Y. What to do.* Never a user id, a private value or a private count. A parameter may have
 its option of the command line beside it, ``nulls="drop" (--nulls drop)``: whoever called from Python reads the former
@@ -6,6 +6,7 @@ alone, and whoever typed a command the latter (``dimly.cli.faults``).
 """
 
 import importlib.util
+import operator
 import os
 import re
 from collections.abc import Iterable
@@ -83,6 +84,22 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     known = list(choices)
     if not isinstance(value, str) or value not in known:
         raise ParameterError(f"{name} must be one of {', '.join(known)}, got {value!r}.")
+
+
+def as_integer(name: str, value: object, low: int, high: int) -> int:
+    """Return a plain integer in range, or refuse; NumPy's count, booleans do not.
+
+    Raises
+    ------
+    ParameterError
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]  # what else it may be is what the error is for
+    except TypeError:
+        number = low - 1
+    if isinstance(value, bool) or not low <= number <= high:
+        raise ParameterError(f"{name} must be an integer from {low} to {high}, got {value!r}.")
+    return number
 
 
 class ParameterError(DimlyError, ValueError):

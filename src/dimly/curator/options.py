@@ -12,9 +12,8 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypedDict, TypeVar
 
 from numpy.typing import ArrayLike
 
-from dimly.errors import ParameterError, check_path
+from dimly.errors import ParameterError, as_integer, check_path
 from dimly.mechanisms.guarantee import RosterKind
-from dimly.mechanisms.make import as_integer
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
 from dimly.release.format import layout_of

@@ -3,8 +3,8 @@
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from dimly.errors import ParameterError
-from dimly.mechanisms.make import MAX_TOGETHER, as_integer
+from dimly.errors import ParameterError, as_integer
+from dimly.mechanisms.make import MAX_TOGETHER
 from dimly.privacy import Budget
 from dimly.privacy.balls import ball, lower_fraction, precision, upper_fraction
 from dimly.privacy.budget import LARGEST_EPSILON, stated, stated_below

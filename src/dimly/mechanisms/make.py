@@ -1,7 +1,6 @@
 """How a plan is made from a mechanism's name: MECHANISMS, sensitivities, calibrated sigma and drafts."""
 
 import math
-import operator
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -10,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
-from dimly.errors import ParameterError, check_choice
+from dimly.errors import ParameterError, as_integer, check_choice
 from dimly.mechanisms.error.models import CountingError, Noise, SignedSketchError
 from dimly.mechanisms.noise.gaussian import check_size, sampling_allowance
 from dimly.mechanisms.noise.tables import BitFlip
@@ -248,17 +247,6 @@ class Request:
     def steps(self) -> int:
         """How many steps of resolution one unit moves the data by."""
         return VALUES_MOVED[self.unit] * self.resolution
-
-
-def as_integer(name: str, value: object, low: int, high: int) -> int:
-    """Return a plain integer in range, or refuse; NumPy's count, booleans do not."""
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]  # what else it may be is what the error is for
-    except TypeError:
-        number = low - 1
-    if isinstance(value, bool) or not low <= number <= high:
-        raise ParameterError(f"{name} must be an integer from {low} to {high}, got {value!r}.")
-    return number
 
 
 def _vocabulary(attributes: Iterable[object] | None, n_attributes: int | None) -> Vocabulary | None:

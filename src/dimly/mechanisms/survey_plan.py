@@ -27,9 +27,9 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, Field, model_validator
 
-from dimly.errors import ParameterError, check_choice
+from dimly.errors import ParameterError, as_integer, check_choice
 from dimly.mechanisms.group_privacy import budget_together
-from dimly.mechanisms.make import MAX_RESOLUTION, MAX_TOGETHER, as_integer, calibrated_sigma, public_seed
+from dimly.mechanisms.make import MAX_RESOLUTION, MAX_TOGETHER, calibrated_sigma, public_seed
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.name_threshold import RandomThreshold

@@ -7,7 +7,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict, get_args
 
-from dimly.errors import ParameterError, check_choice
+from dimly.errors import ParameterError, as_integer, check_choice
 from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
 from dimly.mechanisms.make import (
     MAX_ATTRIBUTES,
@@ -15,7 +15,6 @@ from dimly.mechanisms.make import (
     MAX_TOGETHER,
     MAX_USERS,
     MECHANISMS,
-    as_integer,
     check_mechanism,
     check_undirected,
     public_seed,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dimly.errors import ParameterError, ReleaseError
+from dimly.errors import ParameterError, ReleaseError, as_integer
 from dimly.mechanisms.guarantee import is_guarantee
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.rows import DenseRows
@@ -100,9 +100,8 @@ def verify(
     ReleaseError
         Naming the file and what is wrong with it. A release that is not private never verifies.
     """
-    given: object = threads
-    if threads is not None and (type(given) is not int or not 1 <= threads <= _MOST_THREADS):
-        raise ParameterError(f"threads must be an integer from 1 to {_MOST_THREADS}, got {threads!r}.")
+    if threads is not None:
+        threads = as_integer("threads", threads, 1, _MOST_THREADS)
     folder = Path(os.path.abspath(path))
     manifest = read_manifest(folder)
     if not manifest.private:

@@ -18,7 +18,7 @@ import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, as_integer
 from dimly.lab.by_example.judged_people import FigureName, JudgedPeople
 from dimly.lab.by_example.outcome import (
     CHOSEN_BY,
@@ -37,7 +37,6 @@ from dimly.mechanisms.make import (
     DIRECTED,
     NOISY_DISTANCES,
     RANDOMIZED_RESPONSE,
-    as_integer,
     is_open,
     needs_delta,
 )

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from dimly.analyst.segments.cross_validation import adjusted_rand_index
 from dimly.analyst.structure.denoise import shrinkage
 from dimly.curator.options import READING, Options, check_keywords
-from dimly.errors import ParameterError, check_choice
+from dimly.errors import ParameterError, as_integer, check_choice
 from dimly.lab.sample import Sample, cosines_of, read_sample
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.projection.directions import (
@@ -242,8 +242,7 @@ def learn(
     if scale is None:
         steps = resolution or (1 if (table.data == 1).all() else DEFAULT_RESOLUTION)
         scale = fitting_scale(epsilon, unit=unit, resolution=steps)
-    if type(scale) is not int or not 1 <= scale <= MAX_SCALE:
-        raise ParameterError(f"scale must be an integer from 1 to {MAX_SCALE}, got {scale!r}.")
+    scale = as_integer("scale", scale, 1, MAX_SCALE)
     comparison = Comparison(sample, purpose=purpose, groups=groups, count=count)
     recipe = comparison.best(epsilon)
     directions = directions_by_recipe(

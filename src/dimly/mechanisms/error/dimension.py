@@ -5,13 +5,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, as_integer
 from dimly.mechanisms.error.bounds import DENSE_FAMILIES, theorem_two_width
 from dimly.mechanisms.error.models import Noise
 from dimly.mechanisms.make import (
     Request,
     Sketching,
-    as_integer,
     default_blend,
     sketch_error,
     sketching,

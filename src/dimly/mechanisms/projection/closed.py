@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.errors import ParameterError
-from dimly.mechanisms.projection.families import DenseFamily, HashedFamily, Shape, check_integer
+from dimly.errors import ParameterError, as_integer
+from dimly.mechanisms.projection.families import DenseFamily, HashedFamily, Shape
 from dimly.mechanisms.projection.streams import Streams
 from dimly.privacy.balls import Ball, ball, normal_cdf, precision
 
@@ -103,7 +103,7 @@ class Gaussian(DenseFamily):
     def _check_grid(self, k: int, grid_bits: int | None) -> None:
         if grid_bits is None:
             raise ParameterError(f"grid_bits must be 1 to {MAX_GRID_BITS} for gaussian, got None.")
-        check_integer("grid_bits", grid_bits, 1, MAX_GRID_BITS)
+        as_integer("grid_bits", grid_bits, 1, MAX_GRID_BITS)
         if 4**grid_bits < k:
             # Sheppard's correction 1/12, on which the scale rests, is exact to 1e-7 from one grid step up.
             raise ParameterError(

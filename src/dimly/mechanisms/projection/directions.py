@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.display import MOST_ROWS, Shown, data_frame
-from dimly.errors import ParameterError, check_choice
+from dimly.errors import ParameterError, as_integer, check_choice
 from dimly.mechanisms.projection.random_matrix import SEED_BYTES, Projection, Sensitivity
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Integers, Rows
 from dimly.mechanisms.projection.streams import NEWEST, StreamVersion, check_stream
@@ -139,8 +139,7 @@ class Directions:
             raise ParameterError("origin must say in words where the directions come from, got none.")
         if len(self.origin) > LONGEST_ORIGIN:
             raise ParameterError(f"origin must be at most {LONGEST_ORIGIN} characters, got {len(self.origin)}.")
-        if type(self.scale) is not int or not 1 <= self.scale <= MAX_SCALE:
-            raise ParameterError(f"scale must be an integer from 1 to {MAX_SCALE}, got {self.scale!r}.")
+        object.__setattr__(self, "scale", as_integer("scale", self.scale, 1, MAX_SCALE))
         object.__setattr__(self, "matrix", _entries(self.matrix))
         if (self.vocabulary is None) == (self.buckets is None):
             raise ParameterError("directions must have a vocabulary or buckets, one of them.")
@@ -196,8 +195,7 @@ class Directions:
         scale : int, default=128
         kind : {"embeddings", "learned", "surveyed"}
         """
-        if type(scale) is not int or not 1 <= scale <= MAX_SCALE:
-            raise ParameterError(f"scale must be an integer from 1 to {MAX_SCALE}, got {scale!r}.")
+        scale = as_integer("scale", scale, 1, MAX_SCALE)
         try:
             table = np.asarray(values, np.float64)
         except (TypeError, ValueError):

@@ -6,7 +6,6 @@ paper's own families, whose rows differ in norm, are in ``closed.py``.
 """
 
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, as_integer
 from dimly.mechanisms.projection.rows import DenseRows, HashedRows, Rows
 from dimly.mechanisms.projection.streams import Streams
 
@@ -110,8 +109,8 @@ class Family(ABC):
         ParameterError
             Naming the parameter, the range and the value.
         """
-        check_integer("k", k, 1, MAX_K)
-        check_integer("blocks", blocks, 1, MAX_K)
+        as_integer("k", k, 1, MAX_K)
+        as_integer("blocks", blocks, 1, MAX_K)
         self._check_size(k, blocks)
         self._check_grid(k, grid_bits)
 
@@ -242,13 +241,3 @@ class Sign(DenseFamily):
     def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
         packed = streams.first(-(-shape.k // 8))
         return 1 - 2 * np.unpackbits(packed, axis=1, count=shape.k, bitorder="little").view(np.int8)
-
-
-def check_integer(name: str, value: int, low: int, high: int) -> None:
-    """Refuse what is no integer in a range."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ParameterError(f"{name} must be an integer, got {value!r}.") from None
-    if isinstance(value, bool) or not low <= number <= high:
-        raise ParameterError(f"{name} must be an integer from {low} to {high}, got {value!r}.")
