@@ -182,7 +182,7 @@ def _still_read(database: PrivateDatabase, files: Sequence[Stamp]) -> tuple[Stam
 def _open_arrow(database: PrivateDatabase, data: Any) -> Source:
     check_names(data.schema.names, "the table")
     for field in data.schema:
-        _check_known(field.type, field.name)
+        _check_known(field, field.name)
     name = database.register(data)
     is_stream = not isinstance(data, pa.Table)
     if is_stream:
@@ -194,22 +194,39 @@ def _open_arrow(database: PrivateDatabase, data: Any) -> Source:
 _KNOWN: Final = {"arrow.uuid", "arrow.json", "arrow.bool8"}
 
 
-def _check_known(kind: pa.DataType, column: str) -> None:
-    """Refuse types of which DuckDB would read what they are stored in: of pandas' months it would count them."""
-    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name not in _KNOWN:
-        raise ParameterError(
-            f"column {column!r} must be of a type that DuckDB knows, got {kind.extension_name}. Turn it into text."
-        )
-    for number in range(kind.num_fields):
-        _check_known(kind.field(number).type, column)
+def _check_known(field: pa.Field, column: str, *, is_fixed: bool = False) -> None:
+    """Refuse what DuckDB would misread: types by what they are stored in, and codes in lists of a fixed length.
+
+    Of pandas' months it would count them; of the categories in polars' arrays it reads codes, or memory beyond them.
+    """
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType):
+        own = "" if kind.extension_name in _KNOWN else kind.extension_name
+    else:  # whose type nobody has registered here: in a program that has not loaded pandas
+        own = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode(errors="replace")
+        own = own if own.startswith("pandas.") else ""
+    if own:
+        raise ParameterError(f"column {column!r} must be of a type that DuckDB knows, got {own}. Turn it into text.")
     if pa.types.is_dictionary(kind):
-        _check_known(kind.value_type, column)
+        if is_fixed:
+            raise ParameterError(
+                f"column {column!r} must hold its lists of fixed length as plain text or numbers, got categories. Cast "
+                "it: with polars, to pl.List(pl.String)."
+            )
+        _check_known(pa.field("", kind.value_type), column)
+    for number in range(kind.num_fields):
+        _check_known(kind.field(number), column, is_fixed=pa.types.is_fixed_size_list(kind))
 
 
 def _open_parquet(
     database: PrivateDatabase, files: Sequence[Stamp], wanted: Collection[str] | None
 ) -> tuple[str, dict[str, str]]:
     schemas = parquet_schemas(files, wanted=wanted, nulls_fit=True)
+    for field in schemas[0]:
+        if wanted is None or field.name in wanted:
+            _check_known(field, field.name)
+            if pa.types.is_duration(field.type):  # Parquet has none: only Arrow knows what the integers stand for
+                raise ParameterError(f"column {field.name!r} must not hold durations. Turn it into text or numbers.")
     kinds = {name: {_plain(schema.field(name).type) for schema in schemas} - {pa.null()} for name in schemas[0].names}
     # Files of the same types are read together. Of a column that holds nothing in some file, and has no type there, the
     # others say what it is.

@@ -267,6 +267,33 @@ def test_types_that_only_their_makers_know_are_not_read_as_what_they_are_stored_
     assert open_source(database, known).columns == {"id": "UUID", "cell": "JSON"}
 
 
+def test_types_of_which_a_parquet_file_holds_only_the_integers_are_refused(
+    database: PrivateDatabase, tmp_path: Path
+) -> None:
+    months = pa.field("month", pa.int64(), metadata={"ARROW:extension:name": "pandas.period"})
+    file = tmp_path / "t.parquet"
+    # As a program sees it that has not loaded pandas; this one has, and knows the type.
+    pyarrow.parquet.write_table(pa.table([["ada"], [649]], pa.schema([("u", pa.string()), months])), file)
+    for source in (file, pa.table([["ada"], [649]], pa.schema([("u", pa.string()), months]))):
+        with pytest.raises(ParameterError, match=r"column 'month' must be of a type that DuckDB knows, got pandas\.per"):
+            open_source(database, source)
+    assert list(open_source(database, file, wanted={"u"}).columns) == ["u", "month"]
+    pyarrow.parquet.write_table(pa.table({"u": ["ada"], "a": pa.array([5], pa.duration("s"))}), file)
+    with pytest.raises(ParameterError, match=r"column 'a' must not hold durations"):
+        open_source(database, file)
+
+
+def test_categories_in_lists_of_fixed_length_are_not_read_as_codes(database: PrivateDatabase) -> None:
+    kind = pl.Array(pl.Enum(["unused", "tea", "jam"]), 2)
+    frame = pl.DataFrame({"u": ["ada"], "l": [["tea", "jam"]]}, schema={"u": pl.String, "l": kind})
+    coded = pa.FixedSizeListArray.from_arrays(pa.array(["tea", "jam"]).dictionary_encode(), 2)
+    for source in (frame, frame.lazy(), pa.table({"u": ["ada"], "l": coded})):
+        with pytest.raises(ParameterError, match=r"column 'l' must hold its lists of fixed length as plain text"):
+            open_source(database, source)
+    plain = open_source(database, frame.with_columns(pl.col("l").cast(pl.List(pl.String))))
+    assert database.fetch(f"SELECT l FROM {plain.name}") == [(["tea", "jam"],)]
+
+
 @pytest.mark.parametrize(("write", "suffix"), [(write_csv, ".csv"), (write_parquet, ".parquet")])
 def test_files_with_other_columns(
     database: PrivateDatabase, tmp_path: Path, write: Callable[..., Path], suffix: str
