@@ -38,7 +38,7 @@ _MOST_FILES: Final = 200
 _MOST_BYTES: Final = 1 << 28  # of one file
 _DIGEST: Final = 32
 _OURS: Final = re.compile(r"(denoiser|structure|index)-[0-9a-f]{64}\.npz")
-_ROWS: Final = re.compile(r"index-[0-9a-f]{64}\.npy")
+_ROWS: Final = re.compile(r"(\.\d+-)?index-[0-9a-f]{64}\.npy")  # with a number before: by a process, in the making
 _MOST_INDEXES: Final = 4  # each may be as large as its release
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -116,7 +116,7 @@ def cells_kept(
     centers, starts, order, facts = (kept[name] for name in _CELLS)
     try:
         rows = np.load(path.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError, EOFError):  # the last one of an empty file, as a power cut leaves it
         return None
     fits = rows.dtype == like.dtype and rows.shape == (len(order), like.shape[1]) and len(order) <= len(sketches)
     return ((centers, starts, order, facts), rows) if fits else None

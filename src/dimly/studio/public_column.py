@@ -60,7 +60,7 @@ def read_column(
     where = places[inside]
     if pa.types.is_floating(values.type) or (pa.types.is_integer(values.type) and len(pc.unique(values)) > _MOST_NAMES):
         numbers = np.full(n_users, np.nan)
-        numbers[where] = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
+        numbers[where] = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)  # 2⁵³ + 1 is rounded
         return PublicColumn(numbers, None, [], int(np.isfinite(numbers).sum()))
     codes, names = _coded(_texts(values, shown))
     everybody = np.full(n_users, UNKNOWN_COLOR, np.uint8)
@@ -70,7 +70,8 @@ def read_column(
 
 def _coded(texts: list[str | None]) -> tuple[Bytes, list[str]]:
     """Return each value's rank among the most frequent ones; the last rank stands for all others, if these are many."""
-    found, inverse, counts = np.unique([text or "" for text in texts], return_inverse=True, return_counts=True)
+    cells = np.array([text or "" for text in texts], object)  # NumPy's own texts all take the room of the longest
+    found, inverse, counts = np.unique(cells, return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     order = order[[bool(found[i]) for i in order]]
     kept = order if len(order) <= _MOST_NAMES else order[: _MOST_NAMES - 1]

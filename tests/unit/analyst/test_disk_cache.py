@@ -93,7 +93,9 @@ def test_old_files_are_forgotten_and_nobody_elses(folder: Path, monkeypatch: pyt
     for i in range(5):
         (folder / f"denoiser-{i:064x}.npz").write_bytes(b"x")
         (folder / f"measured-{i}.npz").write_bytes(b"x")
+        (folder / f".{i}-index-{i:064x}.npy").write_bytes(b"x")  # a process that was killed
     disk_cache._forget_old(folder)
+    assert len(list(folder.glob(".*-index-*.npy"))) == 4
     assert len(list(folder.glob("denoiser-*"))) == 3
     assert len(list(folder.glob("measured-*"))) == 5
 

@@ -36,6 +36,14 @@ def test_many_names_end_in_others(tmp_path: Path) -> None:
     assert found.names[-1] == "9 others"
 
 
+def test_integers_beyond_the_exact_ones_of_floats_are_rounded(tmp_path: Path) -> None:
+    path = tmp_path / "big.parquet"
+    pq.write_table(pa.table({"id": [str(i % 10) for i in range(30)], "size": [2**53 + 1 + i for i in range(30)]}), path)
+    found = read_column(path, "id", "size", locate, 10)
+    assert found.numbers is not None
+    assert np.all(np.abs(found.numbers - 2.0**53) < 40)
+
+
 def test_numbers_stay_numbers(tmp_path: Path) -> None:
     path = tmp_path / "ages.parquet"
     pq.write_table(pa.table({"id": pa.array([0, 4, 99]), "age": [20.5, None, 3.0]}), path)

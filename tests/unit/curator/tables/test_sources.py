@@ -275,7 +275,7 @@ def test_types_of_which_a_parquet_file_holds_only_the_integers_are_refused(
     # As a program sees it that has not loaded pandas; this one has, and knows the type.
     pyarrow.parquet.write_table(pa.table([["ada"], [649]], pa.schema([("u", pa.string()), months])), file)
     for source in (file, pa.table([["ada"], [649]], pa.schema([("u", pa.string()), months]))):
-        with pytest.raises(ParameterError, match=r"column 'month' must be of a type that DuckDB knows, got pandas\.per"):
+        with pytest.raises(ParameterError, match=r"'month' must be of a type that DuckDB knows, got pandas\.period"):
             open_source(database, source)
     assert list(open_source(database, file, wanted={"u"}).columns) == ["u", "month"]
     pyarrow.parquet.write_table(pa.table({"u": ["ada"], "a": pa.array([5], pa.duration("s"))}), file)
