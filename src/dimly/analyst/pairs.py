@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -15,11 +16,17 @@ from dimly.mechanisms.error.bounds import ratio_interval
 from dimly.mechanisms.error.models import FlippedBitsError, Floats, Polynomial, SketchError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
+from dimly.release.ids import text_ids
 from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches
 
 # Pairs are worked through in pieces of about this many published numbers.
 _PIECE = 1 << 20
+# Ids that are named where another is not in the release: how many, how long, how alike, and of how many people.
+_MOST_NAMED: Final = 3
+_LONGEST_NAMED: Final = 60
+_ALIKE: Final = 0.75
+_MOST_COMPARED: Final = 100_000
 
 
 class Side(NamedTuple):
@@ -288,8 +295,39 @@ def positions_of(sketches: Published, users: Any) -> NDArray[np.int64]:
     wanted = ids if textual else ids.astype(np.int64)
     positions = np.where(wanted == ids, sketches.locate(wanted), -1)  # a large unsigned id is none of ours
     if (positions < 0).any():
-        raise ParameterError("users must be in this release, but some are not. release.users lists everybody.")
+        missing = ids[int(np.argmin(positions))]
+        raise ParameterError(
+            f"users must be in this release, but some are not.{near_ids(sketches, missing)} release.users lists "
+            "everybody."
+        )
     return positions
+
+
+def near_ids(sketches: Published, missing: Any) -> str:
+    """Return a sentence on ids that are spelled much like one that is not in the release, or nothing.
+
+    Only published ids are named; the one that was asked for is not repeated.
+    """
+    if not len(sketches):
+        return ""
+    if not sketches.textual:
+        first, last = sketches.named(np.array([0, len(sketches) - 1])).tolist()
+        if not first <= int(missing) <= last:
+            return f" Ids go from {first} to {last}."
+    asked = str(missing)
+    if len(asked) > _LONGEST_NAMED:
+        return ""
+    plain = asked.strip()
+    near: list[str] = []
+    if sketches.textual:
+        spellings = dict.fromkeys((plain, plain.lower(), plain.upper(), plain.title()))
+        near = [one for one in spellings if sketches.locate(text_ids([one]))[0] >= 0]
+    if not near and len(sketches) <= _MOST_COMPARED:
+        ids = [one for one in map(str, sketches.users.tolist()) if len(one) <= _LONGEST_NAMED]
+        padded = [one for one in ids if plain and one.lstrip("0") == plain.lstrip("0")]
+        near = padded[:_MOST_NAMED] or get_close_matches(asked, ids, _MOST_NAMED, _ALIKE)
+    named = [repr(one) if sketches.textual else one for one in near]
+    return f" Did you mean {' or '.join(named)}?" if named else ""
 
 
 def compared(reader: Reader, x: Chosen, y: Chosen) -> Compared:

@@ -524,13 +524,16 @@ class Opened(NamedTuple):
         ParameterError
             If the release's ids are integers and this is none, or nobody has it.
         """
+        from dimly.analyst.pairs import near_ids
+
         if not self.textual and not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
             raise ParameterError(f"{name} must be an integer, as all users of this release are.")
         user = text if self.textual else int(text)
         if user not in self.release:
+            near = near_ids(self.release._sketches, user)
             raise ParameterError(
-                f"{name} must be a user of this release, but it is not. List all ids with dimly inspect RELEASE --ids"
-                + (", and write them as they are there, zeros in front included." if self.textual else ".")
+                f"{name} must be a user of this release, but it is not.{near} List all ids with dimly inspect RELEASE "
+                "--ids" + (", and write them as they are there, zeros in front included." if self.textual else ".")
             )
         return user
 

@@ -67,6 +67,36 @@ def test_who_is_not_in_it_is_refused_without_being_named(mechanism: str, unknown
     assert str(unknown) not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("Ada", "Did you mean 'ada'?"),
+        (" ada ", "Did you mean 'ada'?"),
+        ("EVE", "Did you mean 'Eve'?"),
+        ("42", "Did you mean '0042'?"),
+        ("adda", "Did you mean 'ada'?"),
+        ("customer-18", "Did you mean 'customer-17' or 'customer-19'?"),
+        ("zoe", "some are not. release.users"),
+        ("", "some are not. release.users"),
+        ("x" * 5000, "some are not. release.users"),
+    ],
+)
+def test_ids_that_are_spelled_alike_are_named(asked: str, hint: str) -> None:
+    users = sorted(["ada", "Eve", "0042", "customer-17", "customer-19", "y" * 5000])
+    plan = plan_of("counting+laplace")
+    release = Release(publish_matrix(PEOPLE[: len(users)], plan, users=users, words=Recorded(7)))
+    with pytest.raises(ParameterError, match="users must be in this release") as raised:
+        release.distance("ada", asked)
+    assert hint in str(raised.value)
+    assert len(str(raised.value)) < 200
+
+
+def test_of_numbers_the_range_is_told() -> None:
+    release = release_of("counting+laplace")
+    with pytest.raises(ParameterError, match=r"some are not\. Ids go from 0 to 29\."):
+        release.distance(0, 300)
+
+
 @pytest.mark.parametrize("ids", ["07", 7.0, [7.0, 8.0], [True, False], None, ["x", 8], [[1], [2, 3]], 2**80, object()])
 def test_integers_are_asked_for_where_ids_are_integers(ids: Any) -> None:
     with pytest.raises(ParameterError, match="users must be integers, as in this release"):
