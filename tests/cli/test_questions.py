@@ -83,7 +83,10 @@ class TestDistance:
         )
         assert "A must be an integer" in refusal("distance", numbered, "1_0", 1)
         assert "A must be a user of this release" in refusal("distance", named, "8", "7")
-        assert "B must be a user of this release" in refusal("distance", numbered, 1, "9" * 19)
+        assert "Did you mean '007' or '7'?" in refusal("distance", named, "07", "7")
+        assert "B must be a user of this release, but it is not. Ids go from " in refusal(
+            "distance", numbered, 1, "9" * 19
+        )
 
     def test_bad_calls(self, numbered: Path, tmp_path: Path) -> None:
         assert "confidence must be" in refusal("distance", numbered, 1, 8, "--confidence", 1)
@@ -208,6 +211,7 @@ class TestSegments:
             "count": 3,
             "sizes": found.sizes.tolist(),
             "stability": pytest.approx(found.stability),
+            "stabilities": {"3": pytest.approx(found.stability)} if found.structure.components else {},
             "signal": pytest.approx(found.signal),
             "words": found.words,
             "profiles": None,

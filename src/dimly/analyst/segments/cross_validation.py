@@ -221,10 +221,13 @@ class Stability(NamedTuple):
         1 is perfect agreement, 0 what Gaussian clouds reach; below 0 is less than those.
     value : float
         From 0, what Gaussian clouds reach and one standard error more, to 1.
+    cut_short : bool
+        Whether only as much was found out as that the score is at most what it says; the value is 0 then.
     """
 
     score: float
     value: float
+    cut_short: bool = False
 
     @classmethod
     def of(cls, found: Floats, chance: Floats) -> "Stability":
@@ -299,7 +302,7 @@ class Judge:
         seen = view.look(projected)
         found = np.array([_agreement(seen, count, seed) for seed in range(_HALVES)])
         if found.mean() <= above:  # the score is no higher, whatever chance does
-            return Stability(float(found.mean()), 0.0)
+            return Stability(float(found.mean()), 0.0, cut_short=True)
         if view.width not in self._clouds:
             self._clouds[view.width] = _gaussian(projected, range(_HALVES))
         chance = [_agreement(view.look(cloud), count, seed) for seed, cloud in enumerate(self._clouds[view.width])]

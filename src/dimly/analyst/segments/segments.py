@@ -2,8 +2,9 @@
 
 import operator
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -97,6 +98,7 @@ class Segments:
     _coordinates: Coordinates = field(repr=False)
     _assigner: "Assigner" = field(repr=False)
     _described: "Described | None" = field(default=None, repr=False)
+    _tried: "Mapping[int, Stability]" = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -114,7 +116,9 @@ class Segments:
             rows = [(*row, profile.words) for row, profile in zip(rows, self.describe(most=3), strict=True)]
             header = (*header, "told apart by")
         title = f"{len(self)} segments of {len(self.users):,} people"
-        return Shown(title, [self.words], header, rows[:MOST_ROWS], len(rows) - min(len(rows), MOST_ROWS))
+        counts = self.words_on_counts
+        lines = [self.words, *([f"Stability by number of segments: {counts}."] if counts else [])]
+        return Shown(title, lines, header, rows[:MOST_ROWS], len(rows) - min(len(rows), MOST_ROWS))
 
     def to_pandas(self) -> Any:
         """Return a data frame: user and segment, −1 for those of whom nothing is known.
@@ -146,6 +150,26 @@ class Segments:
                 + (_BLURRED if self.is_described else "")
             )
         return f"{found} Stability of these {len(self)} segments{kind.rstrip(',')}: {self.stability:.2f} of 1."
+
+    @property
+    def stabilities(self) -> dict[int, float]:
+        """How stable each number of segments is that was tried, by ``count="auto"`` or because it was asked for.
+
+        Numbers that could not come near the best were given up early: of these it is the most that it could be.
+        """
+        return {
+            count: min(max(one.score, 0.0), 1.0) if one.cut_short else one.value for count, one in self._tried.items()
+        }
+
+    @property
+    def words_on_counts(self) -> str:
+        """The same in a line, with "<" before what was given up early; empty where one number was tried alone."""
+        if len(self._tried) < 2:
+            return ""
+        return ", ".join(
+            f"{count}: {'<' if self._tried[count].cut_short else ''}{value:.2f}"
+            for count, value in self.stabilities.items()
+        )
 
     def describe(self, *, most: int = 5, confidence: float = 0.95) -> tuple[Profile, ...]:
         """Return what tells each segment from everybody else, by the attributes that count along the directions.
@@ -261,6 +285,7 @@ def segments_of(
         _coordinates=coordinates,
         _assigner=assigner,
         _described=None if directions is None or averages is None else Described(directions, *averages.apart()),
+        _tried=chosen.tried if structure.components else {},
     )
 
 
@@ -332,6 +357,7 @@ class _Choice(NamedTuple):
     n_segments: int
     stability: Stability
     view: View
+    tried: Mapping[int, Stability] = MappingProxyType({})
 
 
 def _first_view(
@@ -367,13 +393,15 @@ def _chosen(
         return _Choice(number, judge.stability(number, seen, above=above), seen)
 
     if count != "auto":
-        return chosen(count)
+        only = chosen(count)
+        return only._replace(tried={count: only.stability})
     every: list[_Choice] = []
     for number in range(2, min(_LARGEST_COUNT, len(judge.people) // 10) + 1):
         every.append(chosen(number, above=_least(every)))
     # Groups that are far apart can be joined as stably as told apart: of nearly equal ones, the most groups.
     least = _least(every)
-    return [_Choice(1, NOT_STABLE, view), *(choice for choice in every if choice.stability.value >= least)][-1]
+    best = [_Choice(1, NOT_STABLE, view), *(choice for choice in every if choice.stability.value >= least)][-1]
+    return best._replace(tried={choice.n_segments: choice.stability for choice in every})
 
 
 def _least(found: list[_Choice]) -> float:

@@ -67,9 +67,9 @@ def segments(
 ) -> None:
     """Divide people into segments, and say how stable they are: clustering divides pure noise, too.
 
-    Shows sizes, the stability from 0 to 1, and how much structure there is; with --out writes who is in which
-    segment. For a release along directions, it names the attributes that count most toward each segment and away
-    from it.
+    Shows sizes, the stability from 0 to 1, that of other numbers of segments, and how much structure there is; with
+    --out writes who is in which segment. For a release along directions, it names the attributes that count most
+    toward each segment and away from it.
 
     $ dimly segments release
     $ dimly segments release --count 8 --out segments.csv
@@ -94,7 +94,10 @@ def segments(
         print_json(_facts(found))
         return
     written = {} if out is None else {"segments": out}
-    print_fields(written | {"stability": number_text(found.stability), "signal": number_text(found.signal)})
+    stability = number_text(found.stability)
+    print_fields(
+        written | {"stability": stability, "by count": found.words_on_counts, "signal": number_text(found.signal)}
+    )
     print_lines(["", found.words, ""])
     sizes = [(segment, f"{size:,}") for segment, size in enumerate(found.sizes.tolist())]
     if not found.is_described:
@@ -125,6 +128,7 @@ def _facts(found: "Segments") -> dict[str, Any]:
         "count": len(found.sizes),
         "sizes": found.sizes.tolist(),
         "stability": found.stability,
+        "stabilities": {str(number): value for number, value in found.stabilities.items()},
         "signal": found.signal,
         "words": found.words,
         "profiles": [profile.to_dict() for profile in found.describe()] if found.is_described else None,

@@ -49,7 +49,21 @@ def test_groups_are_found(release: Release) -> None:
 
 
 def test_their_number_is_found(release: Release) -> None:
-    assert len(release.segments("auto")) == 3
+    found = release.segments("auto")
+    assert len(found) == 3
+    # What other numbers would have come to is told beside it, the least of what was given up early as "<".
+    assert list(found.stabilities) == [*range(2, 13)]
+    assert found.stabilities[3] == found.stability == release.segments(3).stability
+    assert max(found.stabilities.values()) <= found.stability + 0.05
+    assert f"3: {found.stability:.2f}" in found.words_on_counts
+    assert "12: <" in found.words_on_counts
+    assert found.words_on_counts in repr(found)
+
+
+def test_a_number_that_was_asked_for_is_compared_with_no_other(release: Release) -> None:
+    found = release.segments(3)
+    assert found.stabilities == {3: found.stability}
+    assert found.words_on_counts == ""
 
 
 @pytest.mark.parametrize("denoise", [True, False])
