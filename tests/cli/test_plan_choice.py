@@ -58,10 +58,27 @@ def test_what_the_json_says() -> None:
 def test_people_get_a_table_and_a_verdict(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     line = "plan --epsilon 1 --n-attributes 5000 --distance 100:800 --weight 500"
-    result = run(*line.split(), "-o", path)
-    assert (result.exit_code, result.stderr) == (0, "")
+    short = run(*line.split(), "-o", path)
+    assert (short.exit_code, short.stderr) == (0, "")
     made = Plan.from_json(path.read_bytes())
     assert made.mechanism == "counting+laplace"
+    assert short.stdout.startswith("verdict")
+    assert len(short.stdout.splitlines()) == 10
+    for words in (
+        "Good: single pairs can be told apart. The smallest epsilon that would do is",
+        "epsilon = 1, delta = 0. A guess about one attribute that was right with 50 % becomes right with at most 73.2",
+        "All 500 attributes of a person together are not protected",
+        "not protected   who is in the release",
+        f"{made.mechanism}, {made.k} numbers a person",
+        f"Next: dimly publish TABLE --plan {path} --user COLUMN",
+        "Add --verbose",
+        made.digest,
+    ):
+        assert words in short.stdout
+    result = run(*line.split(), "-o", path, "--overwrite", "--verbose")
+    made = Plan.from_json(path.read_bytes())
+    assert result.stdout.startswith("verdict")
+    assert "Add --verbose" not in result.stdout
     for words in (
         "at 100  at 800  near first",
         "how often a near pair ranks before a far one",
@@ -83,14 +100,14 @@ def test_people_get_a_table_and_a_verdict(tmp_path: Path) -> None:
 
 def test_what_the_verdict_goes_by_and_what_was_assumed() -> None:
     line = "plan --epsilon 1 --n-attributes 5000 --distance 100:120 --n-users 20000 --purpose segments"
-    said, shown = answer(*line.split()), run(*line.split()).stdout
+    said, shown = answer(*line.split()), run(*line.split(), "-v").stdout
     assert said["figure"] == said["candidates"][0]["agreement"]
     assert f"agree with compact groups by {said['figure']:.2f} (adjusted Rand index" in shown
     assert "good from 0.7, coarse from 0.2" in shown
     assert "people have 60 attributes, so that far pairs share nothing (--weight); 6 groups of equal size" in shown
     near = answer(*line.replace("segments", "neighbors").split())
     assert near["figure"] == near["candidates"][0]["closeness"]
-    shown = run(*line.replace("segments", "neighbors").split()).stdout
+    shown = run(*line.replace("segments", "neighbors").split(), "-v").stdout
     assert f"those found are {near['figure']:.0%} of the way from random people to the nearest; good from 50%" in shown
     light = run("plan", "--epsilon", 1, "--distance", "100:800", "--weight", 60).stdout
     assert "at squared distance 800 have 400 attributes each: those of 60 cannot differ in more than 120" in light
@@ -113,7 +130,7 @@ def test_what_is_unknown_is_said_with_what_to_state(tmp_path: Path) -> None:
     assert answer(*few.split())["unstated"] == ["n_users"]
     told = answer(*few.split(), "--n-users", 9_000)
     assert (told["verdict"], told["range"], told["unstated"]) == ("unknown", ["not feasible", "good"], [])
-    shown = run(*few.split(), "--n-users", 9_000).stdout
+    shown = run(*few.split(), "--n-users", 9_000, "--verbose").stdout
     assert "--sample" in shown
     assert f"agree with compact groups by {told['figure']:.2f}" in shown
     assert answer(*few.split(), "--n-users", 9_000, "--n-groups", 100)["verdict"] == "not feasible"

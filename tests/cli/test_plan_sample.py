@@ -68,10 +68,13 @@ def test_a_plan_and_its_directions_are_written_side_by_side(volunteers: Path, tm
 def test_what_was_measured_is_printed(volunteers: Path, tmp_path: Path) -> None:
     output = tmp_path / "plan.json"
     menu = ("--mechanism", "randomized-response", "--n-users", 100)
-    done = run("--epsilon", 3, "--sample", volunteers, *TABLE, *menu, "-o", output)
+    done = run("--epsilon", 3, "--sample", volunteers, *TABLE, *menu, "-o", output, "--verbose")
     assert done.exit_code == 0, done.stderr
-    assert f"Measured on {N} public people" in done.stdout
-    assert "randomized-response" in done.stdout
+    short, _, long = done.stdout.partition("Measured on ")
+    assert long.startswith(f"{N} public people")
+    assert short.startswith("verdict")
+    assert f"on {N} public people, those judged held back; 90 % intervals" in short
+    assert "randomized-response" in short
     assert "Good:" in done.stdout
     listed = tmp_path / "plan.attributes.jsonl"
     assert f"--vocabulary {listed} --volunteers {volunteers}" in " ".join(done.stdout.split())

@@ -95,7 +95,11 @@ def print_json(answer: Mapping[str, object], *, indent: int | None = None) -> No
 
 
 def print_fields(fields: Mapping[str, object], *, err: bool = False) -> None:
-    """Print names and what they are, two columns; on a terminal, long ones in several lines."""
+    """Print names and what they are, two columns, without those of which nothing is said.
+
+    On a terminal, long ones take several lines.
+    """
+    fields = {name: value for name, value in fields.items() if value != ""}
     width = max(map(len, fields), default=0)
     room = shutil.get_terminal_size().columns - width - 2
     folds = (sys.stderr if err else sys.stdout).isatty() and room >= _NARROWEST

@@ -259,6 +259,15 @@ def plan(
     force: Annotated[
         bool, typer.Option("--force", help="Write the plan even if it is not feasible.", rich_help_panel=_OUTPUT)
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "-v",
+            "--verbose",
+            help="Also show all mechanisms, why this one was chosen, and all limits of the promise.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = False,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
@@ -317,7 +326,7 @@ def plan(
         "delimiter": delimiter,
         "encoding": encoding,
     }
-    written = Output(path=output, overwrite=overwrite, force=force, as_json=as_json)
+    written = Output(path=output, overwrite=overwrite, force=force, as_json=as_json, verbose=verbose)
     if sample is not None:
         from dimly.cli.commands.plan_sample import plan_by_sample
         from dimly.curator.options import Options

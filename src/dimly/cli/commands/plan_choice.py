@@ -3,6 +3,7 @@
 Of what is named nothing is chosen. Each way writes its plan and shows its own answer.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ class Output:
     force: bool
     """Whether a plan that is not feasible is written all the same."""
     as_json: bool
+    verbose: bool = False
+    """Whether all that was weighed is shown."""
 
     @property
     def name(self) -> str | None:
@@ -99,6 +102,9 @@ def _show_plan(made: "Plan", output: Output) -> None:
     written = {} if output.name is None else {"plan": output.name}
     print_fields(written | {"digest": made.digest} | plan_fields(made) | _along_fields(made), err=err)
     print_lines(["", *promise(made)], err=err)
+    if output.path is not None:
+        directed = ["--directions FILE"] if made.directions is not None else []
+        print_lines(["", next_command(output, directed)])
 
 
 def _along_facts(made: "Plan") -> dict[str, Any]:
@@ -142,11 +148,44 @@ def plan_by_advice(brief: "Brief", output: Output) -> None:
     if output.as_json:
         print_json(_advice_facts(found) | together_facts(found.plan) | {"path": output.name})
         return
-    _print_candidates(found)
-    typer.echo()
-    written = {} if output.name is None else {"plan": output.name, "digest": found.plan.digest}
-    print_fields(_advice_fields(found) | written)
-    print_lines(["", *found.meaning, *promise(found.plan)[2:], *words_on_several(found.plan)])
+    print_fields(_short_fields(found) | {"plan": output.name or "", "digest": found.plan.digest if output.name else ""})
+    if output.verbose:
+        print_lines([""])
+        _print_candidates(found)
+        print_lines([""])
+        print_fields(_further_fields(found))
+        print_lines(["", *found.meaning, *promise(found.plan)[2:]])
+    listed = found.plan.vocabulary is not None and found.plan.vocabulary.sha256 is not None
+    print_next(output, ["--vocabulary FILE"] if listed else [])
+
+
+def print_next(output: Output, options: Sequence[str] = (), *, more: str = "other mechanisms, the reason") -> None:
+    """Say what comes after a plan: how it is written, how it is tried without spending, and what was not shown."""
+    if output.path is None:
+        print_lines(["", "Nothing was written: add -o plan.json."])
+    else:
+        print_lines(["", next_command(output, options)])
+    if not output.verbose:
+        print_lines([f"Add --verbose for {more} and all limits of the promise."])
+
+
+def not_protected(plan: "Plan") -> str:
+    """Return what a plan does not protect, for whoever reads no further."""
+    head = "Not protected: "
+    return next(line.removeprefix(head) for line in promise(plan) if line.startswith(head))
+
+
+def next_command(output: Output, options: Sequence[str]) -> str:
+    """Return how a plan is tried on a table without spending anything."""
+    told = " ".join(["--plan", shlex.quote(str(output.path)), *options])
+    return f"Next: dimly publish TABLE {told} --user COLUMN --attribute COLUMN --out DIR --dry-run"
+
+
+def short_promise(plan: "Plan", meaning: Sequence[str]) -> str:
+    """Return what a plan promises and its plainest limit: one attribute, several together, a whole person."""
+    together = promise_together(plan)
+    claim = f"epsilon = {plan.cost.epsilon:g}, delta = {plan.cost.delta:g}."
+    return " ".join([claim, meaning[0], *together, *words_on_several(plan), *meaning[1:2]])
 
 
 def _print_candidates(found: "Advice") -> None:
@@ -178,34 +217,42 @@ def _in_options(words: str) -> str:
     return words.replace("State distance or weight", "State --distance or --weight")
 
 
-def _advice_fields(found: "Advice") -> dict[str, str]:
+def _short_fields(found: "Advice") -> dict[str, str]:
+    """Return what somebody reads who will not read on: verdict, promise, what is published, what it rests on."""
+    asked, chosen = found.question, found.chosen
+    numbers = f", {chosen.k:,} numbers a person" if chosen.k else ""
+    low, high = _number(chosen.stderr_low), _number(chosen.stderr_high)
+    closed = found.plan.vocabulary
+    return {
+        "verdict": _in_options(found.words),
+        "promise": short_promise(found.plan, found.meaning),
+        "not protected": not_protected(found.plan),
+        "publishes": f"{chosen.mechanism}{numbers}, {size_text(chosen.bytes_per_user)}",
+        "standard error": f"{low} at squared distance {asked.low:g}, {high} at {asked.high:g}, for single pairs",
+        "attributes": f"0 to {closed.size - 1:,}, by number: all others are left out. If yours have names, give their "
+        "public list (--vocabulary)"
+        if closed is not None and closed.sha256 is None
+        else "",
+        "measured": "; ".join(found.measured),
+        "assumed": "; ".join(found.assumed),
+    }
+
+
+def _further_fields(found: "Advice") -> dict[str, str]:
+    """Return how the plan was chosen and judged, and what else there was."""
     from dimly.planner.advice import reasons_of
 
-    asked, chosen = found.question, found.chosen
+    asked = found.question
     fields = {
-        "choice": chosen.mechanism + (f", k = {chosen.k:,}" if chosen.k else ""),
-        "verdict": _in_options(found.words),
         "because": found.reason,
         "judged by": "" if found.verdict == "unknown" and found.unstated else _clearness(found),
     }
-    if found.measured:
-        fields["measured"] = "; ".join(found.measured)
-    if found.assumed:
-        fields["assumed"] = "; ".join(found.assumed)
-    closed = found.plan.vocabulary
-    if closed is not None and closed.sha256 is None:
-        fields["attributes"] = (
-            f"0 to {closed.size - 1:,}, by number: all others are left out. If yours have names, give their public "
-            "list (--vocabulary)"
-        )
     for rule in found.paper:
         fields[f"paper, by {rule.criterion}"] = (
             f"k = {rule.k:,} for gaussian+gaussian, with an error of {_number(rule.stderr)} at {asked.high:g} "
             f"(delta = {rule.delta:g})"
         )
-    if found.left_out:
-        fields["left out"] = _in_options(reasons_of(found.left_out))
-    return {name: text for name, text in fields.items() if text}
+    return fields | {"left out": _in_options(reasons_of(found.left_out)) if found.left_out else ""}
 
 
 def plan_by_scales(brief: "Brief", scales: Sequence[float], output: Output) -> None:

@@ -2,13 +2,12 @@
 
 import json
 import math
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from dimly.cli.commands.plan_choice import Output, words_on_several
+from dimly.cli.commands.plan_choice import Output, not_protected, print_next, short_promise
 from dimly.cli.options import promise, together_facts
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, size_text, warn
 from dimly.errors import ParameterError
@@ -64,7 +63,7 @@ def plan_by_sample(
     if output.as_json:
         print_json(_facts(found) | together_facts(found.plan) | {"path": files["path"], "files": files})
         return
-    _print(found, files, source)
+    _print(found, files, source, output)
 
 
 def _beside(output: Path | None, directions_out: Path | None) -> dict[str, Path]:
@@ -99,15 +98,51 @@ def _written(found: "Trial", output: Output, beside: dict[str, Path]) -> dict[st
     return files
 
 
-def _print(found: "Trial", files: dict[str, str | None], source: str) -> None:
+def _print(found: "Trial", files: dict[str, str | None], source: str, output: Output) -> None:
     from dimly.planner.advice import reasons_of
 
+    best, listed = found.chosen, found.vocabulary
+    figures = ", ".join(f"{name} {_cell(best, key)}" for key, name in _figures(found).items())
+    print_fields(
+        {
+            "verdict": found.words,
+            "promise": short_promise(found.plan, found.meaning),
+            "not protected": not_protected(found.plan),
+            "publishes": f"{best.name}, {size_text(best.bytes_per_user)}",
+            "measured": f"{figures}, on {_judged(found)}",
+            "assumed": "; ".join(found.assumed),
+            "attributes": ""
+            if listed is None
+            else f"a closed list of {len(listed):,}: others are left out{_consent(found)}",
+            "plan": files["path"] or "",
+            "digest": found.plan.digest if files["path"] else "",
+        }
+    )
+    print_lines(["", found.caveat])
+    if output.verbose:
+        _print_tried(found)
+        origin = "" if found.directions is None else found.directions.origin
+        print_fields({"because": found.reason, "directions": origin, "left out": reasons_of(found.left_out)})
+        print_lines(["", *found.meaning, *promise(found.plan)[2:]])
+    print_next(output, _options(files, source), more="other mechanisms and other epsilons, the reason")
+
+
+def _figures(found: "Trial") -> dict[str, str]:
+    """Return the figures of a purpose that were measured of the best, and what they are called."""
     columns = _COLUMNS[found.asking.brief.purpose]
+    return {key: name for key, name in columns.items() if key in found.chosen.figures}
+
+
+def _judged(found: "Trial") -> str:
     n = found.asking.sample.table.shape[0]
-    print_lines([f"Measured on {n:,} public people, those judged held back; 90 % intervals:", ""])
+    return f"{n:,} public people, those judged held back; 90 % intervals"
+
+
+def _print_tried(found: "Trial") -> None:
+    columns = _COLUMNS[found.asking.brief.purpose]
+    print_lines(["", f"Measured on {_judged(found)}:", ""])
     header = ["mechanism", "k", *columns.values(), "size", "promise"]
-    rows = [_row(one, found, list(columns)) for one in found.tried]
-    print_table(header, rows, numbers=["k", "size"])
+    print_table(header, [_row(one, found, list(columns)) for one in found.tried], numbers=["k", "size"])
     rungs = ["epsilon", "best", *columns.values()]
     print_lines([""])
     print_table(
@@ -115,23 +150,7 @@ def _print(found: "Trial", files: dict[str, str | None], source: str) -> None:
         [(f"{one.epsilon:g}", one.name, *(_cell(one, name) for name in columns)) for one in found.ladder],
         numbers=["epsilon"],
     )
-    typer.echo()
-    fields = {
-        "choice": found.chosen.name,
-        "because": found.reason,
-        "verdict": found.words,
-        "assumed": "; ".join(found.assumed),
-        "directions": "" if found.directions is None else found.directions.origin,
-        "attributes": ""
-        if found.vocabulary is None
-        else f"a closed list of {len(found.vocabulary):,}: others are left out{_consent(found)}",
-        "left out": reasons_of(found.left_out),
-        "plan": files["path"] or "",
-        "digest": found.plan.digest if files["path"] else "",
-        "publish with": _options(files, source),
-    }
-    print_fields({name: text for name, text in fields.items() if text})
-    print_lines(["", found.caveat, *found.meaning, *promise(found.plan)[2:], *words_on_several(found.plan)])
+    print_lines([""])
 
 
 def _consent(found: "Trial") -> str:
@@ -141,17 +160,14 @@ def _consent(found: "Trial") -> str:
     return ". It is that of the sample and part of the release: by the volunteers' consent it is public"
 
 
-def _options(files: dict[str, str | None], source: str) -> str:
-    if files["path"] is None:
-        return ""
-    found = [f"--plan {files['path']}"]
+def _options(files: dict[str, str | None], source: str) -> list[str]:
+    """Return the options of dimly publish for what was written beside the plan."""
+    found = []
     if files["directions"]:
-        found.append(f"--directions {files['directions']}")
+        found.append(f"--directions {shlex.quote(files['directions'])}")
     if files["attributes"]:
-        found.append(f"--vocabulary {files['attributes']}")
-    if files["directions"] or files["attributes"]:
-        found.append(f"--volunteers {source}")
-    return " ".join(found)
+        found.append(f"--vocabulary {shlex.quote(files['attributes'])}")
+    return [*found, f"--volunteers {shlex.quote(source)}"] if found else []
 
 
 def _row(one: "Tried", found: "Trial", columns: list[str]) -> list[str]:
