@@ -4,6 +4,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 from tests.cli.lines import answer, refusal, run
+from tests.folders import release_folder
 from tests.processes import in_a_fork
 
 from dimly.cli.commands.ledger import init
@@ -133,3 +134,29 @@ def test_several_attributes_together_are_told(file: Path) -> None:
     first, second = answer("ledger", "show", file)["datasets"][0]["charges"]
     assert first["cost"]["together"] == 4
     assert "together" not in second["cost"]  # as in every ledger before
+
+
+def test_a_release_without_a_ledger_is_entered_later(file: Path, tmp_path: Path) -> None:
+    release = release_folder(tmp_path / "release")  # epsilon 1
+    entered = run("ledger", "enter", file, release, "--dataset", "visits", "--recipient", "ACME")
+    assert (entered.exit_code, entered.stderr) == (0, "")
+    for words in (
+        "entered: charge 1\n",
+        "epsilon = 1, delta = 0 by a sum",
+        "charge 1: entered after it was published",
+        "ACME",
+    ):
+        assert words in entered.stdout
+    line = refusal("ledger", "enter", file, release, "--dataset", "visits", code=1)
+    assert line == "error: RELEASE must be entered once, but charge 1 is its own already."
+    (said,) = answer("ledger", "show", file)["datasets"]
+    assert (said["spent"]["epsilon"], said["left"], len(said["charges"])) == (1.0, 1.0, 1)
+
+
+def test_what_is_entered_may_exceed_the_budget_and_says_so(tmp_path: Path) -> None:
+    file, release = tmp_path / "ledger.db", release_folder(tmp_path / "release")
+    assert run("ledger", "init", file, "--dataset", "visits", "--epsilon", 0.5).exit_code == 0
+    entered = run("ledger", "enter", file, release, "--dataset", "visits")
+    assert entered.exit_code == 0
+    assert entered.stderr.startswith("warning: dataset 'visits' is over its budget.")
+    assert "left     nothing: the budget is exceeded" in entered.stdout

@@ -123,6 +123,11 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("neighbors", "{release}", "--user", "1", "-o", "{folder}/near.csv"), "--csv > FILE"),
     (("export", "{release}", "-o", "{folder}/points.parquet"), "pgvector. Add --to"),
     (("export", "{release}", "--to", "pgvector"), "Add --table NAME"),
+    (("neighbors", "{release}", "--user", "12345678"), "Ids go from -20 to 183"),
+    (("ledger", "enter", "{ledger}", "{visits}", "--dataset", "visits"), "must be a release folder"),
+    (("ledger", "enter", "{ledger}", "{release}", "--dataset", "visit"), "one of the ledger's ('visits')"),
+    (("ledger", "enter", "{ledger}", "{release}"), "--dataset"),
+    (("ledger", "enter", "{nothing}", "{release}", "--dataset", "visits"), "dimly ledger init"),
 ]
 
 
@@ -137,6 +142,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     uneven.write_text(CSV + "bob,square\n")
     made = run("plan", "--epsilon", 1, "--mechanism", "counting+laplace", "--k", 8, "-o", plan)
     assert made.exit_code == 0
+    assert run("ledger", "init", folder / "ledger.db", "--dataset", "visits", "--epsilon", 1).exit_code == 0
     made_files = {name: folder / file for name, file in FILES.items()}
     made_files["book"].write_bytes(b"PK")
     made_files["empty"].write_text("")
@@ -154,6 +160,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "page": str(page),
         "parquet": next(map(str, (folder / "release").rglob("*.parquet"))),
         "folder": str(folder),
+        "ledger": str(folder / "ledger.db"),
         "new": str(folder / "new"),
         "nothing": str(folder / "nothing.txt"),
     }

@@ -1,12 +1,12 @@
-"""``dimly ledger init|show|export|forgive|confirm``: what may be spent, and what has been."""
+"""``dimly ledger init|show|enter|export|forgive|confirm``: what may be spent, and what has been."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dimly.cli.options import AsCsv, AsJson, Debug, check_one_output
-from dimly.cli.terminal import print_csv, print_fields, print_json, print_lines, print_table
+from dimly.cli.options import AsCsv, AsJson, Debug, ReleaseFolder, check_one_output
+from dimly.cli.terminal import print_csv, print_fields, print_json, print_lines, print_table, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +90,35 @@ def show(
         print_csv(["dataset", *_HEADER], rows)
         return
     _print_status(file, [book.status(name) for name in names], as_json=as_json)
+
+
+@ledger.command()
+def enter(
+    file: _File,
+    release: ReleaseFolder,
+    *,
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="What it is a release of.", show_default=False)],
+    recipient: Annotated[str | None, typer.Option(metavar="TEXT", help="Who got it; kept in the ledger.")] = None,
+    as_json: AsJson = False,
+    _debug: Debug = False,
+) -> None:
+    """Charge a release that was published without this ledger.
+
+    What is out is spent, so that it counts even beyond the budget. Each release is entered once; enter earlier ones of
+    the same people, too. Nobody can be added to it later with dimly publish --append.
+
+    $ dimly ledger enter ledger.db release --dataset visits
+    """
+    from dimly.curator.ledger.ledger import Ledger
+
+    book = Ledger(file)
+    entered = book.enter(dataset, release, recipient=recipient)
+    status = book.status(dataset)
+    if _is_over(status):
+        warn(f"dataset {dataset!r} is over its budget. Nothing more can be published for it.")
+    if not as_json:
+        print_lines([f"entered: charge {entered.id}", ""])
+    _print_status(file, [status], as_json=as_json)
 
 
 @ledger.command()
@@ -177,8 +206,8 @@ def _print_status(file: Path, datasets: "Sequence[DatasetStatus]", *, as_json: b
                 "dataset": status.name,
                 "budget": f"epsilon = {status.epsilon:g}, delta = {status.delta:g} for any one {status.unit}",
                 "spent": f"epsilon = {status.spent.epsilon:.6g}, delta = {status.spent.delta:.6g} by "
-                + _METHODS[status.method],
-                "left": f"one release of epsilon = {status.left:.12g}, delta = 0" if status.left else "nothing",
+                + _METHODS.get(status.spent.method, _METHODS[status.method]),
+                "left": _left(status),
             }
         )
         if status.charges:
@@ -186,6 +215,17 @@ def _print_status(file: Path, datasets: "Sequence[DatasetStatus]", *, as_json: b
             print_table(_HEADER, [_row(charge) for charge in status.charges], numbers=["charge", "epsilon", "people"])
             print_lines(f"charge {charge.id}: {charge.reason}" for charge in status.charges if charge.reason)
             print_lines(_together(charge) for charge in status.charges if charge.cost and charge.cost.together > 1)
+
+
+def _is_over(status: "DatasetStatus") -> bool:
+    """Return whether more was spent than the budget allows, as only releases that were entered can."""
+    return status.spent.epsilon > status.epsilon or status.spent.delta > status.delta
+
+
+def _left(status: "DatasetStatus") -> str:
+    if status.left:
+        return f"one release of epsilon = {status.left:.12g}, delta = 0"
+    return "nothing: the budget is exceeded" if _is_over(status) else "nothing"
 
 
 def _together(charge: "ChargeRecord") -> str:

@@ -136,7 +136,7 @@ class ChargeRecord:
     ended_at : str or None
         When it was given back or forgiven, or when its run ended after noise was drawn, and without a release.
     reason : str or None
-        Why it was forgiven.
+        Why it was forgiven, or that it was entered after the release was published.
     lineage : int
         The charge that made the first release of its line: itself unless it is an append or an update.
     """

@@ -24,6 +24,7 @@ from dimly.curator.ledger.charge import (
 from dimly.curator.ledger.store import FORMAT, Store, now
 from dimly.display import Shown, data_frame
 from dimly.errors import BudgetError, ParameterError, check_choice
+from dimly.mechanisms.group_privacy import budget_together
 from dimly.privacy.budget import UNITS, Budget, Unit
 from dimly.privacy.composition import LARGEST_EPSILON, Composition, Cost, compose
 
@@ -95,16 +96,40 @@ class DatasetBudget:
             )
         return replace(cost, unit=self.unit)
 
+    def entered(self, cost: Cost) -> Cost:
+        """Return a cost that was paid already in the dataset's unit, whatever unit it protects.
+
+        A changed column moves two attributes, so that it costs what any two of them cost together.
+
+        Raises
+        ------
+        BudgetError
+            If two of them together have no bound that a ledger can hold.
+        """
+        if cost.unit == "column" or self.unit == "attribute":
+            return self.in_unit(cost)
+        try:
+            both = budget_together(cost.claim, 2)
+        except ParameterError:
+            raise BudgetError(
+                f"release must protect unit 'column', as dataset {self.name!r} promises, or cost less: two attributes "
+                "together are not protected at all. Enter it into a dataset with unit 'attribute'."
+            ) from None
+        return Cost(both.epsilon, both.delta, unit="column", together=cost.together)
+
     def spent(self, costs: Sequence[Cost]) -> Composition:
         """Return what these cost together by the dataset's own method.
 
-        Only a charge that was forgiven by force and came out after all can exceed what the method can tell; then
-        the plain sum is told.
+        Beyond the budget only the plain sum is a claim: a Rényi filter is one as long as it is kept. Only a charge that
+        was entered afterwards, or was forgiven by force and came out after all, can get there.
         """
         try:
-            return self._compose(costs)
+            total = self._compose(costs)
         except ParameterError:
+            total = None
+        if total is None or total.epsilon > self.epsilon:
             return compose(costs, delta=math.nextafter(1.0, 0.0), method="sum")
+        return total
 
     def left(self, costs: Sequence[Cost]) -> float:
         """Return the largest ε of one pure release that certainly still fits after these, or 0.0."""
@@ -413,6 +438,55 @@ class Ledger:
                 lineage=lineage,
             )
 
+    def enter(self, dataset: str, release: str | Path, *, recipient: str | None = None) -> ChargeRecord:
+        """Charge a release that was published without this ledger.
+
+        What is out is spent, so that it is entered even beyond the budget; nothing can be published for this dataset
+        then. Nobody can be added to a release that was entered: it cannot be told who else was published with it.
+
+        Parameters
+        ----------
+        dataset : str
+        release : str or Path
+            Its folder; every file is verified.
+        recipient : str, optional
+            Who got it.
+
+        Raises
+        ------
+        BudgetError
+            If the dataset has a charge of this release already, or a cost that cannot be told in its unit.
+        ParameterError
+            If there is no such dataset, or the release was made for tests.
+        ReleaseError
+            If it is not a release, or damaged.
+        """
+        from dimly.release.reader import open_folder  # noqa: PLC0415 (slow to import, and needed nowhere else)
+        from dimly.release.verify import verify  # noqa: PLC0415
+
+        manifest = open_folder(release).manifest
+        if not manifest.private:
+            raise ParameterError("release must be private to be entered, but it was made for tests and costs nothing.")
+        verify(release)
+        plan = manifest.plan
+        with self._store.writing() as connection:
+            budget = _budget(connection, dataset)
+            for record in records_of(connection, dataset):
+                if record.release_id == manifest.release and record.state != "returned":
+                    raise BudgetError(_entered_already(record, self.path))
+            charge = self._charge(
+                connection,
+                dataset,
+                plan_digest=manifest.plan_digest,
+                recipient=recipient,
+                cost=cost_json(budget.entered(plan.cost)),
+                release_id=manifest.release,
+                n_users=manifest.n_users,
+                reason="entered after it was published",
+            )
+            make_visible(connection, charge.id)
+            return record_of(connection, charge.id)
+
     def forgive(self, charge_id: int, *, reason: str, force: bool = False) -> None:
         """Strike a charge whose run ended before noise was drawn. It stays on record, with the reason.
 
@@ -563,6 +637,13 @@ def _check_append(release: ChargeRecord, line: list[ChargeRecord], *, plan_diges
         raise BudgetError(
             "release must not be changing, but another process is working on it. Try again when it is done."
         )
+
+
+def _entered_already(record: ChargeRecord, path: Path) -> str:
+    begins = f"release must be entered once, but charge {record.id} is its own"
+    if record.state == "visible":
+        return f"{begins} already."
+    return f"{begins} and is {record.state}. Run `dimly ledger confirm {path} {record.id}` to count it as published."
 
 
 def _refuse_unless_dead(record: ChargeRecord) -> None:

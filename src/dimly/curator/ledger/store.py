@@ -84,7 +84,7 @@ _HINTS: Final = {
     sqlite3.SQLITE_BUSY: f"is locked by another process for more than {BUSY_SECONDS:g} seconds. Try again.",
     sqlite3.SQLITE_READONLY: "must be writable, and it or its folder is read-only. Change permissions, or use a copy.",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened. It and its folder must be readable and writable.",
-    sqlite3.SQLITE_CORRUPT: "is damaged. Restore a backup, and add what was published since.",
+    sqlite3.SQLITE_CORRUPT: "is damaged. Restore a backup, and enter what was published since (dimly ledger enter).",
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # of the index beside the write-ahead log
 }

@@ -12,16 +12,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.folders import people, release_folder, write
 from tests.plans import plan_of
 from tests.processes import in_a_fork
+from tests.streams import Recorded
 
 from dimly.curator.ledger import charge as ledger_charge
 from dimly.curator.ledger.charge import ProcessMark, update
 from dimly.curator.ledger.ledger import Charge, DatasetBudget, Ledger, _down
 from dimly.curator.ledger.store import Store
-from dimly.errors import BudgetError, DimlyError, ParameterError
+from dimly.errors import BudgetError, DimlyError, ParameterError, ReleaseError
+from dimly.mechanisms.group_privacy import budget_together
 from dimly.privacy.calibration import epsilon_of
 from dimly.privacy.composition import Cost, compose
+from dimly.release.reader import open_folder
 
 # Python 3.12 and later warn of forks where there are threads; there are none that would hold a lock here.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -495,3 +499,105 @@ def test_what_is_told_in_six_digits_never_exceeds_what_is_left(value: float) -> 
     told = float(f"{_down(value):.6g}")
     assert told <= value
     assert math.isclose(told, value, rel_tol=2e-5)
+
+
+class TestEntering:
+    """Releases that were published without the ledger."""
+
+    def test_it_counts_as_if_it_had_been_charged(self, ledger: Ledger, tmp_path: Path) -> None:
+        release = release_folder(tmp_path / "release")
+        manifest = open_folder(release).manifest
+        ledger.add_dataset("wide", epsilon=1.5)
+        record = ledger.enter("wide", release, recipient="ACME")
+        assert (record.state, record.cost, record.n_users) == ("visible", manifest.plan.cost, 30)
+        assert (record.release_id, record.plan_digest) == (manifest.release, manifest.plan_digest)
+        assert (record.recipient, record.reason) == ("ACME", "entered after it was published")
+        status = ledger.status("wide")
+        assert (status.spent.epsilon, status.left, status.charges) == (1.0, 0.5, (record,))
+        with pytest.raises(BudgetError, match=r"A release of epsilon 0\.5 and delta 0 still fits"):
+            ledger.reserve("wide", Cost(0.6), plan_digest=DIGEST)
+        with pytest.raises(BudgetError, match="must not be visible to be forgiven"):
+            ledger.forgive(record.id, reason="a mistake", force=True)
+
+    def test_it_is_entered_beyond_the_budget_and_nothing_fits_then(self, ledger: Ledger, tmp_path: Path) -> None:
+        reserve(ledger, 0.75)
+        ledger.enter("visits", release_folder(tmp_path / "release"))
+        status = ledger.status("visits")
+        assert (status.spent.epsilon, status.spent.method, status.left) == (1.75, "sum", 0.0)
+        with pytest.raises(BudgetError, match="Nothing is left"):
+            reserve(ledger, 1e-6)
+
+    def test_beyond_the_budget_a_filter_claims_the_plain_sum(self, ledger: Ledger, tmp_path: Path) -> None:
+        # Two Gaussian releases of (1, 1e-6) cost less than 2 together by Rényi orders, but no filter admitted them.
+        ledger.add_dataset("small", epsilon=0.5, delta=1e-6)
+        ledger.add_dataset("large", epsilon=4.0, delta=1e-5)
+        plan = plan_of("hashing+gaussian")
+        for name in ("one", "two"):
+            release = write(tmp_path / name, people(plan))
+            for dataset in ("small", "large"):
+                ledger.enter(dataset, release)
+        small, large = ledger.status("small").spent, ledger.status("large").spent
+        assert (small.epsilon, small.method) == (2 * plan.cost.epsilon, "sum")
+        assert (large.epsilon < small.epsilon, large.method) == (True, "renyi")
+        assert small.delta == pytest.approx(2 * plan.cost.delta)
+
+    def test_a_delta_that_the_budget_does_not_have(self, ledger: Ledger, tmp_path: Path) -> None:
+        ledger.enter("visits", release_folder(tmp_path / "release", "hashing+gaussian"))
+        status = ledger.status("visits")
+        assert (status.spent.epsilon, status.spent.delta > 0, status.left) == (1.0, True, 0.0)
+        with pytest.raises(BudgetError, match="does not fit"):
+            reserve(ledger, 0.1)
+
+    def test_a_column_costs_what_two_attributes_do(self, ledger: Ledger, tmp_path: Path) -> None:
+        ledger.add_dataset("columns", epsilon=4.0, unit="column")
+        record = ledger.enter("columns", release_folder(tmp_path / "release"))
+        assert record.cost == Cost(2.0, unit="column")
+        gaussian = ledger.enter("columns", release_folder(tmp_path / "other", "hashing+gaussian"))
+        assert gaussian.cost is not None
+        both = budget_together(plan_of("hashing+gaussian").cost.claim, 2)
+        assert (gaussian.cost.epsilon, gaussian.cost.delta) == (both.epsilon, both.delta)
+        assert gaussian.cost.noise_multiplier is None  # that of one attribute
+
+    def test_two_attributes_that_have_no_bound(self) -> None:
+        budget = DatasetBudget.of("columns", epsilon=4.0, delta=0.0, unit="column", method=None)
+        with pytest.raises(BudgetError, match="Enter it into a dataset with unit 'attribute'"):
+            budget.entered(Cost(400.0))
+
+    def test_once_for_each_dataset(self, ledger: Ledger, tmp_path: Path) -> None:
+        release = release_folder(tmp_path / "release")
+        ledger.add_dataset("other", epsilon=1.0)
+        first = ledger.enter("visits", release)
+        with pytest.raises(BudgetError, match=f"must be entered once, but charge {first.id} is its own already"):
+            ledger.enter("visits", release)
+        assert ledger.enter("other", release).dataset == "other"
+        assert len(ledger.status("visits").charges) == 1
+
+    @linux
+    @pytest.mark.parametrize("forgiven", [True, False])
+    def test_a_charge_of_its_own_is_confirmed_instead(self, ledger: Ledger, tmp_path: Path, forgiven: bool) -> None:
+        release = release_folder(tmp_path / "release")
+        charge = reserve_and_die(ledger, release_id=open_folder(release).manifest.release)
+        if forgiven:
+            ledger.forgive(charge, reason="nobody saw it", force=True)
+        with pytest.raises(BudgetError, match=re.escape(f"Run `dimly ledger confirm {ledger.path} {charge}`")):
+            ledger.enter("visits", release)
+        assert len(ledger.status("visits").charges) == 1
+
+    def test_it_cannot_grow(self, ledger: Ledger, tmp_path: Path) -> None:
+        record = ledger.enter("visits", release_folder(tmp_path / "release"))
+        assert record.release_id is not None
+        with pytest.raises(BudgetError, match="must be one that can grow"):
+            ledger.reserve_append("visits", release_id=record.release_id, plan_digest=record.plan_digest)
+
+    def test_what_is_no_private_and_whole_release_is_refused(self, ledger: Ledger, tmp_path: Path) -> None:
+        tested = write(tmp_path / "tested", people(plan_of("counting+laplace"), words=Recorded(7)))
+        with pytest.raises(ParameterError, match="it was made for tests and costs nothing"):
+            ledger.enter("visits", tested)
+        damaged = release_folder(tmp_path / "damaged")
+        part = next(damaged.rglob("part-*.parquet"))
+        part.write_bytes(part.read_bytes()[:-1] + b"x")
+        with pytest.raises(ReleaseError):
+            ledger.enter("visits", damaged)
+        with pytest.raises(ParameterError, match="one of the ledger's"):
+            ledger.enter("visit", release_folder(tmp_path / "release"))
+        assert ledger.status("visits").charges == ()
