@@ -16,7 +16,7 @@ from dimly.mechanisms.error.bounds import ratio_interval
 from dimly.mechanisms.error.models import FlippedBitsError, Floats, Polynomial, SketchError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
-from dimly.release.ids import text_ids
+from dimly.release.format import text_ids
 from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches
 

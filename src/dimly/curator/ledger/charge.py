@@ -268,11 +268,11 @@ class Charge:
         cost: Cost | None,
         plan_digest: str,
         recipient: str | None,
-        **line: str | int,
+        **known: str | int,
     ) -> Self:
-        """Enter a charge of this process into the ledger; ``line`` says what it appends to or updates, if anything."""
+        """Enter a charge of this process into the ledger, with what else is known of it: what it appends to, say."""
         check_text("plan_digest", plan_digest)
-        fields = line | {"dataset": dataset, "state": "reserved", "plan_digest": plan_digest, "reserved_at": now()}
+        fields = known | {"dataset": dataset, "state": "reserved", "plan_digest": plan_digest, "reserved_at": now()}
         if cost is not None:
             fields["cost"] = cost_json(cost)
         if recipient is not None:

@@ -468,18 +468,18 @@ class Ledger:
         if not manifest.private:
             raise ParameterError("release must be private to be entered, but it was made for tests and costs nothing.")
         verify(release)
-        plan = manifest.plan
         with self._store.writing() as connection:
             budget = _budget(connection, dataset)
             for record in records_of(connection, dataset):
                 if record.release_id == manifest.release and record.state != "returned":
                     raise BudgetError(_entered_already(record, self.path))
-            charge = self._charge(
+            charge = Charge.enter(
+                self._store,
                 connection,
                 dataset,
+                cost=budget.entered(manifest.plan.cost),
                 plan_digest=manifest.plan_digest,
                 recipient=recipient,
-                cost=cost_json(budget.entered(plan.cost)),
                 release_id=manifest.release,
                 n_users=manifest.n_users,
                 reason="entered after it was published",
