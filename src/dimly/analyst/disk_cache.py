@@ -71,10 +71,10 @@ def _usual() -> Path:
 
 def denoiser_of(sketches: Sketches | StoredSketches) -> Denoiser:
     """Return the denoiser of a release, kept or found."""
-    coordinates = Coordinates.of(sketches.plan)
     names = ("mean", "basis", "gains", "variances")
     kept = _read(sketches, "denoiser", {*names, "numbers"})
     if kept is not None:
+        coordinates = Coordinates.of(sketches.plan)
         k, rank = coordinates.dimension, kept["gains"].size
         shapes = {"mean": (k,), "basis": (k, rank), "gains": (rank,), "variances": (rank,), "numbers": (2,)}
         if all(kept[name].shape == shape for name, shape in shapes.items()):

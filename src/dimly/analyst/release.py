@@ -185,7 +185,8 @@ class Release:
         --------
         ``release.distances([0, 5], [1, 9])`` is about the pairs (0, 1) and (5, 9).
         """
-        check_method(method, self.plan)
+        if method != "unbiased":
+            check_method(method, self.plan)
         if self._reader is None:
             return self._published_distances(a, b, confidence)
         return self._named(self._distance_estimate(self._compare(a, b), confidence, method), "squared distance")
@@ -580,15 +581,13 @@ class Release:
         return np.inf if self.plan.n_attributes is None else float(self.plan.n_attributes)
 
     def _compare(self, a: Whom, b: Whom) -> Compared:
-        return compared(self._need_reader("inner products"), self._side(a), self._side(b))
+        reader = self._need_reader("inner products")
+        return compared(reader, chosen(self._sketches, a), chosen(self._sketches, b))
 
     def _named(self, found: Arrays, quantity: str) -> Arrays:
         """Return an estimate that says what it is of, where that is not the quantity in all attributes."""
         plan = self.plan
         return replace(found, measure=plan.name_of(quantity)) if isinstance(plan, DirectionsPlan) else found
-
-    def _side(self, who: Whom) -> Chosen:
-        return chosen(self._sketches, who)
 
     def _distance_estimate(self, compared: Compared, confidence: float, method: Method = "unbiased") -> Arrays:
         x, _, pairs, same, lost = compared
@@ -628,7 +627,7 @@ class Release:
     def _published_distances(self, a: Whom, b: Whom, confidence: float) -> Arrays:
         if isinstance(a, Vector) or isinstance(b, Vector):
             raise ParameterError("noisy distances hold pairs of published people only. Publish sketches instead.")
-        first, second = (side.positions for side in (self._side(a), self._side(b)))
+        first, second = (chosen(self._sketches, who).positions for who in (a, b))
         assert first is not None  # noqa: S101
         assert second is not None  # noqa: S101
         check_lengths(len(first), len(second))

@@ -31,8 +31,8 @@ _MOST_ROWS = 1 << 21
 """Rows of a batch, unless one person has more: some 50 MB with all copies."""
 
 
-class Table(Protocol):
-    """A private table in which people and attributes are numbers."""
+class NamedTable(Protocol):
+    """A private table in which people and attributes are numbers, and which says what those of attributes stand for."""
 
     @property
     def n_users(self) -> int:
@@ -43,10 +43,6 @@ class Table(Protocol):
 
     def rows(self) -> Iterator[NumberedRows]:
         """Return all rows in the order of people and then attributes."""
-
-
-class NamedTable(Table, Protocol):
-    """A table that says what its numbers of attributes stand for."""
 
     def texts(self) -> Texts:
         """Return what the numbers of attributes stand for."""
@@ -107,7 +103,7 @@ class LocalEngine:
         return lambda: Perturber.numbered(plan, texts, memory=memory)
 
     def _publish_pairs(
-        self, table: Table, parts: Parts, perturber: Perturber, before_noise: Callable[[], None]
+        self, table: NamedTable, parts: Parts, perturber: Perturber, before_noise: Callable[[], None]
     ) -> None:
         """Publish noisy distances: everybody with everybody, so that all rows are needed at once."""
         n, layout = table.n_users, layout_of(self.plan)
@@ -137,7 +133,7 @@ class _OpenPart:
 class _Run:
     """One pass over the rows: parts that are open, and what their threads do."""
 
-    def __init__(self, engine: LocalEngine, table: Table, parts: Parts, making: Future[Perturber]) -> None:
+    def __init__(self, engine: LocalEngine, table: NamedTable, parts: Parts, making: Future[Perturber]) -> None:
         self._engine = engine
         self._table = table
         self._parts = parts

@@ -21,7 +21,7 @@ from dimly.curator.append import Base
 from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.engine import LocalEngine, NamedTable
 from dimly.curator.ledger.ledger import Charge, Ledger
-from dimly.curator.options import Options, Payer
+from dimly.curator.options import Options, Payer, Resources
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import Perturber
 from dimly.curator.randomness import Keystream, WordSource
@@ -133,16 +133,18 @@ def publish_table(
     ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
     """
     plan = plan_along(plan, options)
-    opening, vocabulary = _table_of(source, plan, options)
+    resources = options.resources.for_plan(plan)  # refused whatever the source
+    opening, vocabulary = _table_of(source, plan, options, resources)
     if options.dry_run:
         return rehearse(with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
-    engine = LocalEngine(plan, options.resources.for_plan(plan), options.watcher, words)
+    engine = LocalEngine(plan, resources, options.watcher, words)
     return publish_by(lambda _: engine, with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
 
 
-def _table_of(source: Any, plan: Plan, options: Options) -> tuple[AbstractContextManager[OpenTable], Vocabulary | None]:
+def _table_of(
+    source: Any, plan: Plan, options: Options, resources: Resources
+) -> tuple[AbstractContextManager[OpenTable], Vocabulary | None]:
     """Return the table of a source, not opened yet, and its list of attributes. What is public is read and checked."""
-    resources = options.resources.for_plan(plan)  # refused whatever the source
     if is_matrix(source):
         return _matrix_table(source, plan, options)
     check_before_reading(source, options)
@@ -310,8 +312,7 @@ def _check_people(table: CheckedTable, plan: Plan, options: Options, base: Base 
         raise DataError(f"the table must have at most {plan.n_users} people, as the plan says.")
     if base is not None:
         base.check(table.user_type, pseudonyms=options.pseudonyms is not None)
-    if options.volunteers is not None and not options.except_volunteers:
-        check_no_volunteers(table.own_ids(), options)
+    check_no_volunteers(table.own_ids(), options)
 
 
 def _check_ids_together(table: CheckedTable, base: Base | None) -> None:
@@ -416,7 +417,8 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
             raise ParameterError(f"out must be a folder to make where {name} is given, got none. Add out=FOLDER.")
     plan = plan_along(plan, options)
     check_volunteers_given(options)
-    opening, vocabulary = _table_of(source, plan, options)
+    resources = options.resources.for_plan(plan)  # refused whatever the source
+    opening, vocabulary = _table_of(source, plan, options, resources)
     if isinstance(opening, MatrixTable):
         check_no_volunteers(opening.own_ids(), options)
         sketches = publish_people(opening.people, Perturber(plan, opening.attributes), users=opening.ids)
@@ -442,8 +444,7 @@ def publish_in_memory(
     parts = _MemoryParts()
     engine = LocalEngine(plan, options.resources.for_plan(plan), options.watcher, words)
     with opening as table:
-        if options.volunteers is not None and not options.except_volunteers:
-            check_no_volunteers(table.own_ids(), options)
+        check_no_volunteers(table.own_ids(), options)
         engine.publish(table, parts)
     users, values = parts.joined()
     return Sketches(plan, users, values, private=engine.private)

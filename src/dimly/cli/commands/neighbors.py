@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import typer
 
 from dimly.cli.options import (
-    PARTS,
     AsCsv,
     AsJson,
     Debug,
@@ -78,8 +77,6 @@ def neighbors(
         raise ParameterError("--attribute must not be empty. Was a variable of the shell not set?")
     if approximate and (user is None or metric != "euclidean"):
         raise ParameterError("--approximate must be with --user and squared distances. Leave it out to search exactly.")
-    from dimly.analyst import Estimate
-
     asked = open_to_ask(release)
     who = asked.user(user, name="--user") if user is not None else asked.release.project(attribute or [])
     with ProgressBar() as bar:
@@ -89,10 +86,7 @@ def neighbors(
         else:
             bar.phase("searching")
             found = asked.release.neighbors(who, n=n, metric=metric, denoise=not no_denoise, progress=bar.reach)
-    estimates = [
-        Estimate(*map(float, parts)) for parts in zip(*(getattr(found.estimates, part) for part in PARTS), strict=True)
-    ]
-    people = list(zip(found.users.tolist(), estimates, strict=True))
+    people = list(found)
     if as_json:
         facts = [{"user": one, **estimate_facts(estimate)} for one, estimate in people]
         expected = None if math.isnan(found.expected) else found.expected

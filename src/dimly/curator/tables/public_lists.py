@@ -226,12 +226,13 @@ def check_apart(source: object, given: object, role: str, *, files: Iterable[Sta
     ParameterError
         If the list is the table, or one of its files or columns.
     """
-    same = given is source or _share_memory(source, given)
     if isinstance(given, str | os.PathLike):
         _check_there(given, role)
         own = _files_of(source) if files is None else [stamp.path for stamp in files]
         listed = {_identity(path) for path in _paths(given)}
-        same = same or not listed.isdisjoint(map(_identity, own))
+        same = not listed.isdisjoint(map(_identity, own))
+    else:
+        same = given is source or _share_memory(source, given)
     if same:
         raise not_public(role, "the private table itself")
 
