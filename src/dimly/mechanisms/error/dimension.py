@@ -187,8 +187,9 @@ def nominal_noise(
     For looking at many k without building a table and drawing a projection for each.
     """
     family = family_named(kind.family)
-    grid_bits = _GRID_BITS if kind.family == "gaussian" else None
-    row_scale = family.scale(k, blocks=blocks, grid_bits=_fit_grid(grid_bits, k))
+    grid_bits = max(_GRID_BITS, math.ceil(math.log2(k) / 2)) if kind.family == "gaussian" else None
+    family.check(k, blocks, grid_bits=grid_bits)
+    row_scale = family.scale(k, blocks=blocks, grid_bits=grid_bits)
     row = longest_row(kind.family, k, blocks=blocks, row_scale=row_scale, n_attributes=n_attributes)
     moved = row.times(VALUES_MOVED[unit] * resolution)
     scale = row_scale / resolution
@@ -200,10 +201,6 @@ def nominal_noise(
     else:
         v, m4 = gaussian_moments(moved.l2 * unit_scale(budget, rule))
     return Noise(v * scale**2, m4 * scale**4)
-
-
-def _fit_grid(grid_bits: int | None, k: int) -> int | None:
-    return None if grid_bits is None else max(grid_bits, math.ceil(math.log2(k) / 2))
 
 
 def _lowest(error: Callable[[int], float], low: int, high: int) -> int:

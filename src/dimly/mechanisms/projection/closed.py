@@ -51,7 +51,7 @@ class Ternary(DenseFamily):
 
     def scale(self, k: int, *, blocks: int = 1, grid_bits: int | None = None) -> float:
         """Return √(3/k)."""
-        self.check(k, blocks, grid_bits=grid_bits)
+        del blocks, grid_bits
         return math.sqrt(3.0 / k)
 
     def kurtosis(self, blocks: int = 1) -> float:
@@ -84,7 +84,7 @@ class Gaussian(DenseFamily):
 
     def scale(self, k: int, *, blocks: int = 1, grid_bits: int | None = None) -> float:
         """Return 2^-b, less what rounding to the grid adds to the variance 1/k of an entry: 4^-b/12."""
-        self.check(k, blocks, grid_bits=grid_bits)
+        del blocks
         bits = grid_bits or 0
         return 2.0**-bits / math.sqrt(1.0 + k * 4.0**-bits / 12.0)
 
