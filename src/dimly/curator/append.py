@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.guarantee import RosterKind
 from dimly.mechanisms.plan import Plan
-from dimly.release.format import PARTS_FOLDER, UserType, layout_of
+from dimly.release.format import PARTS_FOLDER, FileRecord, UserType, layout_of
 from dimly.release.manifest import read_manifest
 from dimly.release.parts import (
-    FileRecord,
     WrittenPart,
     as_user_column,
     check_ids,

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from dimly.errors import ReleaseError
+from dimly.errors import ParameterError, ReleaseError
 from dimly.files import MANIFEST_NAME, PARTS_NAME
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
 from dimly.mechanisms.plan_parts import STRICT
+from dimly.mechanisms.projection.directions import LONGEST_ORIGIN
 from dimly.release.page_headers import SLACK, Claim
 
 UserType = Literal["int64", "text"]
@@ -29,11 +30,24 @@ DIRECTIONS: Final = "directions.parquet"
 
 DIRECTIONS_PER_GROUP: Final = 1 << 14
 """Rows of a row group of directions.parquet."""
+LONGEST_FACTS: Final = 8 * LONGEST_ORIGIN
+"""Bytes of what directions.parquet says of itself."""
 
 _MOST_USERS = 1 << 16
 _MOST_BYTES = 1 << 26
 _GROUPS = 8
 _MOST_PARTS = 10**6
+
+
+class FileRecord(BaseModel):
+    """What the manifest says of one file."""
+
+    model_config = STRICT
+
+    path: str
+    bytes: int = Field(ge=1)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    rows: int = Field(ge=1)
 
 
 class Layout(BaseModel):
@@ -373,27 +387,37 @@ def column_of(plan: Plan) -> Column:
     return _COLUMNS[type(plan)](plan)
 
 
-def files_of(plan: Plan, layout: Layout, n_users: int) -> tuple[dict[str, int], set[str]]:
-    """Return the rows of each file that a release of ``n_users`` must hold, and the paths of those that it may."""
-    column = column_of(plan)
-    parts = {part_path(index): layout.users_in(index, n_users) for index in range(layout.n_parts(n_users))}
-    return parts | column.needed_files, set(column.public_files)
+def check_files(files: Sequence[FileRecord], plan: Plan, layout: Layout, *, n_users: int, user_type: UserType) -> None:
+    """Refuse files that are not those of a release of ``n_users`` people, in order, each of as many rows and bytes.
 
-
-def most_bytes(plan: Plan, layout: Layout, path: str, *, rows: int, n_users: int, user_type: UserType) -> int:
-    """Return what a file of a release may take beside its key-value metadata: see docs/release-format.md."""
-    column, groups = column_of(plan), 1
-    public = column.public_files
-    if path in public:
-        schema, k = public[path]
-        entries = rows * k
-        if path == DIRECTIONS:
-            groups = -(-rows // DIRECTIONS_PER_GROUP)
-    else:
-        schema, groups = part_schema(plan, user_type), len(layout.groups_in(rows))
-        entries = column.entries(part_index(path) * layout.users_per_part, rows, n_users)
-    claims = [Claim.of(kind, rows, entries if pa.types.is_list(kind) else rows) for kind in schema.types]
-    return sum(claim.most_bytes for claim in claims) + (groups * len(claims) + 1) * SLACK
+    Raises
+    ------
+    ParameterError
+        Saying what they must be.
+    """
+    n_parts, column = layout.n_parts(n_users), column_of(plan)
+    if n_parts > len(files):
+        raise ParameterError(f"files must hold the {n_parts} parts of {n_users} users, but it does not")
+    rows = {part_path(index): layout.users_in(index, n_users) for index in range(n_parts)} | column.needed_files
+    paths, public = [record.path for record in files], column.public_files
+    if paths != sorted(set(paths)) or not set(rows) <= set(paths) <= set(rows) | set(public):
+        raise ParameterError("files must be the parts of the release, and what goes with its vocabulary, in order")
+    for record in files:
+        if record.rows != rows.get(record.path, plan.n_attributes):
+            raise ParameterError(f"files must hold as many rows as the layout says, but {record.path} does not")
+        most, groups = 0, 1
+        if record.path in public:
+            schema, k = public[record.path]
+            entries = record.rows * k
+            if record.path == DIRECTIONS:
+                most, groups = LONGEST_FACTS, -(-record.rows // DIRECTIONS_PER_GROUP)
+        else:
+            schema, groups = part_schema(plan, user_type), len(layout.groups_in(record.rows))
+            entries = column.entries(part_index(record.path) * layout.users_per_part, record.rows, n_users)
+        for kind in schema.types:  # see docs/release-format.md
+            most += Claim.of(kind, record.rows, entries if pa.types.is_list(kind) else record.rows).most_bytes
+        if record.bytes > most + (groups * len(schema) + 1) * SLACK:
+            raise ParameterError(f"files must take no more bytes than their rows need, but {record.path} does")
 
 
 # Ids that are text are Python's own strings in an array of objects. NumPy's text of any length (StringDType) would be

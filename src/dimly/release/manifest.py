@@ -21,22 +21,20 @@ from dimly.mechanisms.guarantee import RosterKind, guarantee
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, read_json
 from dimly.privacy import Unit
-from dimly.release.documents.directions_file import LONGEST_FACTS
 from dimly.release.format import (
-    DIRECTIONS,
     MANIFEST,
+    FileRecord,
     Layout,
     UserType,
+    check_files,
     column_of,
-    files_of,
     format_version,
     layout_of,
-    most_bytes,
     part_index,
     part_schema,
     schema_in_words,
 )
-from dimly.release.parts import FileRecord, check_footer
+from dimly.release.parts import check_footer
 
 _MARKUP: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<>&#|~$"})
 
@@ -342,26 +340,8 @@ class Manifest(BaseModel):
         for name, (actual, wanted) in expected.items():
             if actual != wanted:
                 raise ParameterError(f"{name} must be what the plan says, but it is not")
-        self._check_files()
+        check_files(self.files, plan, self.layout, n_users=self.n_users, user_type=self.users.type)
         return self
-
-    def _check_files(self) -> None:
-        n_parts = self.layout.n_parts(self.n_users)
-        if n_parts > len(self.files):
-            raise ParameterError(f"files must hold the {n_parts} parts of {self.n_users} users, but it does not")
-        rows, listed = files_of(self.plan, self.layout, self.n_users)
-        paths = [record.path for record in self.files]
-        if paths != sorted(set(paths)) or not set(rows) <= set(paths) <= set(rows) | listed:
-            raise ParameterError("files must be the parts of the release, and what goes with its vocabulary, in order")
-        for record in self.files:
-            if record.rows != rows.get(record.path, self.plan.n_attributes):
-                raise ParameterError(f"files must hold as many rows as the layout says, but {record.path} does not")
-            users = self.users.type
-            most = most_bytes(
-                self.plan, self.layout, record.path, rows=record.rows, n_users=self.n_users, user_type=users
-            )
-            if record.bytes > most + (LONGEST_FACTS if record.path == DIRECTIONS else 0):
-                raise ParameterError(f"files must take no more bytes than their rows need, but {record.path} does")
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -19,14 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
 
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.plan import Plan
-from dimly.mechanisms.plan_parts import STRICT
 from dimly.release.format import (
     ATTRIBUTES,
     PROJECTION,
+    FileRecord,
     UserType,
     attributes_schema,
     column_of,
@@ -44,17 +43,6 @@ UNREADABLE = "{} must be a Parquet file, but it cannot be read. Copy the release
 ATTRIBUTES_PER_GROUP: Final = 1 << 20
 """Rows of each row group of the list of attributes, but the last."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-
-
-class FileRecord(BaseModel):
-    """What the manifest says of one file."""
-
-    model_config = STRICT
-
-    path: str
-    bytes: int = Field(ge=1)
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
-    rows: int = Field(ge=1)
 
 
 @dataclass(frozen=True, slots=True)

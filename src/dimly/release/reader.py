@@ -22,7 +22,7 @@ from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
 from dimly.release.documents.directions_file import decode_directions
-from dimly.release.format import ATTRIBUTES, DIRECTIONS, PARTS_FOLDER, column_of, row_start
+from dimly.release.format import ATTRIBUTES, DIRECTIONS, PARTS_FOLDER, FileRecord, column_of, row_start
 from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.page_headers import byte_reader, check_pages
 from dimly.release.sketches import ordered_pairs
@@ -64,7 +64,7 @@ class ReleaseFiles:
         self._idle: OrderedDict[str, _OpenFile] = OrderedDict()
         self._lock = Lock()
 
-    def footer(self, record: parts.FileRecord) -> AbstractContextManager[pq.ParquetFile]:
+    def footer(self, record: FileRecord) -> AbstractContextManager[pq.ParquetFile]:
         """Lend a file for what its footer says: its size, columns and rows are right, and nothing else was looked at.
 
         Raises
@@ -74,21 +74,21 @@ class ReleaseFiles:
         """
         return self._lent(record, whole=False)
 
-    def whole(self, record: parts.FileRecord) -> AbstractContextManager[pq.ParquetFile]:
+    def whole(self, record: FileRecord) -> AbstractContextManager[pq.ParquetFile]:
         """Lend a file for what it holds: every byte is the one that was published, and its pages hold what they must.
 
         Raises as :meth:`footer`.
         """
         return self._lent(record, whole=True)
 
-    def check_unchanged(self, record: parts.FileRecord) -> None:
+    def check_unchanged(self, record: FileRecord) -> None:
         """Refuse a file that is no longer what it was when its numbers were read; raises as :meth:`footer`."""
         if self._found_right.get(record.path) != _state(parts.path_of(self._folder, record)):
             with self.whole(record):
                 pass
 
     @contextmanager
-    def _lent(self, record: parts.FileRecord, *, whole: bool) -> Iterator[pq.ParquetFile]:
+    def _lent(self, record: FileRecord, *, whole: bool) -> Iterator[pq.ParquetFile]:
         path = parts.path_of(self._folder, record)
         state = _state(path)
         with self._lock:
@@ -375,7 +375,7 @@ class StoredSketches:
             Naming the file and what is wrong.
         """
 
-        def check(record: parts.FileRecord) -> None:
+        def check(record: FileRecord) -> None:
             with self._files.footer(record):
                 pass
 

@@ -20,10 +20,18 @@ from dimly.mechanisms.projection.rows import DenseRows
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release import parts
 from dimly.release.documents.directions_file import decode_directions
-from dimly.release.format import ATTRIBUTES, DIRECTIONS, MANIFEST, PARTS_FOLDER, PROJECTION, README, part_index
+from dimly.release.format import (
+    ATTRIBUTES,
+    DIRECTIONS,
+    MANIFEST,
+    PARTS_FOLDER,
+    PROJECTION,
+    README,
+    FileRecord,
+    part_index,
+)
 from dimly.release.manifest import Manifest, read_manifest
 from dimly.release.page_headers import byte_reader, check_pages
-from dimly.release.parts import FileRecord
 from dimly.release.writer import projection_chunks
 
 LIMITS: Final = (

@@ -44,12 +44,13 @@ from dimly.release.format import (
     PARTS_FOLDER,
     PROJECTION,
     README,
+    FileRecord,
     UserType,
     column_of,
     layout_of,
 )
 from dimly.release.manifest import AboutRelease, Manifest, Users, read_manifest
-from dimly.release.parts import FileRecord, WrittenPart
+from dimly.release.parts import WrittenPart
 from dimly.release.sketches import Sketches
 
 PREFIX: Final = ".dimly-staging-"

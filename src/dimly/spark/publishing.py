@@ -33,8 +33,8 @@ from dimly.curator.tables.public_lists import (
 from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.format import part_path
-from dimly.release.parts import FileRecord, WrittenPart
+from dimly.release.format import FileRecord, part_path
+from dimly.release.parts import WrittenPart
 from dimly.release.writer import ReleaseWriter, full_disk
 from dimly.spark.cluster import asked, check_frame, column, mapped
 from dimly.spark.file_frames import FrameSource, stamp_here

@@ -9,9 +9,8 @@ from tests.plans import plan_of
 from dimly.errors import ReleaseError
 from dimly.mechanisms import MECHANISMS
 from dimly.release import Manifest, guarantee, layout_of, read_manifest
-from dimly.release.format import part_path
+from dimly.release.format import FileRecord, part_path
 from dimly.release.manifest import Users, release_id
-from dimly.release.parts import FileRecord
 
 N = 30
 

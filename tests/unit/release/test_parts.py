@@ -15,7 +15,7 @@ from dimly.errors import ReleaseError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import parts
-from dimly.release.format import column_of, part_schema
+from dimly.release.format import FileRecord, column_of, part_schema
 from dimly.release.parts import as_user_column, check_footer, path_of, read_table, users_of, values_of, write_part
 
 TEXT = np.dtype(object)
@@ -33,7 +33,7 @@ def numbers(plan: Plan, n: int, rest: int = 0) -> Any:
     return drawn
 
 
-def read(folder: Path, record: parts.FileRecord, plan: Plan, rest: int = 0) -> tuple[Any, Any]:
+def read(folder: Path, record: FileRecord, plan: Plan, rest: int = 0) -> tuple[Any, Any]:
     with parts.open_parquet(folder / record.path, record.path) as file:
         table = read_table(file, record.path)
     return users_of(table.column("user")), values_of(table, plan, record.path, rest=rest)
@@ -190,10 +190,10 @@ def test_users_come_in_any_container() -> None:
     assert as_user_column([], "text").type == pa.string()
 
 
-def damaged(folder: Path, table: pa.Table, **options: Any) -> tuple[parts.FileRecord, pq.ParquetFile]:
+def damaged(folder: Path, table: pa.Table, **options: Any) -> tuple[FileRecord, pq.ParquetFile]:
     path = folder / "sketches" / "part-000000.parquet"
     pq.write_table(table, path, **options)
-    record = parts.FileRecord(
+    record = FileRecord(
         path="sketches/part-000000.parquet", bytes=path.stat().st_size, sha256="0" * 64, rows=table.num_rows
     )
     return record, parts.open_parquet(path, record.path)

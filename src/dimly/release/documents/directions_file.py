@@ -28,12 +28,11 @@ from dimly.mechanisms.projection.directions import (
 )
 from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.format import DIRECTIONS_PER_GROUP, directions_schema
+from dimly.release.format import DIRECTIONS_PER_GROUP, LONGEST_FACTS, directions_schema
 from dimly.release.page_headers import Claim, byte_reader, check_claims, check_pages
 from dimly.release.parts import parquet_bytes, read_table
 
 _KEY: Final = "dimly.directions"
-LONGEST_FACTS: Final = 8 * LONGEST_ORIGIN
 _HASHES: Final[dict[int, Literal["dimly/1 counting", "dimly/2 counting"]]] = {
     1: "dimly/1 counting",
     2: "dimly/2 counting",

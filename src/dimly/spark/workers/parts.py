@@ -30,8 +30,8 @@ from dimly.curator.randomness import WordSource
 from dimly.curator.tables.columns import encoded_texts
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
-from dimly.release.format import PARTS_FOLDER, UserType, column_of, layout_of
-from dimly.release.parts import FileRecord, WrittenPart, as_user_column, encode_part, write_part
+from dimly.release.format import PARTS_FOLDER, FileRecord, UserType, column_of, layout_of
+from dimly.release.parts import WrittenPart, as_user_column, encode_part, write_part
 from dimly.spark.cluster import Batches
 from dimly.spark.workers.batches import ExactRows, batches_of_place
 from dimly.spark.workers.people_in_order import Segment, is_same
