@@ -124,6 +124,7 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("export", "{release}", "-o", "{folder}/points.parquet"), "pgvector. Add --to"),
     (("export", "{release}", "--to", "pgvector"), "Add --table NAME"),
     (("neighbors", "{release}", "--user", "12345678"), "Ids go from -20 to 183"),
+    (("report", "{release}", "-o", "{folder}/r.html", "--profiles", "{people}"), "dimly survey TABLE --by"),
     (("ledger", "enter", "{ledger}", "{visits}", "--dataset", "visits"), "must be a release folder"),
     (("ledger", "enter", "{ledger}", "{release}", "--dataset", "visit"), "one of the ledger's ('visits')"),
     (("ledger", "enter", "{ledger}", "{release}"), "--dataset"),

@@ -12,8 +12,7 @@ from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey.questions import survey_table
-from dimly.curator.survey.run import noise_between
-from dimly.mechanisms.error.survey_quantiles import boundaries, cumulative, quantiles
+from dimly.mechanisms.error.survey_quantiles import boundaries, cumulative, noise_between, quantiles
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.name_threshold import RandomThreshold
 from dimly.mechanisms.survey_plan import SurveyPlan

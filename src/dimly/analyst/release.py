@@ -502,7 +502,13 @@ class Release:
         return draw_distances(self, None if users is None else self._positions(users), ax)
 
     def report(
-        self, path: str | os.PathLike[str], *, count: Count = "auto", overwrite: bool = False, progress: Any = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        count: Count = "auto",
+        profiles: Any = None,
+        overwrite: bool = False,
+        progress: Any = None,
     ) -> Path:
         """Write a page on the release, for the privacy officer and for the analyst; see ``dimly report``.
 
@@ -512,13 +518,15 @@ class Release:
             The HTML file to make.
         count : int or "auto"
             How many segments to look for.
+        profiles : Profiles or path, optional
+            What people of each segment have in common: a file, or what :func:`dimly.survey` returned with ``by``.
         overwrite : bool, default=False
         progress : Progress, optional
             Told how far the work is.
         """
         # The page is made in a room below this one, which it is drawn from; so it is fetched by name, when asked for.
         write = importlib.import_module("dimly.lab.report.page").write_report
-        written: Path = write(self, Path(path), count=count, overwrite=overwrite, progress=progress)
+        written: Path = write(self, Path(path), count=count, profiles=profiles, overwrite=overwrite, progress=progress)
         return written
 
     @property

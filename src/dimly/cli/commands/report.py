@@ -30,11 +30,18 @@ def report(
             parser=count_or_auto,
         ),
     ] = "auto",
+    profiles: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What people of each segment have in common, counted by dimly survey --by; named at the top.",
+        ),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     as_json: AsJson = False,
     _debug: Debug = False,
 ) -> None:
-    """Write a page about a release: what it promises, what it does not, what it cost, what shows through its noise.
+    """Write a page about a release: what it is, which segments it shows, what it promises and what not, what it cost.
 
     One file for the privacy officer and the analyst, which opens in any browser and loads nothing from anywhere. It
     shows no user id. A certificate that dimly publish --audit left beside the release is shown, too. Segments are
@@ -45,17 +52,19 @@ def report(
     """
     if output.suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"--out must end in .html, got {output.name!r}. Rename it; a browser can print it as PDF.")
-    check_output(output, overwrite=overwrite, inputs=[release])
+    check_output(output, overwrite=overwrite, inputs=[release, profiles])
     from dimly.lab.report.officer import checks
     from dimly.lab.report.page import page_of
     from dimly.lab.report.report import report_of
+    from dimly.release.documents.profiles_file import read_profiles
     from dimly.release.reader import open_folder
 
+    told = None if profiles is None else read_profiles(profiles)
     sketches = open_folder(release)
     if not sketches.private:
         warn("this release was made for tests only and is NOT PRIVATE; it must not be given to anyone.")
     with ProgressBar() as bar:
-        found = report_of(sketches, count="auto" if count == "auto" else int(count), progress=bar)
+        found = report_of(sketches, count="auto" if count == "auto" else int(count), profiles=told, progress=bar)
         bar.phase("writing")
         certificate = _certificate(release, found.manifest)
         page = (

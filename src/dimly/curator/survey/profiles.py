@@ -26,13 +26,13 @@ from dimly.curator.survey.run import (
     Surveyed,
     SurveyTable,
     check_countable,
-    noise_between,
     open_survey,
     run_survey,
 )
 from dimly.curator.tables.public_lists import check_apart
 from dimly.errors import BudgetError, DataError, ParameterError
 from dimly.files import check_output
+from dimly.mechanisms.error.survey_quantiles import noise_between
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.release.documents.profiles_file import Profiles
 from dimly.release.documents.segments_file import Labels

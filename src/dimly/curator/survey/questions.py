@@ -19,9 +19,9 @@ from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey.exact_counts import MOST_ATTRIBUTES, ExactCounts, Integers, count_table
 from dimly.curator.survey.private_directions import learn_from_table
 from dimly.curator.survey.profiles import profile_table
-from dimly.curator.survey.run import Settle, Surveyed, SurveyTable, noise_between, open_survey, run_survey
+from dimly.curator.survey.run import Settle, Surveyed, SurveyTable, open_survey, run_survey
 from dimly.errors import ParameterError
-from dimly.mechanisms.error.survey_quantiles import LEVEL, boundaries, quantiles
+from dimly.mechanisms.error.survey_quantiles import LEVEL, boundaries, noise_between, quantiles
 from dimly.mechanisms.group_privacy import budget_for_each
 from dimly.mechanisms.noise.name_threshold import RandomThreshold
 from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total

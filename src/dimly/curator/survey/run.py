@@ -28,9 +28,8 @@ from dimly.curator.tables.numbered_table import open_table
 from dimly.curator.tables.public_lists import check_before_reading, nobody_there, read_vocabulary
 from dimly.errors import DimlyError, ParameterError
 from dimly.files import check_output, write_bytes
-from dimly.mechanisms.error.survey_quantiles import LEVEL
+from dimly.mechanisms.error.survey_quantiles import noise_between
 from dimly.mechanisms.guarantee import RosterKind
-from dimly.mechanisms.noise.tables import Cells
 from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
 from dimly.privacy import Cost
@@ -311,14 +310,6 @@ def check_countable(plan: SurveyPlan, topic: str, n_users: int) -> None:
 def _least_counted(noise: Any) -> int:
     """Return the count from which a name is more likely shown than not, or an interval does not reach down to 0."""
     return int(getattr(noise, "center", 0)) or 1 + noise_between(noise.cells())[1]
-
-
-def noise_between(cells: Cells) -> tuple[int, int]:
-    """Return between which values the noise of a table lies with a probability of at least 95 %."""
-    below = cells.high.astype(np.float64) / 2.0**64  # P(noise ≤ value)
-    low = int(np.searchsorted(below, (1 - LEVEL) / 2, side="right"))
-    high = int(np.searchsorted(below, (1 + LEVEL) / 2, side="left"))
-    return cells.first + low, cells.first + high
 
 
 def _warnings(plan: SurveyPlan, n_users: int | None, options: Options) -> tuple[str, ...]:

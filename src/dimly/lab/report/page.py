@@ -1,6 +1,7 @@
 """The report as HTML by a Jinja template: numbers, odds and percents in words; ``write_report``."""
 
 import math
+import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from dimly.lab.report.svg_charts import (
     symbol,
 )
 from dimly.mechanisms.guarantee import is_guarantee
+from dimly.release.documents.profiles_file import Profiles, read_profiles
 from dimly.release.reader import StoredSketches, open_folder
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -147,19 +149,26 @@ def _environment() -> Environment:
 
 
 def write_report(
-    release: Release, path: Path, *, count: Count = "auto", overwrite: bool = False, progress: Progress | None = None
+    release: Release,
+    path: Path,
+    *,
+    count: Count = "auto",
+    profiles: Profiles | str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> Path:
     """Write the page; see :meth:`Release.report`."""
     if path.suffix.lower() not in {".html", ".htm"}:
         raise ParameterError(f"path must end in .html, got {path.name!r}. A browser can print the page as PDF.")
     check_output(path, overwrite=overwrite)
+    told = profiles if profiles is None or isinstance(profiles, Profiles) else read_profiles(profiles)
     sketches = release._sketches
     if isinstance(sketches, StoredSketches):
-        page = page_of(report_of(sketches, count=count, progress=progress))
+        page = page_of(report_of(sketches, count=count, profiles=told, progress=progress))
     else:
         # A page is about files and their digests: a release in memory has them once it is saved.
         with tempfile.TemporaryDirectory(prefix="dimly-report-") as folder:
             saved = release.save(Path(folder) / "release")
-            page = page_of(report_of(open_folder(saved), count=count, progress=progress))
+            page = page_of(report_of(open_folder(saved), count=count, profiles=told, progress=progress))
     write_text(path, page, overwrite=overwrite)
     return path

@@ -10,12 +10,15 @@ from dimly.analyst.release import Release
 from dimly.analyst.segments.segments import Count, Segments
 from dimly.analyst.structure.plane import SegmentMap, map_of
 from dimly.curator.options import Progress, Silence
+from dimly.errors import ParameterError
 from dimly.lab.report.acuity import Acuity, Distances, SeenDistance, acuity_of, distances_of, reach_of
 from dimly.lab.report.officer import checks, guesses, limits, promise
 from dimly.lab.report.shown_people import ShownPeople, sample_of
+from dimly.release.documents.profiles_file import Profiles
 from dimly.release.manifest import Manifest
 from dimly.release.reader import StoredSketches, open_folder
 
+MOST_NAMED = 4  # attributes of a segment
 SHOWN_STEPS = (1, 2, 5)  # times powers of ten: squared distances that are listed
 
 
@@ -40,6 +43,8 @@ class Report:
         Of everybody, numbered anew. None where distances alone are published, or nobody is left to look at.
     map : SegmentMap or None
         None where there is nothing to be seen.
+    profiles : Profiles or None
+        Noisy counts of attributes in these segments, if they were given.
     """
 
     manifest: Manifest
@@ -49,6 +54,18 @@ class Report:
     reach: float
     segments: Segments | None
     map: SegmentMap | None
+    profiles: Profiles | None = None
+
+    @property
+    def traits(self) -> list[str] | None:
+        """What the people of each segment have in common, in words; None where nothing tells of attributes."""
+        found = self.segments
+        if found is None or len(found) == 1:
+            return None
+        if self.profiles is not None:
+            told = (self.profiles.telling(segment, MOST_NAMED) for segment in range(len(found)))
+            return [", ".join(map(_trait, one)) or "nothing beyond noise" for one in told]
+        return [one.words for one in found.describe(most=MOST_NAMED)] if found.is_described else None
 
     @property
     def rungs(self) -> list[float]:
@@ -123,12 +140,23 @@ class Report:
             "stability": found.stability,
             "activity": found.activity,
             "words": found.words,
+            "stabilities": {str(number): value for number, value in found.stabilities.items()},
+            "traits": self.traits,
             "profiles": [profile.to_dict() for profile in found.describe()] if found.is_described else None,
         }
 
 
+def _trait(one: tuple[str, float, float]) -> str:
+    name, share, others = one
+    return f"{name} ({max(share, 0.0):.0%}, others {max(others, 0.0):.0%})"
+
+
 def report_of(
-    release: str | Path | StoredSketches, *, count: Count = "auto", progress: Progress | None = None
+    release: str | Path | StoredSketches,
+    *,
+    count: Count = "auto",
+    profiles: Profiles | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Return a report on a release folder.
 
@@ -140,6 +168,8 @@ def report_of(
     release : path or StoredSketches
     count : int or "auto", default="auto"
         How many segments to look for; "auto" finds out, which takes most of the time.
+    profiles : Profiles, optional
+        What people of the segments have in common, counted by a survey.
     progress : Progress, optional
 
     Raises
@@ -147,7 +177,7 @@ def report_of(
     ReleaseError
         If it is not a release, or not whole.
     ParameterError
-        If there are fewer people than segments.
+        If there are fewer people than segments, or profiles are of others.
 
     Examples
     --------
@@ -170,6 +200,11 @@ def report_of(
     """
     watch = progress or Silence()
     sketches = release if isinstance(release, StoredSketches) else open_folder(release)
+    if profiles is not None and profiles.plan.release != sketches.manifest.release:
+        raise ParameterError(
+            "profiles must be of segments of this release, got those of another. Make segments of this one by dimly "
+            "segments, and profiles by dimly survey --by."
+        )
     watch.phase("reading")
     sample = sample_of(sketches, progress=watch)
     watch.phase("estimating distances")
@@ -180,7 +215,23 @@ def report_of(
     if sample.places_people and len(people) > 1:
         watch.phase("looking for structure")
         # Of everybody, as release.segments and dimly segments find them, but for their ids.
-        whole = Release(sketches).segments(count)
+        asked = Release(sketches)
+        whole = asked.segments(count)
+        if profiles is not None:
+            whole = _profiled(asked, whole, count, profiles)
         segments = replace(whole, users=np.arange(len(sketches)))
         found = map_of(people, segments, positions=sample.positions)
-    return Report(sketches.manifest, sample, acuity, distances, reach_of(acuity, distances), segments, found)
+    return Report(sketches.manifest, sample, acuity, distances, reach_of(acuity, distances), segments, found, profiles)
+
+
+def _profiled(release: Release, found: Segments, count: Count, profiles: Profiles) -> Segments:
+    """Return the segments that profiles are of: those that were found, or as many as were profiled."""
+    n_profiled = len(profiles.sizes)
+    if count == "auto" and not np.array_equal(found.sizes, profiles.sizes) and n_profiled <= len(release):
+        found = release.segments(n_profiled)
+    if not np.array_equal(found.sizes, profiles.sizes):
+        raise ParameterError(
+            f"profiles must be of the segments of this report, got {n_profiled} segments of other people. Make them "
+            "again: dimly segments with the same count, then dimly survey --by."
+        )
+    return found

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dimly.mechanisms.noise.tables import Cells
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -31,6 +33,14 @@ class Quantile(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def noise_between(cells: Cells) -> tuple[int, int]:
+    """Return between which values the noise of a table lies with a probability of at least 95 %."""
+    below = cells.high.astype(np.float64) / 2.0**64  # P(noise ≤ value)
+    low = int(np.searchsorted(below, (1 - LEVEL) / 2, side="right"))
+    high = int(np.searchsorted(below, (1 + LEVEL) / 2, side="left"))
+    return cells.first + low, cells.first + high
 
 
 def boundaries(largest: int) -> Integers:

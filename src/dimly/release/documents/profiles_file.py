@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -12,6 +14,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dimly.display import Shown, data_frame
+from dimly.errors import ParameterError, ReleaseError, check_path
+from dimly.mechanisms.error.survey_quantiles import noise_between
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.release.documents.survey_file import promise
 
@@ -97,6 +101,18 @@ class Profiles:
         rows: list[dict[str, Any]] = self.table().slice(segment * len(self.attributes), most).to_pylist()
         return [row for row in rows if row["segment"] == segment]
 
+    def telling(self, segment: int, most: int) -> list[tuple[str, float, float]]:
+        """Return the attributes that a segment's people have more often than others do, and both shares.
+
+        Only what noise cannot have made: beyond what it does to any of all counts in 19 of 20 such files. That is
+        b·ln(20m) for m counts with Laplace noise of scale b, whose 95 % are b·ln 20.
+        """
+        reach = max(map(abs, self.spread)) * (1 + math.log(self.counts.size) / math.log(20))
+        others = max(int(self.sizes.sum() - self.sizes[segment]), 1)
+        margin = reach / max(int(self.sizes[segment]), 1) + (len(self.sizes) - 1) * reach / others
+        found = [row for row in self.strongest(segment, most) if row["apart"] > margin]
+        return [(row["attribute"], row["share"], row["share"] - row["apart"]) for row in found]
+
     def _repr_html_(self) -> str:
         rows = [
             (s, f"{size:,}", ", ".join(f"{row['attribute']} ({row['share']:.0%})" for row in self.strongest(s, 5)))
@@ -131,3 +147,61 @@ class Profiles:
             "ledger": self.ledger,
         }
         return facts if self.private else facts | {"not_private": True}
+
+
+def read_profiles(path: str | os.PathLike[str]) -> Profiles:
+    """Read a file of profiles, made by ``dimly survey --by``. Attributes come in the order of their names.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such file, or it holds no profiles.
+    ReleaseError
+        If it does, and was changed.
+    """
+    check_path("profiles", path)
+    name = os.fspath(path)
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except (pa.ArrowException, OSError):
+        raise _no_profiles(name) from None
+    try:
+        facts = json.loads((table.schema.metadata or {})[_KEY])
+        plan, sizes = SurveyPlan.model_validate_json(json.dumps(facts["plan"])), np.array(facts["people"], np.int64)
+        private = "not_private" not in facts
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        raise _no_profiles(name) from None
+    if plan.release is None or sizes.ndim != 1 or not len(sizes):
+        raise _no_profiles(name)
+    try:
+        segments, counts = (table.column(one).to_numpy().astype(np.int64) for one in ("segment", "count"))
+        listed = table.column("attribute").to_pylist()
+        names = sorted(set(listed))
+        places = np.array([*map({name: place for place, name in enumerate(names)}.get, listed)], np.int64)
+        rows = np.full((len(sizes), len(names)), -1, np.int64)
+        rows[segments, places] = np.arange(len(segments))  # refuses a segment that is none
+    except (pa.ArrowException, KeyError, IndexError, TypeError, ValueError):
+        raise _changed_profiles(name) from None
+    if rows.size != len(segments) or (rows < 0).any() or (segments < 0).any():
+        raise _changed_profiles(name)
+    noise = plan.noise("profiles")
+    return Profiles(
+        plan=plan,
+        attributes=tuple(names),
+        sizes=sizes,
+        counts=counts[rows],
+        spread=noise_between(noise.cells()),
+        private=private,
+        ledger=facts.get("ledger"),
+    )
+
+
+def _no_profiles(name: str) -> ParameterError:
+    return ParameterError(
+        f"profiles must be a Parquet file made by dimly survey --by, got {name!r}, which is none. Make one by dimly "
+        "survey TABLE --by segments.parquet --vocabulary FILE --epsilon 0.1 -o profiles.parquet."
+    )
+
+
+def _changed_profiles(name: str) -> ReleaseError:
+    return ReleaseError(f"{name} must hold one count for each segment and attribute. It was changed: make it again.")

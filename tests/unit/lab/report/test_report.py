@@ -23,8 +23,10 @@ from dimly.lab.report import shown_people as report_sample
 from dimly.lab.report.page import page_of
 from dimly.lab.report.report import Report, report_of
 from dimly.mechanisms import Plan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 from dimly.release import Sketches
+from dimly.release.documents.profiles_file import Profiles
 from dimly.release.manifest import release_id
 
 EMPTY = {"meta", "link", "br", "path", "line", "rect", "circle"}
@@ -346,6 +348,67 @@ def test_pictures_are_left_out_where_they_would_be_too_much(tmp_path: Path) -> N
     ids = Page(page_of(report)).all_of("id")
     assert "ladder-title" not in ids
     assert "curve-title" in ids
+
+
+def profiles_of(release: str, sizes: Any, counts: Any) -> Profiles:
+    plan = SurveyPlan.of(Budget(1.0), ["profiles"], release=release)
+    names = tuple(f"<i>{name}</i>" for name in ("tea", "rye", "oat"))
+    return Profiles(plan=plan, attributes=names, sizes=np.array(sizes), counts=np.array(counts), spread=(-3, 3))
+
+
+def test_the_first_screen_says_what_it_is_what_is_in_it_and_what_to_rely_on(thirds: Report) -> None:
+    words = words_of(thirds)
+    short = words[words.index("In short") : words.index("Random pairs")]
+    for text in (
+        "400 people, with 64 numbers for each",
+        "3 segments of people",
+        "is not in this release. It can be counted for a small further ε (dimly survey --by)",
+        "Segments: stability",
+        "Single pairs of people:",
+    ):
+        assert text in short
+    assert "“<” marks" not in words  # one count was asked for
+
+
+def test_profiles_name_what_each_segment_is_like(grouped: Path, thirds: Report) -> None:
+    assert thirds.segments is not None
+    sizes = thirds.segments.sizes
+    counts = [[sizes[0], 5, 5], [2, sizes[1] // 2, 4], [0, 3, 6]]
+    told = profiles_of(thirds.manifest.release, sizes, counts)
+    report = report_of(grouped, count=3, profiles=told)
+    half = 100 * (sizes[1] // 2) / sizes[1]
+    others = 100 * 8 / (sizes[0] + sizes[2])
+    assert report.traits == [
+        "<i>tea</i> (100%, others 1%)",
+        f"<i>rye</i> ({half:.0f}%, others {others:.0f}%)",
+        "nothing beyond noise",
+    ]
+    said = report.to_dict()["segments"]
+    assert said["traits"] == report.traits
+    words = words_of(report)
+    assert words.index("<i>tea</i> (100%") < words.index("Contents")
+    assert "<i>tea" not in page_of(report)  # escaped
+    assert "is not in this release" not in words
+
+
+def test_profiles_of_as_many_segments_are_found(grouped: Path, thirds: Report) -> None:
+    assert thirds.segments is not None
+    told = profiles_of(thirds.manifest.release, thirds.segments.sizes, np.zeros((3, 3), int))
+    assert report_of(grouped, profiles=told).traits == ["nothing beyond noise"] * 3
+    with pytest.raises(ParameterError, match="profiles must be of the segments of this report, got 2 segments"):
+        report_of(grouped, profiles=profiles_of(thirds.manifest.release, [399, 1], np.zeros((2, 3), int)))
+    with pytest.raises(ParameterError, match="profiles must be of segments of this release, got those of another"):
+        report_of(grouped, profiles=profiles_of("ab" * 32, thirds.segments.sizes, np.zeros((3, 3), int)))
+
+
+def test_a_report_of_python_takes_a_file_of_profiles(grouped: Path, thirds: Report, tmp_path: Path) -> None:
+    assert thirds.segments is not None
+    path = tmp_path / "profiles.parquet"
+    told = profiles_of(thirds.manifest.release, thirds.segments.sizes, [[100, 0, 0], [0, 100, 0], [0, 0, 100]])
+    path.write_bytes(told.content())
+    open_release(grouped).report(tmp_path / "file.html", count=3, profiles=path)
+    open_release(grouped).report(tmp_path / "same.html", count=3, profiles=told)
+    assert (tmp_path / "file.html").read_text() == (tmp_path / "same.html").read_text()
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""A file of profiles, read back; damaged ones, and files that are something else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dimly.errors import ParameterError, ReleaseError
+from dimly.mechanisms.survey_plan import SurveyPlan
+from dimly.privacy import Budget
+from dimly.release.documents.profiles_file import Profiles, read_profiles
+
+PLAN = SurveyPlan.of(Budget(1.0), ["profiles"], release="ab" * 32)
+FOUND = Profiles(
+    plan=PLAN,
+    attributes=("tea", "rye", "oat\0", "oat"),
+    sizes=np.array([100, 50]),
+    counts=np.array([[90, 10, -2, 3], [4, 40, 0, 2]]),
+    spread=(-3, 3),
+    ledger="visits",
+)
+
+
+def changed(path: Path, change: Any) -> Path:
+    path.write_bytes(FOUND.content())
+    pq.write_table(change(pq.read_table(path)), path)
+    return path
+
+
+def test_it_comes_back_with_attributes_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.parquet"
+    path.write_bytes(FOUND.content())
+    read = read_profiles(path)
+    assert (read.plan, read.ledger, read.private) == (PLAN, "visits", True)
+    assert read.attributes == ("oat", "oat\0", "rye", "tea")
+    np.testing.assert_array_equal(read.counts, FOUND.counts[:, [3, 2, 1, 0]])
+    np.testing.assert_array_equal(read.sizes, FOUND.sizes)
+    assert read.spread == FOUND.spread
+    assert read.table().equals(FOUND.table())
+
+
+def test_only_what_noise_cannot_have_made_is_telling() -> None:
+    ((name, share, others),) = FOUND.telling(0, 4)
+    assert (name, share, others) == ("tea", pytest.approx(0.9), pytest.approx(0.08))
+    assert [name for name, _, _ in FOUND.telling(1, 4)] == ["rye"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.slice(1),
+        lambda table: pa.concat_tables([table.slice(1), table.slice(1, 1)]),
+        lambda table: table.drop_columns("count"),
+        lambda table: table.set_column(0, "segment", pa.array([7] * len(table))),
+        lambda table: table.set_column(0, "segment", pa.array([-1] * len(table))),
+        lambda table: table.set_column(1, "attribute", pa.array([None] * len(table), pa.string())),
+        lambda table: table.set_column(3, "count", pa.array(["many"] * len(table))),
+    ],
+)
+def test_a_changed_file_is_refused(change: Any, tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="It was changed: make it again"):
+        read_profiles(changed(tmp_path / "profiles.parquet", change))
+
+
+def without(key: str) -> Any:
+    def change(table: Any) -> Any:
+        facts = json.loads(table.schema.metadata[b"dimly.profiles"])
+        del facts[key]
+        return table.replace_schema_metadata({b"dimly.profiles": json.dumps(facts).encode()})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change", [lambda table: table.replace_schema_metadata({}), without("plan"), without("people")]
+)
+def test_what_holds_no_profiles_is_refused(change: Any, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="made by dimly survey --by"):
+        read_profiles(changed(tmp_path / "profiles.parquet", change))
+    text = tmp_path / "profiles.txt"
+    text.write_text("tea\n")
+    for path in (text, tmp_path / "nothing.parquet"):
+        with pytest.raises(ParameterError, match="made by dimly survey --by"):
+            read_profiles(path)
