@@ -16,6 +16,7 @@ FILES = {
     "empty": "empty.csv",
     "twice": "twice.csv",
     "wide": "wide.csv",
+    "commas": "commas.csv",
     "lists": "lists.parquet",
     "floats": "floats.parquet",
 }
@@ -123,6 +124,10 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("neighbors", "{release}", "--user", "1", "-o", "{folder}/near.csv"), "--csv > FILE"),
     (("export", "{release}", "-o", "{folder}/points.parquet"), "pgvector. Add --to"),
     (("export", "{release}", "--to", "pgvector"), "Add --table NAME"),
+    (("plan", "{visits}", "--epsilon", "1"), "leave the file out, and give it to dimly publish"),
+    (("neighbors", "{release}", "8"), "An id goes behind --user"),
+    ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "rating > 0"), "CAST(translate(rating, ',', '.') AS DOUBLE)"),
+    (("publish", "{commas}", *PUBLISH[2:], "--value", "rating", "--out", "{new}"), "such as 0.5, with a point"),
     (("neighbors", "{release}", "--user", "12345678"), "Ids go from -20 to 183"),
     (("report", "{release}", "-o", "{folder}/r.html", "--profiles", "{people}"), "dimly survey TABLE --by"),
     (("ledger", "enter", "{ledger}", "{visits}", "--dataset", "visits"), "must be a release folder"),
@@ -148,6 +153,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     made_files["book"].write_bytes(b"PK")
     made_files["empty"].write_text("")
     made_files["twice"].write_text("person,person,place\nada,ada,mill\n")
+    made_files["commas"].write_text('person;place;rating\nada;mill;"0,5"\nada;harbor;"1,0"\n')
     made_files["wide"].write_text("person,age\nada,31\n")
     parquet.write_table(pa.table({"person": ["ada"], "place": [["mill"]]}), made_files["lists"])
     parquet.write_table(pa.table({"person": [1.0], "place": ["mill"]}), made_files["floats"])

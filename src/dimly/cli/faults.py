@@ -270,9 +270,20 @@ def _usage_text(error: typer.TyperException) -> str:
     elif (unknown := re.match(r"No such command '(.*?)'", text)) and unknown[1] in _ALSO_CALLED:
         text = f"{unknown[0]}. Did you mean 'dimly {_ALSO_CALLED[unknown[1]]}'?"
     elif text.startswith(("Missing argument", "Got unexpected extra")) and context is not None:
-        text = f"{text.removesuffix('.')}. {' '.join(context.get_usage().translate(_NO_BRACES).split())}"
+        text = f"{text.removesuffix('.')}. {_instead(text, context)}"
     where = "" if context is None else f" See {context.command_path} --help."
     return text + ("" if text.endswith((".", "?")) else ".") + where
+
+
+def _instead(text: str, context: Any) -> str:
+    """Return what to do about an argument that is missing or too much."""
+    usage = " ".join(context.get_usage().translate(_NO_BRACES).split())
+    if text.startswith("Missing"):
+        return str(usage)
+    if context.command.name == "plan":
+        return "A plan is made without looking at data: leave the file out, and give it to dimly publish."
+    known = [form for one in context.command.params for form in one.opts]
+    return f"An id goes behind --user. {usage}" if "--user" in known else str(usage)
 
 
 _NO_BRACES = str.maketrans("", "", "{}")

@@ -27,12 +27,13 @@ _EXPRESSIONS: Final = frozenset(
 _OPERATORS: Final = frozenset(
     {"+", "-", "*", "/", "//", "%", "^", "**", "||", "~~", "!~~", "~~*", "!~~*", "~~~", "~", "!~"}
 )
-# Not replace: nested, it makes a text of gigabytes of a cell that has the right letter, and of no other.
+# Not replace: nested, it makes a text of gigabytes of a cell that has the right letter, and of no other. translate puts
+# one letter in the place of one.
 _FUNCTIONS: Final = _OPERATORS | frozenset(
     """
     like_escape not_like_escape ilike_escape not_ilike_escape
     abs ceil ceiling floor round trunc sign mod greatest least coalesce nullif isnan isfinite isinf
-    lower upper lcase ucase trim ltrim rtrim length len strlen left right substr substring reverse concat
+    lower upper lcase ucase trim ltrim rtrim translate length len strlen left right substr substring reverse concat
     contains starts_with ends_with prefix suffix position strpos instr regexp_matches regexp_full_match regexp_extract
     year month day hour minute second quarter week weekday dayofweek isodow dayofyear date_part datepart date_trunc
     datetrunc date_diff datediff make_date list_contains list_value array_contains struct_extract array_extract
@@ -149,7 +150,8 @@ class Condition:
             if known[name.casefold()].upper() in ("VARCHAR", "JSON"):
                 raise ParameterError(
                     f"where must compare numbers with numbers, but {name!r} holds text. "
-                    f"Write CAST({name} AS DOUBLE) instead of {name}."
+                    f"Write CAST({name} AS DOUBLE) instead of {name}, and if it has decimal commas "
+                    f"CAST(translate({name}, ',', '.') AS DOUBLE)."
                 )
         # Whatever else can be named beside the columns must not be called like one: else a.b would not be the field b
         # of the column a, which was checked, but the column b.

@@ -197,7 +197,9 @@ class TableRequest:
     def value_checks(self, number: Reading, column: str, *, is_long: bool) -> list[RowCheck]:
         """Return the checks of a column of values where there is one: beside attributes, or of a wide table."""
         where = f"some values of {self._named(column)} are"
-        checks = [RowCheck(number.wrong, f"{where} not numbers. Correct them.")] if number.wrong else []
+        instead = ", or leave value (--value) out to count each row as 1" if is_long else ""
+        wrong = f"{where} not numbers such as 0.5, with a point. Correct them{instead}."
+        checks = [RowCheck(number.wrong, wrong)] if number.wrong else []
         if number.is_bit:
             return checks
         if self.values == "refuse":

@@ -149,6 +149,16 @@ def test_columns_of_json_may_have_any_name(tmp_path: Path) -> None:
             total(tmp_path / "visits.jsonl", f"\"{name}\".place = 'mill'")
 
 
+def test_numbers_with_decimal_commas() -> None:
+    prices = pa.table(LONG | {"price": ["9,50", "0,99", "1.200,00", "2"]})
+    assert total(prices, "CAST(translate(price, ',.', '.') AS DOUBLE) > 1") == [1, 1, 1]
+    assert total(prices, "CAST(price AS DOUBLE) > 1") == [0, 0, 1]  # the others are no numbers, and fit nothing
+    with pytest.raises(
+        ParameterError, match=r"if it has decimal commas CAST\(translate\(price, ',', '\.'\) AS DOUBLE\)"
+    ):
+        total(prices, "price > 1")
+
+
 def test_columns_must_be_there_and_comparable() -> None:
     with pytest.raises(ParameterError, match=r"got 'stars'. The table has"):
         total(pa.table(LONG), "stars > 0")
