@@ -78,13 +78,12 @@ def trials_of(plan: Plan, *, vocabulary: Iterable[object] | None = None, words: 
     return PersonTrials(plan, canaries_of(plan, vocabulary=vocabulary, together=MOST_CANARIES), words)
 
 
-def scores_of(plan: Plan, canaries: Canaries, published: NDArray[Any], *, unpacked: bool = False) -> IntArray:
-    """Return the score of every canary of published rows, shape (people, canaries); bits may be unpacked already.
+def scores_of(plan: Plan, canaries: Canaries, values: IntArray) -> IntArray:
+    """Return the score of every canary of published numbers, shape (people, canaries); bits are unpacked.
 
     Laplace and flipped bits: the log of the likelihood ratio over the cost of one step. Gaussian: that log times σ²,
     doubled.
     """
-    values = published if unpacked else numbers_of(plan, published)
     offset = values[:, canaries.columns] - canaries.start
     moves = canaries.moves
     if isinstance(plan.noise, GaussianNoise):
@@ -117,7 +116,7 @@ def numbers_of(plan: Plan, published: NDArray[Any], *, first: int | None = None)
 def scored(plan: Plan, canaries: Canaries, coins: NDArray[np.bool_], values: IntArray) -> ScoredCoins:
     """Return the coins of people, a row each, with all that an attacker looks at in their published numbers."""
     extremes = tuple(one.reshape(-1) for one in extremes_of(canaries, values))
-    return ScoredCoins(coins.reshape(-1), scores_of(plan, canaries, values, unpacked=True).reshape(-1), extremes)
+    return ScoredCoins(coins.reshape(-1), scores_of(plan, canaries, values).reshape(-1), extremes)
 
 
 class PersonTrials:
