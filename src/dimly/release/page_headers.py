@@ -7,7 +7,7 @@ delta-packed integers, no dictionaries, no shared prefixes. Headers are Thrift's
 format defines it; no library that we use shows them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -51,7 +51,7 @@ class Claim(NamedTuple):
         return cls(n_values, _BYTES_PER_NUMBER * n_values + SLACK)
 
 
-def check_claims(file: pq.ParquetFile, path: str, claims: Callable[[int, str], Claim]) -> None:
+def check_claims(file: pq.ParquetFile, path: str, schema: pa.Schema, entries: Sequence[int]) -> None:
     """Refuse a file whose footer says that a column holds more or less than it must. Reads no pages.
 
     Parameters
@@ -59,8 +59,10 @@ def check_claims(file: pq.ParquetFile, path: str, claims: Callable[[int, str], C
     file : ParquetFile
     path : str
         Its name, for errors.
-    claims : callable
-        Says what a row group, by number, must hold in a column, by name.
+    schema : Schema
+        What its columns are.
+    entries : sequence of int
+        How many entries the lists of each row group must have together.
 
     Raises
     ------
@@ -74,7 +76,8 @@ def check_claims(file: pq.ParquetFile, path: str, claims: Callable[[int, str], C
             name = ""
         if name not in file.schema_arrow.names:
             raise ReleaseError(_CHANGED.format(path, "the columns that its footer says"))
-        wanted = claims(group, name)
+        kind, rows = schema.field(name).type, file.metadata.row_group(group).num_rows
+        wanted = Claim.of(kind, rows, entries[group] if pa.types.is_list(kind) else rows)
         if chunk.num_values != wanted.n_values:
             raise ReleaseError(_CHANGED.format(path, f"as many entries of {name} as the plan says"))
         if chunk.has_dictionary_page or chunk.file_path or chunk.total_uncompressed_size > wanted.most_bytes:

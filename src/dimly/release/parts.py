@@ -36,7 +36,7 @@ from dimly.release.format import (
     projection_schema,
     text_ids,
 )
-from dimly.release.page_headers import BYTES_PER_TEXT, SLACK, Claim, check_claims
+from dimly.release.page_headers import BYTES_PER_TEXT, SLACK, check_claims
 
 WRONG_DIGEST = "{} must have the SHA-256 that the manifest states, but it has another. Copy the release again."
 UNREADABLE = "{} must be a Parquet file, but it cannot be read. Copy the release again."
@@ -202,13 +202,7 @@ def check_footer(
     found = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     if groups is not None and found != groups:
         raise ReleaseError(f"{record.path} must hold row groups of {groups[0]} users. It was changed.")
-    starts = [0, *accumulate(found)]
-
-    def claim(group: int, name: str) -> Claim:
-        kind, rows = schema.field(name).type, found[group]
-        return Claim.of(kind, rows, entries(starts[group], rows) if pa.types.is_list(kind) else rows)
-
-    check_claims(file, record.path, claim)
+    check_claims(file, record.path, schema, list(map(entries, accumulate(found, initial=0), found)))
 
 
 def open_parquet(source: Any, path: str) -> pq.ParquetFile:

@@ -29,7 +29,7 @@ from dimly.mechanisms.projection.directions import (
 from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import DIRECTIONS_PER_GROUP, LONGEST_FACTS, directions_schema
-from dimly.release.page_headers import Claim, byte_reader, check_claims, check_pages
+from dimly.release.page_headers import byte_reader, check_claims, check_pages
 from dimly.release.parts import parquet_bytes, read_table
 
 _KEY: Final = "dimly.directions"
@@ -141,12 +141,8 @@ def decode_directions(source: Path | pa.Buffer, name: str) -> Directions:
             raise _no_directions(name)
         if not 1 <= file.metadata.num_rows * facts.count <= MAX_ENTRIES:
             raise ReleaseError(f"{name} must hold 1 to {MAX_ENTRIES} numbers in all. It was changed.")
-
-        def claim(group: int, column: str) -> Claim:
-            rows = file.metadata.row_group(group).num_rows
-            return Claim.of(wanted.field(column).type, rows, rows * (facts.count if column == "direction" else 1))
-
-        check_claims(file, name, claim)
+        groups = range(file.metadata.num_row_groups)
+        check_claims(file, name, wanted, [facts.count * file.metadata.row_group(group).num_rows for group in groups])
         check_pages(file, name, byte_reader(source))
         table = read_table(file, name)
     if (pc.list_value_length(table.column("direction")).to_numpy() != facts.count).any():
