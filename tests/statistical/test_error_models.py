@@ -11,8 +11,14 @@ import pytest
 from numpy.typing import NDArray
 from tests.statistical.checks import Floats, alarm, mean_is, variance_is
 
-from dimly.mechanisms.error.models import CountingError, ErrorModel, FlippedBitsError, Noise, SignedSketchError
-from dimly.mechanisms.make import sketch_error
+from dimly.mechanisms.error.models import (
+    CountingError,
+    ErrorModel,
+    FlippedBitsError,
+    Noise,
+    SignedSketchError,
+    sketch_error,
+)
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import NoiseTable

@@ -10,7 +10,8 @@ from dimly.errors import ParameterError, check_choice
 from dimly.lab.charts import NOBODY, Axis, Chart, Drawn, Line, Look, Winners, label_of, looks_of
 from dimly.lab.compare import DELTA, MENU, PAPER, Prediction, blocks_of, predict
 from dimly.mechanisms.error.dimension import nominal_noise
-from dimly.mechanisms.make import Sketching, default_blend, sketch_error, sketching
+from dimly.mechanisms.error.models import sketch_error
+from dimly.mechanisms.make import Sketching, default_blend, sketching
 from dimly.planner.paper import PAPER as PAPERS_MECHANISM
 from dimly.privacy import Budget, Rule, delta_of
 

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple, Self, get_args
 import numpy as np
 
 from dimly.errors import ParameterError, as_integer, check_choice
-from dimly.mechanisms.error.models import CountingError, Noise, SignedSketchError
 from dimly.mechanisms.noise.gaussian import check_size, sampling_allowance
 from dimly.mechanisms.noise.tables import BitFlip
 from dimly.mechanisms.plan_parts import (
@@ -129,15 +128,6 @@ def default_blend(family: str, *, bits: bool) -> float | None:
     if family != "counting":
         return None
     return DEFAULT_BLEND if bits else 0.0
-
-
-def sketch_error(
-    family: str, *, k: int, blocks: int, noise: Noise, bits: bool, blend: float | None = None
-) -> SignedSketchError | CountingError:
-    """Return the error model of a family's sketches."""
-    if family == "counting":
-        return CountingError(k, noise, blend=blend or 0.0, bits=bits)
-    return SignedSketchError(k, family_named(family).kurtosis(blocks), noise, bits=bits)
 
 
 MAX_RESOLUTION = 1 << 16

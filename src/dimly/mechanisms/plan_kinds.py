@@ -19,13 +19,13 @@ from dimly.mechanisms.error.models import (
     FlippedBitsError,
     NoisyDistanceError,
     SignedSketchError,
+    sketch_error,
 )
 from dimly.mechanisms.make import (
     DIRECTED,
     NOISY_DISTANCES,
     RANDOMIZED_RESPONSE,
     SKETCHING,
-    sketch_error,
 )
 from dimly.mechanisms.plan import ALONG, Plan
 from dimly.mechanisms.plan_parts import (

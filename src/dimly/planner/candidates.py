@@ -15,6 +15,7 @@ from dimly.mechanisms.error.models import (
     Noise,
     NoisyDistanceError,
     SignedSketchError,
+    sketch_error,
 )
 from dimly.mechanisms.make import (
     DEFAULT_BLEND,
@@ -24,7 +25,6 @@ from dimly.mechanisms.make import (
     distance_sensitivity,
     is_open,
     needs_delta,
-    sketch_error,
 )
 from dimly.mechanisms.noise.gaussian import gaussian_moments
 from dimly.mechanisms.noise.tables import BitFlip

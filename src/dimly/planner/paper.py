@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 from dimly.errors import ParameterError, as_integer
 from dimly.mechanisms.error.bounds import DENSE_FAMILIES, Hoeffding, theorem_two_width
 from dimly.mechanisms.error.dimension import LARGEST_DISTANCE, best_k, nominal_noise
-from dimly.mechanisms.error.models import FlippedBitsError
-from dimly.mechanisms.make import Sketching, default_blend, sketch_error
+from dimly.mechanisms.error.models import FlippedBitsError, sketch_error
+from dimly.mechanisms.make import Sketching, default_blend
 from dimly.mechanisms.noise.tables import BitFlip
 from dimly.planner.brief import Question, as_number
 from dimly.privacy import Budget, gaussian_scale

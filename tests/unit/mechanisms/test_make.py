@@ -1,8 +1,8 @@
 import pytest
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.error.models import CountingError, Noise, SignedSketchError
-from dimly.mechanisms.make import MECHANISMS, default_blend, sketch_error, sketching
+from dimly.mechanisms.error.models import CountingError, Noise, SignedSketchError, sketch_error
+from dimly.mechanisms.make import MECHANISMS, default_blend, sketching
 
 
 def test_the_menu() -> None:

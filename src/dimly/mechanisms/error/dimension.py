@@ -7,12 +7,11 @@ from typing import Any, Literal
 
 from dimly.errors import ParameterError, as_integer
 from dimly.mechanisms.error.bounds import DENSE_FAMILIES, theorem_two_width
-from dimly.mechanisms.error.models import Noise
+from dimly.mechanisms.error.models import Noise, sketch_error
 from dimly.mechanisms.make import (
     Request,
     Sketching,
     default_blend,
-    sketch_error,
     sketching,
 )
 from dimly.mechanisms.noise.gaussian import gaussian_moments

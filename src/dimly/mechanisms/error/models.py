@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.errors import ParameterError
+from dimly.mechanisms.projection.random_matrix import family_named
 
 Floats = NDArray[np.float64]
 
@@ -441,6 +442,15 @@ class NoisyDistanceError:
         """Refuse: distances alone do not tell norms."""
         del squared_norms, inner_product, one_sided
         raise ParameterError("noisy distances do not tell norms. Publish sketches instead.")
+
+
+def sketch_error(
+    family: str, *, k: int, blocks: int, noise: Noise, bits: bool, blend: float | None = None
+) -> SignedSketchError | CountingError:
+    """Return the error model of a family's sketches."""
+    if family == "counting":
+        return CountingError(k, noise, blend=blend or 0.0, bits=bits)
+    return SignedSketchError(k, family_named(family).kurtosis(blocks), noise, bits=bits)
 
 
 def _covariances(
