@@ -2,8 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -387,6 +387,31 @@ def column_of(plan: Plan) -> Column:
     return _COLUMNS[type(plan)](plan)
 
 
+class FileShape(NamedTuple):
+    """What a file of a release must hold."""
+
+    schema: pa.Schema
+    groups: list[int] | None
+    """Rows of each row group; None: any."""
+    entries: Callable[[int, int], int]
+    """How many entries the lists of some rows have together, given the first of them and their number."""
+
+
+def file_shape(file: FileRecord, plan: Plan, layout: Layout, *, n_users: int, user_type: UserType) -> FileShape:
+    """Return what a file of a release of ``n_users`` people must hold."""
+    column = column_of(plan)
+    public = column.public_files
+    if file.path in public:
+        schema, k = public[file.path]
+        return FileShape(schema, None, lambda _, rows: rows * k)
+    first = part_index(file.path) * layout.users_per_part
+    return FileShape(
+        part_schema(plan, user_type),
+        layout.groups_in(file.rows),
+        lambda start, rows: column.entries(first + start, rows, n_users),
+    )
+
+
 def check_files(files: Sequence[FileRecord], plan: Plan, layout: Layout, *, n_users: int, user_type: UserType) -> None:
     """Refuse files that are not those of a release of ``n_users`` people, in order, each of as many rows and bytes.
 
@@ -399,24 +424,20 @@ def check_files(files: Sequence[FileRecord], plan: Plan, layout: Layout, *, n_us
     if n_parts > len(files):
         raise ParameterError(f"files must hold the {n_parts} parts of {n_users} users, but it does not")
     rows = {part_path(index): layout.users_in(index, n_users) for index in range(n_parts)} | column.needed_files
-    paths, public = [record.path for record in files], column.public_files
-    if paths != sorted(set(paths)) or not set(rows) <= set(paths) <= set(rows) | set(public):
+    paths = [record.path for record in files]
+    if paths != sorted(set(paths)) or not set(rows) <= set(paths) <= set(rows) | set(column.public_files):
         raise ParameterError("files must be the parts of the release, and what goes with its vocabulary, in order")
     for record in files:
         if record.rows != rows.get(record.path, plan.n_attributes):
             raise ParameterError(f"files must hold as many rows as the layout says, but {record.path} does not")
-        most, groups = 0, 1
-        if record.path in public:
-            schema, k = public[record.path]
-            entries = record.rows * k
-            if record.path == DIRECTIONS:
-                most, groups = LONGEST_FACTS, -(-record.rows // DIRECTIONS_PER_GROUP)
-        else:
-            schema, groups = part_schema(plan, user_type), len(layout.groups_in(record.rows))
-            entries = column.entries(part_index(record.path) * layout.users_per_part, record.rows, n_users)
+        schema, groups, entries = file_shape(record, plan, layout, n_users=n_users, user_type=user_type)
+        most, n_groups = 0, 1 if groups is None else len(groups)
+        if record.path == DIRECTIONS:
+            most, n_groups = LONGEST_FACTS, -(-record.rows // DIRECTIONS_PER_GROUP)
         for kind in schema.types:  # see docs/release-format.md
-            most += Claim.of(kind, record.rows, entries if pa.types.is_list(kind) else record.rows).most_bytes
-        if record.bytes > most + (groups * len(schema) + 1) * SLACK:
+            n_values = entries(0, record.rows) if pa.types.is_list(kind) else record.rows
+            most += Claim.of(kind, record.rows, n_values).most_bytes
+        if record.bytes > most + (n_groups * len(schema) + 1) * SLACK:
             raise ParameterError(f"files must take no more bytes than their rows need, but {record.path} does")
 
 

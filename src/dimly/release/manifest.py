@@ -27,11 +27,9 @@ from dimly.release.format import (
     Layout,
     UserType,
     check_files,
-    column_of,
+    file_shape,
     format_version,
     layout_of,
-    part_index,
-    part_schema,
     schema_in_words,
 )
 from dimly.release.parts import check_footer
@@ -227,20 +225,8 @@ class Manifest(BaseModel):
         ReleaseError
             Naming the file and what is wrong.
         """
-        column = column_of(self.plan)
-        public = column.public_files
-        if record.path in public:
-            schema, k = public[record.path]
-            check_footer(file, record, schema, groups=None, entries=lambda _, rows: rows * k)
-            return
-        first = part_index(record.path) * self.layout.users_per_part
-        check_footer(
-            file,
-            record,
-            part_schema(self.plan, self.users.type),
-            groups=self.layout.groups_in(record.rows),
-            entries=lambda start, rows: column.entries(first + start, rows, self.n_users),
-        )
+        shape = file_shape(record, self.plan, self.layout, n_users=self.n_users, user_type=self.users.type)
+        check_footer(file, record, shape.schema, groups=shape.groups, entries=shape.entries)
 
     def to_json(self) -> str:
         """Return the manifest as indented JSON."""
