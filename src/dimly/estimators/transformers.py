@@ -316,7 +316,10 @@ class SketchDenoiser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def _noise(self) -> tuple[float, int]:
         """Return the variance of noise, and in how many directions it goes."""
         if (self.plan is None) == (self.noise_variance is None):
-            raise ParameterError("plan or noise_variance must be given, and not both: the noise to take off.")
+            raise ParameterError(
+                "plan or noise_variance must be given, and not both: the noise to take off. Give both steps one plan: "
+                "PrivateProjection(plan=plan), SketchDenoiser(plan)."
+            )
         if self.plan is None:
             variance: Any = self.noise_variance
             if isinstance(variance, bool) or not isinstance(variance, Real) or not 0 < float(variance) < np.inf:

@@ -200,9 +200,8 @@ class Question:
         low, high, stated = _distances(brief.distance, weight, size)
         if size is not None and high > size:
             raise ParameterError(
-                f"distance must be at most {all_of_them}, got {high:g}"
-                + (", the default" if stated == "nothing" else "")
-                + ". State squared distances of near and of far pairs."
+                f"distance must be at most {all_of_them}, got {high:g}. State squared distances of near and of far "
+                "pairs."
             )
         return cls(
             budget=brief.budget,
@@ -259,7 +258,8 @@ def _distances(
     if distance is not None:
         return *as_range(distance), "both" if isinstance(distance, tuple | list) else "far"
     if weight is None:
-        return *as_range(DEFAULT_DISTANCE), "nothing"
+        few = n_attributes is not None and n_attributes < DEFAULT_DISTANCE
+        return *as_range(n_attributes / 2 if few and n_attributes else DEFAULT_DISTANCE), "nothing"
     chance = 0.0 if n_attributes is None else min(weight / n_attributes, NEAR)
     return *as_range(2 * weight * (1 - chance)), "weight"
 

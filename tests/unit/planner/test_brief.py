@@ -27,6 +27,8 @@ def test_distances_follow_from_the_weight() -> None:
     assert ask(distance=None, weight=25, n_attributes=100).high == 37.5
     assert ask(distance=None, weight=90, n_attributes=100).high == 90.0  # at most d
     assert ask(distance=None).stated == "nothing"
+    few = ask(distance=None, n_attributes=120)  # no two people differ in the 400 that are assumed else
+    assert (few.low, few.high, few.stated) == (30.0, 60.0, "nothing")
     assert ask(distance=400, weight=11).stated == "far"
     assert ask(distance=(200, 400)).stated == "both"
 
@@ -70,10 +72,7 @@ def test_the_same_question_at_another_epsilon_and_distance() -> None:
         ({"distance": (1, 2, 3)}, "one squared distance or two, got 3"),
         ({"distance": (800, 100)}, "a near and then a far one, got 800 and 100"),
         ({"n_attributes": 0}, "n_attributes must be an integer from 1"),
-        (
-            {"n_attributes": 300, "distance": None},
-            "distance must be at most n_attributes = 300, got 400, the default. State squared",
-        ),
+        ({"n_attributes": 300, "distance": 400}, "distance must be at most n_attributes = 300, got 400. State squared"),
         (
             {"vocabulary": ["a", "b"], "n_attributes": 3, "distance": 1},
             "n_attributes must be the length of vocabulary, 2",

@@ -210,7 +210,10 @@ class TableRequest:
             )
             checks.append(RowCheck(f"({number.sql}) < 0 OR ({number.sql}) > 1", text))
         if self.bits:
-            text = f"{where} neither 0 nor 1, and the plan's resolution is 1. Plan with a larger one, or round them."
+            text = (
+                f"{where} neither 0 nor 1, and the plan's resolution is 1. Make the plan with a larger resolution "
+                "(--resolution), or round them."
+            )
             checks.append(RowCheck(f"({number.sql}) > 0 AND ({number.sql}) < 1", text))
         return checks
 
