@@ -1,13 +1,17 @@
 """Neighboring tables as files of every source and shape, and what may differ between what is published of them.
 
 One person has one cell more, or another value in a cell, and the cell is as odd as a mutation can make it. Both tables
-are published with the same injected noise. Then only that person's row may differ, and by no more than the plan says;
-file shapes, manifests and whatever is said must be the same. A run may stop, but says nothing of the table.
+are published with the same injected noise: with a roster or without one, by a condition, pseudonyms, a list or
+directions; or they are surveyed. Then only that person's row may differ, and by no more than the plan says; file
+shapes, manifests and whatever is said must be the same. A run may stop, but says nothing of the table.
 """
 
 import csv
 import datetime as dt
 import gzip
+import hashlib
+import hmac
+import io
 import json
 import os
 import random
@@ -38,8 +42,10 @@ from tests.streams import Recorded
 
 from dimly.curator.options import Options
 from dimly.curator.publication import Published, publish_table
+from dimly.curator.survey.questions import survey_table
 from dimly.errors import DimlyError
-from dimly.mechanisms import Plan
+from dimly.mechanisms import Directions, Plan
+from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 from dimly.privacy.budget import Unit
 
@@ -138,6 +144,17 @@ def _csv_file(
     return write
 
 
+def _csv_files(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+    """Three files that a pattern names, one of them packed: each has a first line of its own."""
+    for i, name in enumerate(("a.csv", "b.csv", "c.csv.zst")):
+        text = io.StringIO()
+        _write_csv(text, [("person", "page"), *rows[i::3]])
+        compression = "zstd" if name.endswith(".zst") else None
+        with pa.output_stream(folder / name, compression=compression) as file:
+            file.write(text.getvalue().encode(errors="surrogateescape"))
+    return str(folder / "*.csv*"), {}
+
+
 def _raw_csv(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
     """Cells that are bytes already stand as they are."""
     lines = [b"person,page"]
@@ -215,11 +232,30 @@ def _in_memory(rows: list[Row], _: Path) -> tuple[Any, dict[str, Any]]:
     return _arrow(rows), {}
 
 
+def _held(rows: list[Row]) -> dict[Any, list[Any]]:
+    return {who: [cell for owner, cell in rows if owner == who] for who in dict.fromkeys(who for who, _ in rows)}
+
+
+_OF_LISTS: Final = {"attribute": None, "attributes": "pages"}
+
+
+def _json_lists(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
+    """Objects with a list, and with one that nobody reads, in which other things are nested."""
+    lines = [json.dumps({"person": who, "pages": cells, "more": {"a": cells}}) for who, cells in _held(rows).items()]
+    (folder / "t.jsonl").write_text("\n".join(lines))
+    return folder / "t.jsonl", _OF_LISTS
+
+
+def _pandas_lists(rows: list[Row], _: Path) -> tuple[Any, dict[str, Any]]:
+    held = _held(rows)
+    return pd.DataFrame({"person": list(held), "pages": pd.Series(list(held.values()), dtype=object)}), _OF_LISTS
+
+
 def _lists(rows: list[Row], folder: Path) -> tuple[Any, dict[str, Any]]:
-    held = {who: [cell for owner, cell in rows if owner == who] for who in dict.fromkeys(who for who, _ in rows)}
+    held = _held(rows)
     kind = pa.list_(pa.string())
     pq.write_table(pa.table({"person": list(held), "pages": pa.array(held.values(), kind)}), folder / "t.parquet")
-    return folder / "t.parquet", {"attribute": None, "attributes": "pages"}
+    return folder / "t.parquet", _OF_LISTS
 
 
 # Wide tables: a row a person, and a column an attribute or a category.
@@ -298,6 +334,9 @@ SOURCES: Final[dict[str, tuple[Written, Cell]]] = {
     "polars": (_polars, odd_text),
     "Arrow": (_in_memory, odd_text),
     "lists": (_lists, odd_text),
+    "CSV files": (_csv_files, odd_text),
+    "JSON lists": (_json_lists, lambda r: _jsonable(odd_cell(r))),
+    "pandas lists": (_pandas_lists, odd_cell),
 }
 
 
@@ -334,6 +373,69 @@ def plan_at(*, resolution: int = 1, unit: Unit = "attribute") -> Plan:
     return Plan.of("hashing+laplace", Budget(1.0), k=24, seed=SEED, resolution=resolution, unit=unit)
 
 
+LISTED: Final = [*USUAL, MARK, "7", "true", "2024-02-29", f"{MARK}7", f"7{MARK}", f"{MARK}tea"]
+"""A public list of attributes: what everybody has, and some of what an odd cell may be."""
+KEY: Final = bytes(range(32))
+
+
+class Way(NamedTuple):
+    """What a curator says beside the source: a plan, and further options."""
+
+    plan: Callable[[], Plan]
+    options: dict[str, Any]
+
+    def said(self, folder: Path) -> dict[str, Any]:
+        """Return the options; a key is written into the folder first."""
+        if "pseudonyms" not in self.options:
+            return self.options
+        key = folder / "key"
+        key.write_bytes(KEY)
+        key.chmod(0o600)
+        return self.options | {"pseudonyms": key}
+
+    @property
+    def person(self) -> int:
+        """Where the person is published whose cell is odd."""
+        if "pseudonyms" not in self.options:
+            return PERSON
+        named = [hmac.digest(KEY, who.encode(), hashlib.sha256).hex() for who in PEOPLE]
+        return sorted(named).index(named[PERSON])
+
+
+@cache
+def _listed_plan() -> Plan:
+    return Plan.of("ternary+laplace", Budget(1.0), k=8, seed=SEED, vocabulary=LISTED)
+
+
+@cache
+def _along() -> Directions:
+    rows = np.random.default_rng(3).laplace(size=(len(LISTED), 4)) / 10
+    return Directions.of_values(LISTED, rows, origin="made up")
+
+
+@cache
+def _directed_plan() -> Plan:
+    return Plan.of("directions+laplace", Budget(1.0), directions=_along())
+
+
+WAYS: Final[dict[str, Way]] = {
+    "with a roster": Way(plan_at, {}),
+    "without a roster": Way(plan_at, {"roster": None}),
+    "where a cell is not one": Way(plan_at, {"where": "page <> 'tea'"}),
+    "where a cell is a number": Way(plan_at, {"where": "CAST(page AS DOUBLE) >= 0"}),
+    "where a person is not one": Way(plan_at, {"where": "person <> 'cy'", "roster": None}),
+    "without missing cells": Way(plan_at, {"nulls": "drop"}),
+    "by pseudonyms": Way(plan_at, {"pseudonyms": True}),
+    "of a list": Way(_listed_plan, {"vocabulary": LISTED}),
+    "along directions": Way(_directed_plan, {"directions": _along()}),
+}
+
+
+def ways_of(name: str) -> list[str]:
+    """Return the ways in which a source can be published: a condition on a list of attributes is refused."""
+    return [way for way, (_, options) in WAYS.items() if "lists" not in name or "page" not in options.get("where", "")]
+
+
 def by_this_machine(source: Any, plan: Plan, options: Options) -> Published:
     """Publish with recorded noise."""
     return publish_table(source, plan, options, words=lambda: Recorded(7))
@@ -345,12 +447,15 @@ def published(source: Any, plan: Plan, folder: Path, *, publish: Any = by_this_m
     try:
         done = publish(source, plan, Options(**(named | options)))
     except DimlyError as error:
-        chain = [error, error.__cause__, error.__context__]
-        notes = [*getattr(error, "__notes__", [])]
-        return Outcome(None, None, " ".join([*(str(one) for one in chain if one is not None), *notes]))
+        return Outcome(None, None, _told(error))
     manifest = json.loads((folder / "release" / "manifest.json").read_text())
     seen = (_without_digests(manifest), _shapes(folder / "release"), done.warnings, done.n_users, done.bytes)
     return Outcome(Held.of(folder / "release"), seen, None)
+
+
+def _told(error: DimlyError) -> str:
+    chain = [error, error.__cause__, error.__context__]
+    return " ".join([*(str(one) for one in chain if one is not None), *getattr(error, "__notes__", [])])
 
 
 class Held(NamedTuple):
@@ -387,7 +492,7 @@ def _shapes(folder: Path) -> list[Any]:
     return found
 
 
-def compare(plan: Plan, one: Outcome, other: Outcome, *, planted: Any, folder: Path) -> bool:
+def compare(plan: Plan, one: Outcome, other: Outcome, *, planted: Any, folder: Path, person: int = PERSON) -> bool:
     """Raise if more differs than one person's row by the plan's norm; return whether both went through."""
     for outcome in (one, other):
         if outcome.stopped is not None:
@@ -397,7 +502,7 @@ def compare(plan: Plan, one: Outcome, other: Outcome, *, planted: Any, folder: P
     if one.seen != other.seen or one.sketches.users != other.sketches.users:
         raise LeakError("file shapes, the manifest or what is said differ")
     try:
-        check(plan, moved(plan, one.sketches, other.sketches), PERSON)
+        check(plan, moved(plan, one.sketches, other.sketches), person)
     except AssertionError:
         raise LeakError("others moved, or one person moved too far") from None
     return True
@@ -416,22 +521,34 @@ def chance_of(name: str, seed: int) -> random.Random:
     return random.Random(f"{name} {seed}")  # noqa: S311 - the same in every run
 
 
-def pair(name: str, seed: int, folder: Path) -> bool:
+def pair(name: str, seed: int, folder: Path, *, way: str = "with a roster") -> bool:
     """Publish two neighboring tables of one source, and compare; return whether both went through."""
-    chance = chance_of(name, seed)
+    chance, chosen = chance_of(name, seed), WAYS[way]
+    cell = _cell(name, chance, listed=chosen.plan is not plan_at)
+    rows, changed_rows = _neighbors(chance, cell)
+    changed = _published_rows(name, changed_rows, folder, chosen)
+    if changed is None:
+        return False  # no such file can be
+    if (name, way) not in _usual:
+        usual = _published_rows(name, rows, folder, chosen)
+        if usual is None or usual.stopped is not None:
+            raise LeakError(f"the usual table was refused: {usual and usual.stopped}")
+        _usual[name, way] = usual
+    return compare(chosen.plan(), _usual[name, way], changed, planted=cell, folder=folder, person=chosen.person)
+
+
+def _cell(name: str, chance: random.Random, *, listed: bool) -> Any:
+    """Return an odd cell; where only attributes of a public list count, one of the list in half of the cases."""
     cell = SOURCES[name][1](chance)
+    return chance.choice(LISTED) if listed and chance.random() < 0.5 else cell
+
+
+def _neighbors(chance: random.Random, cell: Any) -> tuple[list[Row], list[Row]]:
+    """Return the usual rows, and those in which one person has a cell more, wherever it stands."""
     rows: list[Row] = list(zip(PEOPLE, USUAL, strict=True))
     place = chance.randint(0, len(rows))
     odd = [(PEOPLE[PERSON], cell)] * chance.choice([1, 1, 2])  # the same twice is one attribute
-    changed = _published_rows(name, [*rows[:place], *odd, *rows[place:]], folder)
-    if changed is None:
-        return False  # no such file can be
-    if name not in _usual:
-        usual = _published_rows(name, rows, folder)
-        if usual is None or usual.stopped is not None:
-            raise LeakError(f"the usual table was refused: {usual and usual.stopped}")
-        _usual[name] = usual
-    return compare(plan_at(), _usual[name], changed, planted=cell, folder=folder)
+    return rows, [*rows[:place], *odd, *rows[place:]]
 
 
 _usual: dict[Any, Outcome] = {}
@@ -444,9 +561,19 @@ def forget() -> None:
     _stops.clear()
 
 
-def _published_rows(name: str, rows: list[Row], folder: Path, **more: Any) -> Outcome | None:
+_UNWRITTEN: Final = (UnicodeError, csv.Error, pa.ArrowException, OverflowError, sqlite3.Error)
+
+
+def _published_rows(
+    name: str, rows: list[Row], folder: Path, way: Way = WAYS["with a roster"], **more: Any
+) -> Outcome | None:
     """Write rows as a source and publish them; None if they cannot be written."""
-    return _written(lambda inner: SOURCES[name][0](rows, inner), plan_at(), folder, **more)
+
+    def write(inner: Path) -> tuple[Any, dict[str, Any]]:
+        source, options = SOURCES[name][0](rows, inner)
+        return source, options | way.said(inner)
+
+    return _written(write, way.plan(), folder, **more)
 
 
 def _written(
@@ -457,7 +584,7 @@ def _written(
     folder.mkdir(parents=True)
     try:
         source, options = write(folder)
-    except (UnicodeError, csv.Error, pa.ArrowException, OverflowError, sqlite3.Error):
+    except _UNWRITTEN:
         return None
     return published(source, plan, folder, **({"threads": 1} | options | more))
 
@@ -664,6 +791,58 @@ def _compare_crowds(plan: Plan, one: Outcome, other: Outcome, cells: dict[str, A
             raise LeakError("one person moved too far")
 
 
+# Surveys.
+
+QUESTIONS: Final = ("counts", "weights", "distances")
+
+
+def surveyed_pair(name: str, seed: int, folder: Path) -> bool:
+    """As :func:`pair`, for a survey: each of its answers may move by one count, and nothing else may differ."""
+    chance = chance_of(f"survey of {name}", seed)
+    cell = _cell(name, chance, listed=True)
+    rows, changed_rows = _neighbors(chance, cell)
+    changed = _surveyed(name, changed_rows, folder)
+    key = f"survey of {name}"
+    if changed is None:
+        return False  # no such file can be
+    if key not in _usual:
+        usual = _surveyed(name, rows, folder)
+        if usual is None or usual.stopped is not None:
+            raise LeakError(f"the usual table was refused: {usual and usual.stopped}")
+        _usual[key] = usual
+    one = _usual[key]
+    if changed.stopped is not None:
+        check_quiet(changed.stopped.replace(str(folder), ""), cell)
+        return False
+    if one.seen != changed.seen:
+        raise LeakError("what is said differs")
+    if any(int(np.abs(a - b).sum()) > 1 for a, b in zip(one.sketches, changed.sketches, strict=True)):
+        raise LeakError("an answer moved too far")
+    return True
+
+
+def _surveyed(name: str, rows: list[Row], folder: Path) -> Outcome | None:
+    """Write rows as a source and survey them with recorded noise; None if they cannot be written."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        source, options = SOURCES[name][0](rows, folder)
+    except _UNWRITTEN:
+        return None
+    named: dict[str, Any] = {"user": "person", "attribute": "page", "roster": PEOPLE, "vocabulary": LISTED}
+    plan = SurveyPlan.of(Budget(30.0), QUESTIONS, seed=SEED)
+    try:
+        done = survey_table(source, plan, Options(**(named | options), threads=1), words=lambda: Recorded(7))
+    except DimlyError as error:
+        return Outcome(None, None, _told(error))
+    survey = done.survey
+    assert survey is not None
+    assert survey.counts is not None
+    answers = [np.array([one.count for one in survey.counts.attributes])]
+    answers += [np.array(curve.noisy) for curve in (survey.weights, survey.distances) if curve is not None]
+    return Outcome(answers, (survey.model_dump(exclude={"id", *QUESTIONS}), [len(one) for one in answers]), None)
+
+
 LATER: Final = [0.0, 1.0, -1998.0, 1998.0, float("nan"), float("inf")]
 
 
@@ -745,9 +924,13 @@ def attempts(start: int, folder: Path) -> Iterator[tuple[str, int, Callable[[], 
     """Yield pairs to try, for ever."""
     seed = start
     while True:
-        for name in SOURCES:
-            yield name, seed, lambda name=name, seed=seed: pair(name, seed, folder)  # type: ignore[misc]
+        for i, name in enumerate(SOURCES):
+            ways = ways_of(name)
+            way = ways[(seed + i) % len(ways)]
+            yield f"{name} {way}", seed, lambda name=name, seed=seed, way=way: pair(name, seed, folder, way=way)  # type: ignore[misc]
         for name in WIDE:
             yield name, seed, lambda name=name, seed=seed: wide_pair(name, seed, folder)  # type: ignore[misc]
+        name = list(SOURCES)[seed % len(SOURCES)]
+        yield f"survey of {name}", seed, lambda name=name, seed=seed: surveyed_pair(name, seed, folder)  # type: ignore[misc]
         yield "values", seed, lambda seed=seed: valued_pair(seed, folder)  # type: ignore[misc]
         seed += 1
