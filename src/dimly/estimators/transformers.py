@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimly.analyst.structure.coordinates import Coordinates
-from dimly.analyst.structure.denoise import noise_variance, shrinkage
+from dimly.analyst.structure.denoise import shrinkage
 from dimly.errors import ParameterError
 from dimly.estimators.base import Output, ReleasingTransformer
 from dimly.mechanisms.make import DIRECTED, RANDOMIZED_RESPONSE, Sketching, is_open
@@ -332,7 +332,7 @@ class SketchDenoiser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             raise ParameterError(
                 f"X must have {coordinates.dimension} columns by this plan, got {self.n_features_in_}. Pass its points."
             )
-        return noise_variance(coordinates), coordinates.free
+        return coordinates.noise_variance, coordinates.free
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,7 +20,7 @@ from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors.spaces import DenoisedSpace, Metric, Space, similarity_keys
 from dimly.analyst.pairs import Chosen, Pairs, at_limit, lost_rows
 from dimly.analyst.structure.coordinates import Points, sample
-from dimly.analyst.structure.denoise import Denoiser, noise_variance
+from dimly.analyst.structure.denoise import Denoiser
 from dimly.mechanisms.error.models import Floats
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class StandIns:
     def of(cls, release: "Release") -> "StandIns":
         """Return stand-ins of a release, by reading some of its people."""
         denoiser = release.denoiser
-        coordinates, v, k = denoiser.coordinates, noise_variance(denoiser.coordinates), denoiser.coordinates.free
+        coordinates, v, k = denoiser.coordinates, denoiser.coordinates.noise_variance, denoiser.coordinates.free
         rows: NDArray[Any] = sample(release._sketches, _PEOPLE, lambda found: found)[:_PEOPLE]
         places, lengths = _seen(rows, denoiser)
         length = max(float(lengths.mean()), 1e-9)
@@ -148,7 +148,7 @@ def _seen(rows: NDArray[Any], denoiser: Denoiser) -> tuple[Floats, Floats]:
         lengths = np.einsum("nk,nk->n", deviations, deviations)
         parts.append(np.column_stack([lengths, deviations @ denoiser.basis]))
     found = np.concatenate(parts).astype(np.float64)
-    return found[:, 1:], found[:, 0] - coordinates.free * noise_variance(coordinates)
+    return found[:, 1:], found[:, 0] - coordinates.free * coordinates.noise_variance
 
 
 def _without_projection(variances: Floats, length: float, k: int, total: float) -> Floats:
@@ -245,7 +245,7 @@ class _Again:
         places, rests, denoiser = self.places, self.rests, self.people.denoiser
         coordinates, rank, k = denoiser.coordinates, denoiser.rank, denoiser.coordinates.free
         leak = rests / k if coordinates.projected else 0 * rests
-        noise = np.full(len(rests), noise_variance(coordinates))
+        noise = np.full(len(rests), coordinates.noise_variance)
         noise[0] *= self.noisy
 
         def normal(variance: Floats) -> Floats:

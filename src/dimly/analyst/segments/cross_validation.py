@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from dimly.analyst.segments.k_means import DIRECTIONS, View, WeightedPoints
 from dimly.analyst.structure.coordinates import Coordinates, JoinedCoordinates, Points, coordinates_of, sample
-from dimly.analyst.structure.denoise import Denoiser, noise_variance
+from dimly.analyst.structure.denoise import Denoiser
 from dimly.mechanisms.error.models import Floats
 from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches
@@ -173,7 +173,7 @@ def without_groups(people: Points, coordinates: Coordinates, width: int, seed: i
     noise's, a variance λ is that of a direction ℓ with λ = (1 + ℓ)(1 + β/ℓ), for β coordinates a person.
     """
     generator = np.random.default_rng([1, seed])
-    denoiser, noise = Denoiser.of_points(people, coordinates, most=width), noise_variance(coordinates)
+    denoiser, noise = Denoiser.of_points(people, coordinates, most=width), coordinates.noise_variance
     view = View(denoiser, denoiser.rank)
     active = view.active(view.project(people))
     ray = _ray(people, active)

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Points
-from dimly.analyst.structure.denoise import Denoiser, noise_variance
+from dimly.analyst.structure.denoise import Denoiser
 
 DIRECTIONS = 32
 """Enough for k-means: c groups differ in c − 1 of them, and the weaker ones hold mostly noise."""
@@ -145,7 +145,7 @@ class View:
     @property
     def _believed(self) -> float:
         """Part of people's variance along the average person that is not noise: how far activity can be seen."""
-        mean, noise = self.denoiser.mean, noise_variance(self.denoiser.coordinates)
+        mean, noise = self.denoiser.mean, self.denoiser.coordinates.noise_variance
         along = (self.denoiser.basis.T @ mean) ** 2 / np.float32(max(float(mean @ mean), 1e-30))
         signal = float(along @ np.maximum(self.denoiser.variances - np.float32(noise), 0.0))
         return signal / (signal + noise)

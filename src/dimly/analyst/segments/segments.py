@@ -27,7 +27,7 @@ from dimly.analyst.structure.coordinates import (
     placed,
     sample,
 )
-from dimly.analyst.structure.denoise import Denoiser, noise_variance
+from dimly.analyst.structure.denoise import Denoiser
 from dimly.analyst.structure.parallel_analysis import Structure
 from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError
@@ -262,7 +262,7 @@ def segments_of(
             assigner.of_points,
             len(sizes),
             range(coordinates.dimension),
-            noise=noise_variance(coordinates),
+            noise=coordinates.noise_variance,
             laplace=isinstance(sketches.plan.noise, LaplaceNoise),
         )
     stride = max(1, len(sketches) * coordinates.dimension // _MOST_MOVED)

@@ -62,6 +62,11 @@ class Coordinates(ABC):
         return 0.0
 
     @property
+    def noise_variance(self) -> float:
+        """Variance that noise has in each direction in which it can go."""
+        return self.bias / self.free
+
+    @property
     def noise_kurtosis(self) -> float:
         """Kurtosis of the noise of one coordinate; 3 is Gaussian."""
         return float(self.plan.error.noise_kurtosis)

@@ -220,7 +220,7 @@ class Denoiser:
             _, lengths, turned = randomized_svd(deviations, most, random_state=0)
             squares, vectors = lengths.astype(np.float64) ** 2, turned.T
         variances = squares / max(n, 1)
-        gains = shrinkage(variances, noise_variance(coordinates), k / max(n, 1))
+        gains = shrinkage(variances, coordinates.noise_variance, k / max(n, 1))
         kept = gains > 0
         parts = (vectors[:, kept], gains[kept], variances[kept])
         basis, kept_gains, kept_variances = (part.astype(np.float32) for part in parts)
@@ -229,7 +229,7 @@ class Denoiser:
     @classmethod
     def _keeping(cls, found: "_Principal", coordinates: Coordinates) -> "Denoiser":
         ratio = coordinates.free / max(found.n_people, 1)
-        gains = shrinkage(found.variances, noise_variance(coordinates), ratio)
+        gains = shrinkage(found.variances, coordinates.noise_variance, ratio)
         kept = np.flatnonzero(gains > 0) if found.n_people > 1 else np.empty(0, np.int64)
         # A direction's sign means nothing, and is fixed so that the same release gives the same map.
         basis = found.basis[:, kept]
@@ -256,7 +256,7 @@ class Denoiser:
         """
         inside = self.basis.T.astype(np.float64) @ deviation
         others = self.missed / (1 + self.missed)
-        believed = np.maximum(1 - noise_variance(self.coordinates) / self.variances.astype(np.float64), 0.0)
+        believed = np.maximum(1 - self.coordinates.noise_variance / self.variances.astype(np.float64), 0.0)
         matched: Floats = self.basis.astype(np.float64) @ ((believed - others) * inside) + others * deviation
         return matched
 
@@ -334,11 +334,6 @@ def denoised(sketches: Sketches | StoredSketches, denoiser: Denoiser, structure:
     return Denoised(sketches.users, points, denoiser.rank, structure)
 
 
-def noise_variance(coordinates: Coordinates) -> float:
-    """Return the variance that noise has in each direction in which it can go."""
-    return coordinates.bias / coordinates.free
-
-
 def shrinkage(variances: Floats, noise: float, ratio: float) -> Floats:
     """Return what to keep of each principal direction, from 0 to 1.
 
@@ -392,7 +387,7 @@ def worth_of_rest(sketches: Sketches | StoredSketches, denoiser: Denoiser) -> tu
     people = sample(sketches, _SAMPLE, parts).astype(np.float64)
     squares, kept, gains = people[:, 0], people[:, 1:], denoiser.gains.astype(np.float64)
     rest = squares - (kept**2) @ gains**2
-    v, k = noise_variance(coordinates), coordinates.free
+    v, k = coordinates.noise_variance, coordinates.free
     # e is a quadratic form A of signal and noise: by noise alone it varies by 2v²·tr A² + (κ − 3)v²·Σ Aⱼⱼ² + 4v·‖Ax‖².
     trace = ((1 - gains**2) ** 2).sum() + k - len(gains)
     diagonal = ((1 - (denoiser.map.astype(np.float64) ** 2).sum(axis=1)) ** 2).sum()
@@ -427,7 +422,7 @@ def _principal(sketches: Sketches | StoredSketches, coordinates: Coordinates) ->
 def _decomposed(moments: Moments, coordinates: Coordinates) -> _Principal:
     covariance = moments.covariance
     if len(covariance) > _NARROW:
-        edge = noise_variance(coordinates) * edge_of_noise(coordinates.free / max(moments.n_people, 1))
+        edge = coordinates.noise_variance * edge_of_noise(coordinates.free / max(moments.n_people, 1))
         found = _above(covariance.astype(np.float32), edge)
         if found is not None:
             return _Principal(moments.n_people, moments.mean, *found)

@@ -11,7 +11,6 @@ from dimly.analyst import Release
 from dimly.analyst.neighbors.query import space_of
 from dimly.analyst.neighbors.spaces import DenoisedSpace, Metric, SketchSpace
 from dimly.analyst.structure.coordinates import Coordinates
-from dimly.analyst.structure.denoise import noise_variance
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import Sketches
@@ -55,7 +54,7 @@ def _wanted_by_matching(release: Release) -> Any:
     own = coordinates.own(release.project({"3", "5", "8"})).astype(np.float64) - denoiser.mean
     basis, others = denoiser.basis.astype(np.float64), denoiser.missed / (1 + denoiser.missed)
     inside, lost = deviations @ basis, deviations - deviations @ basis @ basis.T
-    believed = 1 - noise_variance(coordinates) / denoiser.variances
+    believed = 1 - coordinates.noise_variance / denoiser.variances
     products = (inside * believed) @ (basis.T @ own) + others * lost @ own
     return ((inside * denoiser.gains) ** 2).sum(axis=1) - 2 * products
 

@@ -85,7 +85,7 @@ def test_shrinkage_is_that_of_the_paper() -> None:
 def test_counting_has_a_direction_less() -> None:
     coordinates = Coordinates.of(plan_of("counting+laplace"))
     assert coordinates.free == K - 1
-    assert denoising.noise_variance(coordinates) == pytest.approx(coordinates.bias / (K - 1))
+    assert coordinates.noise_variance == pytest.approx(coordinates.bias / (K - 1))
 
 
 def test_saturated_people_are_left_out() -> None:
