@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
-import numpy as np
-
 from dimly.errors import ParameterError, as_integer, check_choice
 from dimly.mechanisms.noise.gaussian import check_size, sampling_allowance
 from dimly.mechanisms.noise.tables import BitFlip
@@ -272,8 +270,8 @@ def _check_absent(name: str, value: object, mechanism: str) -> None:
         raise ParameterError(f"{name} must be left out for {mechanism}.")
 
 
-# A published coordinate holds this many standard deviations of noise, and leaves the rest to the data.
-_NOISE_ROOM = 8
+NOISE_ROOM: Final = 8
+"""A published number holds this many standard deviations of noise, and leaves the rest to the data."""
 # Unless a type is asked for, a number along a direction holds so many of the longest rows beside its noise.
 _ATTRIBUTES_ALONG = 1 << 12
 # Finer grids than this change no estimate, and their noise tables take long to prove.
@@ -363,7 +361,7 @@ def draft_directions(request: Request) -> dict[str, object]:
         noise = GaussianNoise(sigma=sigma)
     spread = math.sqrt(noise.table(request.budget).variance)
     most = _ATTRIBUTES_ALONG * request.resolution * math.isqrt(part.l2_squared)
-    dtype = request.dtype or ("int16" if _NOISE_ROOM * spread + most < 2**15 else "int32")
+    dtype = request.dtype or ("int16" if NOISE_ROOM * spread + most < 2**15 else "int32")
     return {"directions": part, "noise": noise, "rule": request.rule if law == "gaussian" else None, "dtype": dtype}
 
 
@@ -405,18 +403,6 @@ def public_seed(seed: bytes | str | None) -> bytes:
             "another size or kind. Leave it out for a fresh one."
         )
     return given
-
-
-def check_room(spread: float, dtype: str, *, data: int = 0) -> None:
-    """Refuse noise that would often saturate the published type, beside the largest data where that is known."""
-    largest = np.iinfo(dtype).max
-    needed = _NOISE_ROOM * spread + data
-    if needed > largest:
-        larger = "dtype='int32'" if dtype == "int16" else "a larger epsilon, or a smaller k or resolution"
-        raise ParameterError(
-            f"dtype must hold {_NOISE_ROOM} standard deviations of noise and the largest distance ({needed:.0f}), "
-            f"got {dtype!r} which holds {largest}. Use {larger}."
-        )
 
 
 def calibrated_sigma(

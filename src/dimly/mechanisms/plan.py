@@ -634,6 +634,17 @@ class Plan(BaseModel, ABC):
                 f"noise.sigma must be at least {least:.6g} by rule {self.rule!r}, got {self.noise.sigma:.6g}."
             )
 
+    def _check_room(self, *, data: int = 0) -> None:
+        """Refuse noise that would often saturate the published type, beside the largest data where that is known."""
+        largest = np.iinfo(self.dtype).max
+        needed = make.NOISE_ROOM * math.sqrt(self.table.variance) + data
+        if needed > largest:
+            larger = "dtype='int32'" if self.dtype == "int16" else "a larger epsilon, or a smaller k or resolution"
+            raise ParameterError(
+                f"dtype must hold {make.NOISE_ROOM} standard deviations of noise and the largest distance "
+                f"({needed:.0f}), got {self.dtype!r} which holds {largest}. Use {larger}."
+            )
+
     def _fields(self) -> dict[str, object]:
         return self.model_dump(mode="json", exclude_none=True)
 

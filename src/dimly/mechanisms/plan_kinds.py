@@ -3,7 +3,6 @@
 What differs between them is answered here and nowhere else; nobody asks which fields a plan lacks.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
@@ -180,7 +179,7 @@ class SketchPlan(Plan, mechanisms=SKETCHING):
         if self.rule is not None:
             row_norm = self.longest_row.l2 * self._projected.scale
             self._check_rule(k=part.k, n_attributes=self.n_attributes, row_norm=row_norm)
-        make.check_room(math.sqrt(self.table.variance), self.dtype)
+        self._check_room()
 
     def _check_sensitivity(self, vocabulary: Vocabulary) -> None:
         """Refuse a plan that states less sensitivity than the longest row of its vocabulary has."""
@@ -385,7 +384,7 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         if held is not None:
             self.directions.check(held, self.unit)
         self._check_rule()
-        make.check_room(math.sqrt(self.table.variance), self.dtype)
+        self._check_room()
 
 
 @final
@@ -522,5 +521,4 @@ class DistancePlan(Plan, mechanisms=(NOISY_DISTANCES,)):
     def _prove(self) -> None:
         self.noise.check(self.budget, self.sensitivity, touched=self.touched)
         self._check_rule()
-        farthest = self.n_attributes * self.resolution**2
-        make.check_room(math.sqrt(self.table.variance), self.dtype, data=farthest)
+        self._check_room(data=self.n_attributes * self.resolution**2)

@@ -19,6 +19,7 @@ from dimly.mechanisms.error.models import (
 )
 from dimly.mechanisms.make import (
     DEFAULT_BLEND,
+    NOISE_ROOM,
     NOISY_DISTANCES,
     RANDOMIZED_RESPONSE,
     Sketching,
@@ -51,7 +52,6 @@ LARGEST_K = 1 << 16
 """128 kB a person: beyond what anybody publishes."""
 LARGEST_SIGMA = 5_000
 """Of noise on distances, in steps: its table takes about a minute to prove."""
-_NOISE_ROOM = 8
 _LARGEST = {"int16": 2**15 - 1, "int32": 2**31 - 1}
 
 
@@ -345,7 +345,7 @@ def _noise(kind: Sketching, question: Question, k: int) -> Noise:
 
 def fitting(spread: float, *, data: float = 0.0) -> Dtype:
     """Return the smallest published type that holds the noise and the largest data, where these are known."""
-    return "int16" if _NOISE_ROOM * spread + data <= _LARGEST["int16"] else "int32"
+    return "int16" if NOISE_ROOM * spread + data <= _LARGEST["int16"] else "int32"
 
 
 def _width(dtype: Dtype) -> int:
