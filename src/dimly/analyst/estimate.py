@@ -16,7 +16,8 @@ from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.mechanisms.vocabulary import attribute_text
 from dimly.plots import ladder
 
-_PARTS = ("value", "stderr", "low", "high")
+PARTS = ("value", "stderr", "low", "high")
+"""Of an estimate, in the order in which they are shown."""
 Number = TypeVar("Number", float, NDArray[np.float64])
 
 
@@ -72,12 +73,12 @@ class Estimate(Generic[Number]):
         return self._shown().html()
 
     def _shown(self) -> Shown:
-        parts = [np.atleast_1d(np.asarray(getattr(self, part), np.float64)) for part in _PARTS]
+        parts = [np.atleast_1d(np.asarray(getattr(self, part), np.float64)) for part in PARTS]
         if parts[0].ndim > 1:
             return Shown(repr(self))
         rows = [tuple(map(float, row)) for row in zip(*(part[:MOST_ROWS] for part in parts), strict=True)]
         title = self.measure or ("Estimate" if np.ndim(self.value) == 0 else "Estimates")
-        return Shown(title, header=_PARTS, rows=rows, left_out=len(parts[0]) - len(rows))
+        return Shown(title, header=PARTS, rows=rows, left_out=len(parts[0]) - len(rows))
 
     def plot(self, names: Sequence[object] | None = None, *, ax: Any = None) -> Any:
         """Draw the estimates one below the other, each with its interval; return the axes.
@@ -105,7 +106,7 @@ class Estimate(Generic[Number]):
         MissingExtraError
             If pandas is not installed.
         """
-        parts = {name: np.atleast_1d(np.asarray(getattr(self, name), np.float64)) for name in _PARTS}
+        parts = {name: np.atleast_1d(np.asarray(getattr(self, name), np.float64)) for name in PARTS}
         if np.ndim(self.value) < 2:
             return data_frame(parts)
         rows, columns = np.indices(np.shape(self.value)).reshape(2, -1)

@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from dimly.errors import ParameterError, as_integer
 from dimly.mechanisms.error.bounds import DENSE_FAMILIES, Hoeffding, theorem_two_width
-from dimly.mechanisms.error.dimension import LARGEST_DISTANCE, best_k, nominal_noise
+from dimly.mechanisms.error.dimension import LARGEST_DISTANCE, Criterion, best_k, nominal_noise
 from dimly.mechanisms.error.models import FlippedBitsError, sketch_error
 from dimly.mechanisms.make import Sketching, default_blend
 from dimly.mechanisms.noise.tables import BitFlip
 from dimly.planner.brief import Question, as_number
 from dimly.privacy import Budget, gaussian_scale
 
-Criterion = Literal["variance", "deviation"]
 _DEVIATION = 0.05
 """Probability with which the widths that are compared are exceeded at most."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dimly.analyst.estimate import Arrays, Estimate, Vector
+from dimly.analyst.estimate import PARTS, Arrays, Estimate, Vector
 from dimly.analyst.neighbors.expected_precision import expected_true, likely_range
 from dimly.analyst.neighbors.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
 from dimly.analyst.pairs import (
@@ -34,11 +34,8 @@ from dimly.release.reader import in_turn
 if TYPE_CHECKING:
     from dimly.analyst.release import Release
 
-
-"""Told how much is done, and how much there is to do."""
 Positions = NDArray[np.int64]
 
-_PARTS = ("value", "stderr", "low", "high")
 _MOST_MISSED = 0.3
 _BLOCK = 1 << 18  # published numbers; as floats 1 MB
 
@@ -112,7 +109,7 @@ class Neighbors:
         """Go through (user, estimate), nearest first; of everybody, through the neighbors of each."""
         if self.users.ndim > 1:
             return iter(map(tuple, self.users.tolist()))
-        numbers = zip(*(getattr(self.estimates, part).tolist() for part in _PARTS), strict=True)
+        numbers = zip(*(getattr(self.estimates, part).tolist() for part in PARTS), strict=True)
         estimates = (Estimate(*four, measure=self.estimates.measure) for four in numbers)
         return zip(self.users.tolist(), estimates, strict=True)
 
@@ -159,7 +156,7 @@ class Neighbors:
         columns: dict[str, Any] = {"neighbor" if self.users.ndim > 1 else "user": self.users.reshape(-1).tolist()}
         if self.users.ndim > 1:
             columns = {"position": np.repeat(np.arange(len(self)), n)} | columns
-        columns |= {part: getattr(self.estimates, part).reshape(-1) for part in _PARTS}
+        columns |= {part: getattr(self.estimates, part).reshape(-1) for part in PARTS}
         return data_frame(columns | {"rank": np.tile(np.arange(1, n + 1), self.users.size // max(n, 1))})
 
 
