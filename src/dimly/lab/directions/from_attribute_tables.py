@@ -61,7 +61,7 @@ def make_directions(
     ------
     ParameterError
         If the call cannot work, or the table is none of these: an attribute twice, weights outside of [0, 1], vectors
-        of different lengths or with NaN.
+        of different dimensions or with NaN, or so long that nothing would be left of most others.
     DataError
         If a file cannot be read.
     """
@@ -182,6 +182,7 @@ def _embedded(
         raise ParameterError(
             "vectors must be finite numbers, but some are NaN, infinite or missing. Remove those rows."
         )
+    n_told = np.count_nonzero(vectors.any(axis=1))
     vectors = vectors / max(float(np.abs(vectors).max()), 1e-300)  # rows are bounded below: squares must not overflow
     most = min(_LARGEST_COUNT, *vectors.shape)
     if count is None and vectors.shape[1] > _LARGEST_COUNT:
@@ -196,4 +197,11 @@ def _embedded(
     if type(scale) is not int or scale < 1:
         raise ParameterError(f"scale must be an integer ≥ 1, got {scale!r}.")
     matrix = rounded(bounded(rotated(vectors), _CAP), scale)
+    lengths = np.abs(vectors).sum(axis=1)
+    if np.count_nonzero(matrix.any(axis=1)) < n_told / 2:
+        raise ParameterError(
+            "vectors must be of comparable lengths, but beside the longest ones nothing would be left of most others. "
+            f"The longest is that of {names[int(lengths.argmax())]!r}. Correct it, remove it, or divide all by their "
+            "lengths."
+        )
     return Directions.of_values(names, matrix, origin=origin, scale=scale, kind="embeddings")

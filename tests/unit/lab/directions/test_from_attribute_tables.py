@@ -98,6 +98,7 @@ def test_a_column_may_have_another_name() -> None:
         ({"attribute": ["a", "b"], "vector": [[1.0] * 80] * 2}, {}, "count must be given"),
         ({"attribute": ["a", "b"], "vector": [[1.0], [2.0]]}, {"count": 2}, "1 to 1"),
         ({"attribute": ["a", "b"], "vector": [[1.0], [2.0]]}, {"scale": 0}, "scale"),
+        ({"attribute": ["a", "b", "c"], "vector": [[1.0], [1e300], [2.0]]}, {}, "The longest is that of 'b'"),
         ({"attribute": [0.5, 1.5], "weight": [1.0, 1.0]}, {}, "text, integers"),
     ],
 )
