@@ -139,8 +139,9 @@ class Resources:
 
     @property
     def rows_memory(self) -> int:
-        """Bytes for rows of the projection that are kept."""
-        return self._free // 8
+        """Bytes for rows of the projection that are kept: an eighth, or what the least of a database leaves of it."""
+        share = self._free // 8
+        return max(0, min(share, self._free - share - self.database_memory - self.workers * self.of_a_thread))
 
     @property
     def workers(self) -> int:

@@ -271,17 +271,16 @@ def json_names(database: PrivateDatabase, files: Sequence[Stamp]) -> list[str]:
     DataError
         If a line is no object.
     """
-    # All lines, not a sample: an attribute that appears late is one too.
+    # All lines, not a sample: an attribute that appears late is one too. Name by name, because distinct lists of names
+    # would be held for nearly every line. NULL comes of a line that is no object.
     found = database.fetch(
-        "SELECT bool_or(json_type(json) <> 'OBJECT'), "
-        "list_sort(list_distinct(flatten(array_agg(DISTINCT json_keys(json))))) "
+        "SELECT DISTINCT unnest(CASE WHEN json_type(json) <> 'OBJECT' THEN [NULL] ELSE json_keys(json) END) "
         "FROM read_json_objects(?, format = 'auto')",
         [[glob_literal(stamp.path) for stamp in files]],
     )
-    is_odd, names = found[0]
-    if is_odd:
+    if (None,) in found:
         raise DataError(f"{files[0].name} must hold one JSON object per line, but some line is not one.")
-    return list(names or ())
+    return sorted(name for (name,) in found)
 
 
 def check_json_names(names: Sequence[str], files: Sequence[Stamp]) -> None:

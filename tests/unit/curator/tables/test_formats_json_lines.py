@@ -1,9 +1,13 @@
 # ruff: noqa: S608 - names that the database made itself
+import json
+import random
 from pathlib import Path
 
 import pytest
 
-from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
+from dimly.curator.tables.formats import json_names
+from dimly.curator.tables.input_files import Stamp
 from dimly.curator.tables.sources import open_source
 from dimly.errors import DataError
 
@@ -27,6 +31,14 @@ def test_every_name_of_every_line_is_a_column(database: PrivateDatabase, tmp_pat
 def test_lists_and_broken_lines_of_objects(database: PrivateDatabase, tmp_path: Path, text: str) -> None:
     source = open_source(database, write(tmp_path, text, "t.json"))
     assert sorted(database.fetch(f"SELECT a FROM {source.name}")) == [("1",), ("2",)]
+
+
+def test_lines_with_other_names_each_need_not_fit_in_memory(tmp_path: Path) -> None:
+    draws = random.Random(1)  # noqa: S311 - of names
+    lines = (json.dumps(dict.fromkeys(draws.sample(range(1000), 20), 1)) for _ in range(80_000))
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    with PrivateDatabase(memory=MIN_MEMORY, threads=1) as database:
+        assert len(json_names(database, [Stamp.of(tmp_path / "t.jsonl")])) == 1000
 
 
 def test_null_is_missing(database: PrivateDatabase, tmp_path: Path) -> None:
