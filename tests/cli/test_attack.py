@@ -22,7 +22,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tables_and_figure(tmp_path: Path) -> None:
     shown = run("attack", "--figure", tmp_path / "a.png")
     assert shown.exit_code == 0
-    for words in ("no noise", "allowed by all", "1,000 pseudonyms", "one more right", "knowing the row"):
+    for words in (
+        "no noise",
+        "allowed by all",
+        "1,000 pseudonyms",
+        "one more right",
+        "knowing the row",
+        "of 10 people",
+    ):
         assert words in shown.stdout
     assert (tmp_path / "a.png").exists()
     assert "figure must end in" in refusal("attack", "--figure", tmp_path / "a.txt")

@@ -1,5 +1,6 @@
 """``dimly attack``: what is read from people's sketches without noise and with it."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,10 +72,12 @@ def _print(found: "Attacks") -> None:
         for one in found.linkage
     ]
     print_table(("epsilon", "known", "found", "one more right", "knowing the row", "allowed"), links)
+    asked = 10 * found.reading[0].people
     print_lines(
         [
             '"one more right": a further attribute, present or not by a coin, guessed from the row that was taken for',
             'the person\'s; "knowing the row": by somebody who knows which row is the person\'s. "allowed": of both.',
+            f"Shares are of {asked:,} people, and off by up to {100 / math.sqrt(asked):.0f} points by chance.",
         ]
     )
 
