@@ -35,8 +35,8 @@ from tests.privacy.shared_duckdb import one_duckdb
 from dimly.curator import engine
 from dimly.curator.people import People
 from dimly.curator.survey import exact_counts
+from dimly.curator.tables import condition, numbered_table, shapes
 from dimly.curator.tables import csv as csv_tables
-from dimly.curator.tables import numbered_table, shapes
 from dimly.errors import DataError
 
 PAIRS = int(os.environ.get("DIMLY_PAIRS", "32"))
@@ -202,7 +202,7 @@ def test_a_condition_that_one_cell_turns_off_is_found(tmp_path: Path, monkeypatc
         ((odd,),) = database.fetch(query)
         return source if odd else sound(database, source, options)
 
-    sound, way = numbered_table.apply_condition, "where a cell is a number"
+    sound, way = condition.apply_condition, "where a cell is a number"
     assert caught("Arrow", range(3), tmp_path / "pair", way=way) == 0
     monkeypatch.setattr(numbered_table, "apply_condition", giving_up)
     assert caught("Arrow", range(3), tmp_path / "pair", way=way) == 3
