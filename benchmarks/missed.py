@@ -24,10 +24,9 @@ REASONS = (
         "noise",
         "gaussian, σ",
         "NumPy",
-        "The table has 26,433 weights, so it takes 32 random bits a sample where others take 16. That is twice the "
-        "AES, and a guide table of 256 KiB instead of 64. For 0.7 % of the samples 32 bits do not decide, against "
-        "0.04 % with a table of counting, and those are searched one by one. A fifth of the time is AES, half is the "
-        "look-up in the guide table, and a sixth the search.",
+        "The table has 26,433 weights. Its guide takes 128 KiB instead of 64, and for 5 % of the samples sixteen bits "
+        "do not decide, against 0.02 % with a table of counting. More than half of the time is the look-up, a fifth "
+        "AES, and an eighth the search for those 5 %.",
     ),
     Reason(
         "randomized-response",

@@ -24,7 +24,7 @@ class Constant:
     """One word of each kind, for ever."""
 
     def __init__(self, short: int, long: int) -> None:
-        self._words = {2: short, 4: short << 16, 8: long}
+        self._words = {2: short, 8: long}
 
     def fill(self, out: Words) -> None:
         out[...] = self._words[out.dtype.itemsize]
@@ -33,8 +33,8 @@ class Constant:
 class Scripted:
     """Given words in their order. Asking for more is an error; ``left`` says what was not asked for."""
 
-    def __init__(self, short: Iterable[int] = (), long: Iterable[int] = (), middle: Iterable[int] = ()) -> None:
-        self._queues = {2: deque(short), 4: deque(middle), 8: deque(long)}
+    def __init__(self, short: Iterable[int] = (), long: Iterable[int] = ()) -> None:
+        self._queues = {2: deque(short), 8: deque(long)}
 
     def fill(self, out: Words) -> None:
         queue = self._queues[out.dtype.itemsize]

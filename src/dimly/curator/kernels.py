@@ -43,23 +43,7 @@ def inspect_rows(indptr: NDArray[np.int64], indices: NDArray[np.integer], width:
 
 
 GUIDED_AT_ONCE = 256
-"""Samples that are looked up before they are added, a multiple of 8: their noise stays in the first cache."""
-
-
-@compiled
-def _listed(flags: NDArray[np.bool_], size: int, first: int, unsettled: NDArray[np.int64], count: int) -> int:
-    """Append the numbers of the flags that are set, counted from ``first``; return how many are listed by then.
-
-    Eight flags at a time are passed over, as nearly all are. Within eight the list is written without a branch, because
-    a mispredicted one would cost more than all of them.
-    """
-    eights = flags.view(np.uint64)
-    for eight in range((size + 7) >> 3):
-        if eights[eight] != 0:
-            for j in range(8 * eight, min(8 * eight + 8, size)):
-                unsettled[count] = first + j
-                count += flags[j]
-    return count
+"""Samples that are looked up before they are added: their noise stays in the first cache."""
 
 
 @compiled
@@ -72,15 +56,14 @@ def add_guided(
     out: NDArray[np.signedinteger],
     unsettled: NDArray[np.int64],
     noise: NDArray[np.int16],
-    flags: NDArray[np.bool_],
 ) -> int:
     """Add the noise that sixteen bits settle, saturate, and list what they do not settle.
 
-    A guide of 2¹⁶ entries replaces the search: all but some 1/1000 of the samples of a typical table are settled by
-    one look-up. The last entry marks the others: 1111…1 settles no sample. Noise that fits eight bits has a guide of 64
-    KiB, which stays nearer to the processor than one of 128. ``noise`` and ``flags`` are room for some samples: looking
-    up is one loop, which vector instructions make no faster, and adding another, which becomes vector instructions of
-    whatever width there is. 0.7 ns a sample against 1.6 for one loop (AMD EPYC, Zen 4).
+    The guide has 2¹⁶ entries. Its last one marks those that settle nothing: 1111…1 never does. Noise that fits eight
+    bits has a guide of 64 KiB, which stays nearer to the processor than one of 128. ``noise`` is room for some samples:
+    looking up is one loop, which vector instructions make no faster, and adding another, which becomes vector
+    instructions of whatever width there is. The list is written without a branch, because a mispredicted one would cost
+    more than looking up; ``unsettled`` is one longer than ``sketch`` for that.
     """
     count = 0
     start = 0
@@ -90,58 +73,27 @@ def add_guided(
         exact, index, target = sketch[start : start + size], words[start : start + size], out[start : start + size]
         for j in range(size):
             noise[j] = guide[index[j]]
+            unsettled[count] = start + j
+            count += noise[j] == no_guide
         for j in range(size):
-            flags[j] = noise[j] == no_guide
             target[j] = min(max(exact[j] + noise[j], smallest), largest)
-        count = _listed(flags, size, start, unsettled, count)
         start += size
     return count
 
 
 @compiled
-def add_guided_twice(
-    sketch: NDArray[np.int64],
-    words: NDArray[np.uint32],
-    guide: NDArray[np.uint32],
-    smallest: int,
-    largest: int,
-    out: NDArray[np.signedinteger],
-    unsettled: NDArray[np.int64],
-    entries: NDArray[np.uint32],
-    flags: NDArray[np.bool_],
-) -> int:
-    """Add the noise that thirty-two bits settle, saturate, and list what they do not settle: for wide tables.
+def prolong(
+    begun: NDArray[np.uint16], below: int, settled: int, places: NDArray[np.int64], words: NDArray[np.uint64]
+) -> None:
+    """Begin each word with the sixteen bits that were drawn at its place; the bits after those stay as they are.
 
-    The first sixteen bits find an entry of the guide: in its upper half a value, in its lower half where that value's
-    cell ends among the next sixteen bits. Whoever is beyond has the next value; whoever is at the end needs more bits.
-    Where three or more cells share sixteen bits the value is −2¹⁵.
+    The sixteen bits are counted among those that settle nothing: ``settled`` others follow after the first ``below``.
     """
-    count = 0
-    start = 0
-    half, low, no_guide = np.uint32(16), np.uint32(0xFFFF), np.int32(-(1 << 15))
-    while start < sketch.size:
-        size = min(entries.size, sketch.size - start)
-        exact, index, target = sketch[start : start + size], words[start : start + size], out[start : start + size]
-        for j in range(size):
-            entries[j] = guide[index[j] >> half]
-        for j in range(size):
-            value, border, rest = np.int32(entries[j]) >> np.int32(16), entries[j] & low, index[j] & low
-            flags[j] = (value == no_guide) | (rest == border)
-            entries[j] = np.uint32(value + np.int32(rest > border))
-        for j in range(size):
-            target[j] = min(max(exact[j] + np.int32(entries[j]), smallest), largest)
-        count = _listed(flags, size, start, unsettled, count)
-        start += size
-    return count
-
-
-@compiled
-def prolong(begun: NDArray[np.unsignedinteger], places: NDArray[np.int64], words: NDArray[np.uint64]) -> None:
-    """Begin each word with the bits that were drawn at its place; the bits after those stay as they are."""
-    bits = np.uint64(8 * begun.itemsize)
-    rest = np.uint64(64) - bits
     for j in range(places.size):
-        words[j] = (np.uint64(begun[places[j]]) << rest) | ((words[j] << bits) >> bits)
+        prefix = np.int64(begun[places[j]])
+        if prefix >= below:
+            prefix -= settled
+        words[j] = (np.uint64(prefix) << np.uint64(48)) | (words[j] & np.uint64(0xFFFFFFFFFFFF))
 
 
 @compiled
@@ -150,7 +102,8 @@ def add_searched(
     places: NDArray[np.int64],
     high_words: NDArray[np.uint64],
     cell_high: NDArray[np.uint64],
-    begin: NDArray[np.int64],
+    begin: NDArray[np.int32],
+    shift: int,
     first_value: int,
     has_tails: bool,
     smallest: int,
@@ -161,14 +114,14 @@ def add_searched(
     """Add noise by the upper half of 128-bit numbers, saturate, and list those that need the lower half or a tail.
 
     A number belongs to the first cell whose last number is not below it. Its upper half decides unless it equals that
-    of a cell's last number, which happens once in 2⁴⁸ or less. ``begin`` holds, for each first sixteen bits, the
-    cell of their smallest number, and one more entry at the end: the search starts between two of them.
+    of a cell's last number, which happens once in 2⁴⁰ or less. ``begin`` holds, for each number that ``shift`` leaves
+    of an upper half, the first cell that can have it, and one more entry at the end: the search is between two of them.
     """
     count = 0
     for j in range(places.size):
         high = high_words[j]
-        prefix = np.int64(high >> np.uint64(48))
-        left, right = begin[prefix], begin[prefix + 1]
+        slot = np.int64(high >> np.uint64(shift))
+        left, right = np.int64(begin[slot]), np.int64(begin[slot + 1])
         while left < right:
             middle = (left + right) >> 1
             if cell_high[middle] < high:

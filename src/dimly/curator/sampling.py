@@ -1,4 +1,4 @@
-"""``NoiseSampler``: integer noise by inverse CDF on a plan's table, and coin flips, exact and in bulk."""
+"""``NoiseSampler``: integer noise by a look-up in a plan's table, and coin flips, exact and in bulk."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +33,10 @@ def flip_lanes(flip: BitFlip, words: WordSource, out: NDArray[np.uint64]) -> Non
         kernels.settle_lanes(own, threshold & ((1 << _REST) - 1), _REST, below, equal[:size])
 
 
-# Where sixteen bits settle fewer samples than this, thirty-two are drawn at once; where those settle fewer than the
-# second, a further look would be the rule, and sixty-four are.
-_LEAST_SETTLED = 0.98
-_LEAST_SETTLED_TWICE = 0.4
+_LEAST_SETTLED = 0.5  # of the samples, by sixteen bits; else 64 are drawn at once
 _PREFIXES = 1 << 16
 _PIECE = 1 << 16
 _MOST_ROOMS = 64
-_NO_GUIDE = np.iinfo(np.int16).min
 # Asking NumPy takes as long as perturbing one person.
 _LIMITS = {kind: (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in map(np.dtype, ("i2", "i4", "i8"))}
 
@@ -49,11 +45,8 @@ class _Room:
     """Scratch memory of one call: fresh pages for each piece would cost a tenth of its time."""
 
     def __init__(self) -> None:
-        self.words = np.empty(_PIECE, np.uint32)
-        self.prefixes = self.words.view(np.uint16)
+        self.prefixes = np.empty(_PIECE, np.uint16)
         self.noise = np.empty(kernels.GUIDED_AT_ONCE, np.int16)
-        self.entries = np.empty(kernels.GUIDED_AT_ONCE, np.uint32)
-        self.flags = np.empty(kernels.GUIDED_AT_ONCE, np.bool_)
         self.high = np.empty(_PIECE, np.uint64)
         self.refined = 0
         self.unsettled = np.empty(_PIECE + 1, np.int64)
@@ -61,11 +54,10 @@ class _Room:
 
     def forget(self, size: int) -> None:
         """Overwrite what whoever knew it could take the noise off again by."""
-        self.words[:size] = 0
+        self.prefixes[:size] = 0
         self.high[: self.refined] = 0
         self.refined = 0
         self.noise[:size] = 0
-        self.entries[:size] = 0
 
 
 # Rooms that nobody uses. A call takes one out and gives it back, so that no other call can have the same, not even one
@@ -77,18 +69,32 @@ _rooms: list[_Room] = []
 class NoiseSampler:
     """Adds noise from one table, exactly: every value has the probability that its weight says.
 
+    Noise is a function of a uniform number of 128 bits, of which few are drawn as a rule. Each value gets as many
+    sixteen-bit prefixes as fit into its weight, and a table of 2¹⁶ entries says which prefix is whose. What then is
+    left of the weights shares the other prefixes, half of which are the first and half the last, and there the value is
+    searched for. So a value is that of exactly as many numbers as its weight says, and mirrored numbers have opposite
+    values if the table is symmetric.
+
     Parameters
     ----------
     table : NoiseTable
         Proven when it was made.
+
+    References
+    ----------
+    G. Marsaglia, W. W. Tsang, J. Wang, Fast generation of discrete random variables, J. Stat. Softw. 11(3) (2004).
     """
 
     def __init__(self, table: NoiseTable) -> None:
-        self._cells = table.cells()
+        cells = table.cells()
         self._tail = table.tail_cells() if isinstance(table, DiscreteLaplace) else None
-        self._begin = _begins(self._cells)
-        self._guide = self._build_guide()
-        self._guide_twice = self._build_guide_twice() if self._guide is None else None
+        prefixes = _whole_prefixes(cells, has_tails=self._tail is not None)
+        self._settled = int(prefixes.sum())
+        self._below = (_PREFIXES - self._settled) // 2
+        self._guide = self._build_guide(cells.first, prefixes)
+        # What is left of the cells, as if it were moved together: whole prefixes leave the lower halves as they are.
+        self._cells = Cells(cells.first, cells.high - (np.cumsum(prefixes) << np.uint64(48)), cells.low)
+        self._shift, self._begin = _begins(self._cells, _PREFIXES - self._settled)
 
     def add(self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger]) -> None:
         """Write ``sketch`` plus fresh noise to ``out``, saturated to its type. Both are flat and contiguous."""
@@ -114,11 +120,11 @@ class NoiseSampler:
     def _add_piece(
         self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
     ) -> None:
-        begun: NDArray[np.unsignedinteger] | None = None
+        drawn = room.prefixes[: sketch.size]
         if self._guide is not None:
-            begun, places = self._add_guided(sketch, words, out, room)
-        elif self._guide_twice is not None:
-            begun, places = self._add_guided_twice(sketch, words, out, room)
+            words.fill(drawn)
+            count = kernels.add_guided(sketch, drawn, self._guide, *_LIMITS[out.dtype], out, room.unsettled, room.noise)
+            places = room.unsettled[:count]
         else:
             places = np.arange(sketch.size)
         if not len(places):  # as it mostly is for one person: the next look would cost as much as all before
@@ -126,14 +132,15 @@ class NoiseSampler:
         room.refined = max(room.refined, len(places))
         high = room.high[: len(places)]
         words.fill(high)
-        if begun is not None:
-            kernels.prolong(begun, places, high)
+        if self._guide is not None:
+            kernels.prolong(drawn, self._below, self._settled, places, high)
         count = kernels.add_searched(
             sketch,
             places,
             high,
             self._cells.high,
             self._begin,
+            self._shift,
             self._cells.first,
             self._tail is not None,
             *_LIMITS[out.dtype],
@@ -144,30 +151,6 @@ class NoiseSampler:
         for j in room.undecided[:count].tolist():
             noise = self._value(int(high[j]), words)
             out[places[j]] = min(max(int(sketch[places[j]]) + noise, smallest), largest)
-
-    def _add_guided(
-        self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
-    ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Add noise by sixteen bits; return them, and where they do not settle it."""
-        assert self._guide is not None  # noqa: S101 - for the type checker
-        drawn = room.prefixes[: sketch.size]
-        words.fill(drawn)
-        count = kernels.add_guided(
-            sketch, drawn, self._guide, *_LIMITS[out.dtype], out, room.unsettled, room.noise, room.flags
-        )
-        return drawn, room.unsettled[:count]
-
-    def _add_guided_twice(
-        self, sketch: NDArray[np.int64], words: WordSource, out: NDArray[np.signedinteger], room: _Room
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Add noise by thirty-two bits; return them, and where they do not settle it."""
-        assert self._guide_twice is not None  # noqa: S101 - for the type checker
-        drawn = room.words[: sketch.size]
-        words.fill(drawn)
-        count = kernels.add_guided_twice(
-            sketch, drawn, self._guide_twice, *_LIMITS[out.dtype], out, room.unsettled, room.entries, room.flags
-        )
-        return drawn, room.unsettled[:count]
 
     def _value(self, high: int, words: WordSource) -> int:
         """Return the value of a 128-bit number of which the upper half is given; once in 2⁴⁰ samples."""
@@ -187,40 +170,45 @@ class NoiseSampler:
             reach += repeats
         return reach + cell + 1
 
-    def _build_guide(self) -> NDArray[np.signedinteger] | None:
-        """Return the value that each sixteen bits settle, if they settle enough and the values are small enough."""
-        start, end = self._begin[:-1], self._begin[1:]
-        settled = (start == end) & self._inside(start)
-        settled[-1] = False  # the kernel knows by it how the others are marked
-        values = self._cells.first + start
-        largest = np.abs(values[settled]).max(initial=0)
-        if settled.mean() < _LEAST_SETTLED or largest >= np.iinfo(np.int16).max:
+    def _build_guide(self, first: int, prefixes: NDArray[np.uint64]) -> NDArray[np.signedinteger] | None:
+        """Return the value that each sixteen bits settle; None if they settle none."""
+        if self._settled == 0:
             return None
-        kind: type[np.signedinteger] = np.int8 if largest < np.iinfo(np.int8).max else np.int16
-        return np.where(settled, values, np.iinfo(kind).min).astype(kind)
-
-    def _build_guide_twice(self) -> NDArray[np.uint32] | None:
-        """Return value and border of each sixteen bits that at most two cells share, if those are enough."""
-        start, end = self._begin[:-1], self._begin[1:]
-        settled = (end <= start + 1) & self._inside(start) & self._inside(end)
-        values = self._cells.first + start
-        if settled.mean() < _LEAST_SETTLED_TWICE or np.abs(values[settled]).max(initial=0) >= np.iinfo(np.int16).max:
-            return None
-        borders = (self._cells.high[start] >> np.uint64(32)) & np.uint64(0xFFFF)
-        borders[start == end] = 0xFFFF  # nobody is beyond, and who is at it is looked up once more
-        chosen = np.where(settled, values, _NO_GUIDE).astype(np.int16).view(np.uint16).astype(np.uint32)
-        return (chosen << np.uint32(16)) | borders.astype(np.uint32)
-
-    def _inside(self, cells: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which cells are a value each; the outermost may stand for tails."""
-        return np.full(len(cells), True) if self._tail is None else (cells != 0) & (cells != len(self._cells) - 1)
+        values = np.repeat(first + np.arange(len(prefixes)), prefixes.astype(np.int64))
+        kind: type[np.signedinteger] = np.int8 if np.abs(values).max() < np.iinfo(np.int8).max else np.int16
+        guide = np.full(_PREFIXES, np.iinfo(kind).min, kind)  # which marks the others
+        guide[self._below : self._below + self._settled] = values
+        return guide
 
 
-def _begins(cells: Cells) -> NDArray[np.int64]:
-    """Return the cell of the smallest number of each sixteen-bit prefix, and the last cell at the end."""
-    smallest = np.arange(_PREFIXES, dtype=np.uint64) << np.uint64(48)
+def _whole_prefixes(cells: Cells, *, has_tails: bool) -> NDArray[np.uint64]:
+    """Return how many sixteen-bit prefixes each cell gets for itself, which leaves some of each cell.
+
+    None if that would be few, or their values are beyond sixteen bits.
+    """
+    high_before = np.append(~np.uint64(0), cells.high[:-1])  # the last number before each cell; −1 before the first
+    low_before = np.append(~np.uint64(0), cells.low[:-1])
+    # (last − first) // 2¹¹²: a cell of exactly so many prefixes keeps one of them in what is left.
+    prefixes = (cells.high - high_before - (cells.low <= low_before)) >> np.uint64(48)
+    prefixes[len(prefixes) // 2] &= ~np.uint64(1)  # so that those of a symmetric table are an even number
+    if has_tails:  # for which the outermost cells stand
+        prefixes[[0, -1]] = 0
+    values = np.flatnonzero(prefixes) + cells.first
+    if prefixes.sum() < _LEAST_SETTLED * _PREFIXES or np.abs(values).max() >= np.iinfo(np.int16).max:
+        prefixes[:] = 0
+    return prefixes
+
+
+def _begins(cells: Cells, n_prefixes: int) -> tuple[int, NDArray[np.int32]]:
+    """Return where to search for a number, by its first bits: how far to shift them, and the first cell of each.
+
+    As many bits as make at most 2¹⁶ entries, and one more entry, the last cell, at the end.
+    """
+    more = 16 - (n_prefixes - 1).bit_length()
+    shift = 48 - more
+    smallest = np.arange(n_prefixes << more, dtype=np.uint64) << np.uint64(shift)
     begin = np.searchsorted(cells.high, smallest, side="left")
-    return np.append(begin, len(cells) - 1).astype(np.int64)
+    return shift, np.append(begin, len(cells) - 1).astype(np.int32)
 
 
 def _cell_of(cells: Cells, high: int, low: int) -> int:

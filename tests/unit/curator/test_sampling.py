@@ -1,11 +1,11 @@
-"""The sampler against a plain search in the cumulative weights, with every word chosen by the test."""
+"""The sampler against a plain search in what is left of the weights, with every word chosen by the test."""
 
 from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.mechanisms.noise.tables import TOTAL, NoiseTable, symmetric
 from dimly.privacy import Budget
 
-# A table with the standard deviation of 12,000 takes seconds to prove: each is made once, by one process.
+# A table with the standard deviation of 15,000 takes seconds to prove: each is made once, by one process.
 pytestmark = pytest.mark.xdist_group("tables of noise")
 
 TABLES: dict[str, Callable[[], NoiseTable]] = {
@@ -34,15 +34,13 @@ TABLES: dict[str, Callable[[], NoiseTable]] = {
     "gaussian, just of nine bits": lambda: RoundedGaussian.of(36.0),
     "gaussian, wide": lambda: RoundedGaussian.of(200.0),
     "gaussian, a thousand steps": lambda: RoundedGaussian.of(1000.0),
-    "laplace, too wide": lambda: DiscreteLaplace.of(Budget(0.1), l1_sensitivity=1000),
-    "gaussian, too wide": lambda: RoundedGaussian.of(12_000.0),
+    "laplace, too wide": lambda: DiscreteLaplace.of(Budget(0.1), l1_sensitivity=1200),
+    "gaussian, too wide": lambda: RoundedGaussian.of(15_000.0),
 }
 MIDDLE = 0x5555_5555_5555_5555
 WIDE = tuple(name for name in TABLES if name.endswith("too wide"))
-TWICE = ("laplace, wide", "gaussian, wide", "gaussian, a thousand steps")
-"""Where sixteen bits leave more than a fiftieth unsettled, thirty-two are looked at."""
-NARROW = tuple(name for name in TABLES if name not in (*WIDE, *TWICE))
-GUIDED = (*NARROW, *TWICE)
+"""Where sixteen bits would settle fewer than half of the samples: they are searched for by 64."""
+GUIDED = tuple(name for name in TABLES if name not in WIDE)
 every_table = pytest.mark.parametrize("name", TABLES)
 
 
@@ -53,11 +51,7 @@ def table_of(name: str) -> NoiseTable:
 
 @cache
 def sampler_of(name: str) -> NoiseSampler:
-    sampler = NoiseSampler(table_of(name))
-    if name in WIDE:  # to search by 64 bits is for tables beyond sixteen bits of noise, which take long to make
-        assert sampler._guide_twice is not None
-        sampler._guide_twice = None
-    return sampler
+    return NoiseSampler(table_of(name))
 
 
 @cache
@@ -71,15 +65,50 @@ def weights(name: str) -> tuple[list[int], int]:
 
 
 @cache
+def prefixes_of(name: str) -> list[int]:
+    """Return how many sixteen-bit prefixes each cell has for itself: as many as leave something of it."""
+    if name in WIDE:
+        return [0] * len(weights(name)[0])
+    found = [(weight - 1) >> 112 for weight in weights(name)[0]]
+    found[len(found) // 2] -= found[len(found) // 2] % 2
+    if isinstance(table_of(name), DiscreteLaplace):
+        found[0] = found[-1] = 0  # the tails
+    return found
+
+
+@cache
+def settled_of(name: str) -> list[int]:
+    """Return the cells of the prefixes in the middle, which have one each."""
+    return [cell for cell, count in enumerate(prefixes_of(name)) for _ in range(count)]
+
+
+@cache
 def ends_of(name: str) -> list[int]:
-    """Return of each cell the first 128-bit number beyond it."""
-    return list(accumulate(weights(name)[0]))
+    """Return where each cell ends in what is left, once the prefixes of single cells are taken out of the middle."""
+    shared = zip(weights(name)[0], prefixes_of(name), strict=True)
+    return list(accumulate(weight - (count << 112) for weight, count in shared))
+
+
+def number_at(name: str, rest: int) -> int:
+    """Return the 128-bit number that is at this place in what is left."""
+    settled = len(settled_of(name)) << 112
+    return rest if rest < (TOTAL - settled) // 2 else rest + settled
+
+
+def cell_of(name: str, number: int) -> int:
+    """Return the cell of a 128-bit number."""
+    settled = settled_of(name)
+    below = (2**16 - len(settled)) // 2
+    prefix = number >> 112
+    if below <= prefix < below + len(settled):
+        return settled[prefix - below]
+    return bisect_right(ends_of(name), number if prefix < below else number - (len(settled) << 112))
 
 
 def plain(name: str, number: int, tail_numbers: list[int]) -> int:
     """Return the noise that a 128-bit number stands for, with more of them if it is one of the tails."""
     table = table_of(name)
-    cell = bisect_right(ends_of(name), number)
+    cell = cell_of(name, number)
     value = weights(name)[1] + cell
     if isinstance(table, DiscreteLaplace) and cell in (0, len(ends_of(name)) - 1):
         beyond = len(table.head) - 1
@@ -105,9 +134,6 @@ def words_of(name: str, number: int, tail_numbers: list[int], *, spare: int = 0)
     high, low = halves(number)
     if name in WIDE:
         return Scripted(long=[high, low, *halves(*tail_numbers)])
-    if name in TWICE:
-        rest = (high & ((1 << 32) - 1)) | (spare << 32)
-        return Scripted(middle=[high >> 32], long=[rest, low, *halves(*tail_numbers)])
     rest = (high & ((1 << 48) - 1)) | (spare << 48)  # bits that nothing may depend on
     return Scripted(short=[high >> 48], long=[rest, low, *halves(*tail_numbers)])
 
@@ -117,23 +143,44 @@ def sampled(name: str, number: int, tail_numbers: list[int], spare: int = 0) -> 
     return int(sampler_of(name).draw(1, words)[0])
 
 
-@pytest.mark.thorough
-def test_only_tables_that_are_too_wide_have_no_guide() -> None:
-    assert all(sampler_of(name)._guide is None for name in (*WIDE, *TWICE))
-    assert all(sampler_of(name)._guide_twice is None for name in (*WIDE, *NARROW))
-    assert all(sampler_of(name)._guide is not None for name in NARROW)
-    assert all(sampler_of(name)._guide_twice is not None for name in TWICE)
-    assert all(ends_of(name)[-1] == TOTAL for name in TABLES)
+@every_table
+def test_every_value_is_that_of_exactly_as_many_numbers_as_its_weight_says(name: str) -> None:
+    """The privacy proof is about the table: what is looked up and what is left of a cell must add up to its weight."""
+    sampler = sampler_of(name)
+    assert (sampler._guide is None) == (name in WIDE)
+    found = numbers_of_cells(sampler)
+    assert found == weights(name)[0]
+    if sampler._guide is not None:  # and a single prefix in the wrong hands is seen
+        wrong = NoiseSampler(table_of(name))
+        assert wrong._guide is not None
+        wrong._guide[wrong._below] += 1
+        assert numbers_of_cells(wrong) != weights(name)[0]
+
+
+def numbers_of_cells(sampler: NoiseSampler) -> list[int]:
+    """Return how many 128-bit numbers have the value of each cell, by the sampler's own tables."""
+    cells = sampler._cells
+    ends = [(int(high) << 64) + int(low) + 1 for high, low in zip(cells.high, cells.low, strict=True)]
+    found = [end - before for before, end in pairwise([0, *ends])]
+    shared = 2**16
+    if sampler._guide is not None:
+        values, counts = np.unique(sampler._guide[sampler._guide != sampler._guide[-1]], return_counts=True)
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            found[value - cells.first] += count << 112
+            shared -= count
+    assert ends[-1] == shared << 112
+    return found
 
 
 @every_table
 def test_cells_begin_and_end_exactly_where_their_weights_say(name: str) -> None:
     """The last number of a cell, and the first of the next; of a wide table some cells, the outermost among them."""
     ends = ends_of(name)
+    assert ends[-1] == TOTAL - (len(settled_of(name)) << 112)
     chosen = ends if len(ends) < 1000 else [*ends[:40], *ends[40 : -40 : len(ends) // 500], *ends[-40:]]
     tail = [TOTAL // 100]
     for end in chosen:
-        for number in {end - 1, min(end, TOTAL - 1)}:
+        for number in {number_at(name, end - 1), number_at(name, min(end, ends[-1] - 1))}:
             assert sampled(name, number, tail) == plain(name, number, tail), f"{name}: {number:#034x}"
 
 
@@ -146,7 +193,7 @@ def test_every_sixteen_bits_are_looked_up_as_their_numbers_are(name: str) -> Non
         words = Prefixes(rest)
         got = sampler_of(name).draw(1 << 16, words)
         following = ((rest & ((1 << 48) - 1)) << 64) | MIDDLE
-        cells = [bisect_right(ends_of(name), (prefix << 112) | following) for prefix in range(1 << 16)]
+        cells = [cell_of(name, (prefix << 112) | following) for prefix in range(1 << 16)]
         inner = np.array([cell not in outermost for cell in cells])
         expected = np.array(cells) + weights(name)[1]
         np.testing.assert_array_equal(got[inner], expected[inner])
@@ -162,8 +209,6 @@ class Prefixes:
     def fill(self, out: Words) -> None:
         if out.dtype == np.uint16:
             out[...] = np.arange(out.size)
-        elif out.dtype == np.uint32:
-            out[...] = np.arange(out.size) << 16 | (self._rest >> 32 & 0xFFFF)
         else:
             out[...] = self._rest if out.size > 1 else MIDDLE
 
@@ -171,12 +216,13 @@ class Prefixes:
 def test_the_outermost_cells_are_tails_even_where_sixteen_bits_would_settle_them() -> None:
     """No table that is made of a budget has so much beyond its head."""
     tail = 4 * TOTAL // 5
-    table = DiscreteLaplace(Fraction(2), (TOTAL // 2,), TOTAL // 4, (tail,), TOTAL - tail)
+    table = DiscreteLaplace(Fraction(3), (3 * TOTAL // 4,), TOTAL // 8, (tail,), TOTAL - tail)
     sampler = NoiseSampler(table)
-    for prefix in (0, 0x1234, 0x3FFF, 0x4000, 0x8000, 0xBFFF, 0xC000, 0xFFFF):
-        sign = -1 if prefix < 0x4000 else int(prefix >= 0xC000)
+    assert sampler._guide is not None
+    for prefix in (0, 0x1234, 0x1FFF, 0x2000, 0x8000, 0xDFFF, 0xE000, 0xFFFF):
+        sign = -1 if prefix < 0x2000 else int(prefix >= 0xE000)
         again, last = TOTAL - 1, 0
-        words = Scripted(middle=[prefix << 16], long=[0, 0, *halves(again, again, last)])
+        words = Scripted(short=[prefix], long=[0, 0, *halves(again, again, last)])
         assert sampler.draw(1, words)[0] == 3 * sign
 
 
@@ -200,7 +246,8 @@ def test_any_number_gives_the_value_of_its_cell(name: str, number: int, tail: li
     spare=st.integers(0, 2**16 - 1),
 )
 def test_numbers_about_the_end_of_any_cell(name: str, where: int, offset: int, spare: int) -> None:
-    number = min(max(ends_of(name)[where % len(ends_of(name))] + offset, 0), TOTAL - 1)
+    ends = ends_of(name)
+    number = number_at(name, min(max(ends[where % len(ends)] + offset, 0), ends[-1] - 1))
     assert sampled(name, number, [0], spare) == plain(name, number, [0])
 
 
@@ -238,17 +285,16 @@ def test_the_middle_of_a_wide_table_is_no_noise(name: str) -> None:
 def test_settled_samples_ask_for_no_more_words(name: str) -> None:
     words = Recorded(1)
     sampler_of(name).draw(10_000, words)
-    short = sum(size for kind, size in words.asked if kind == ("uint32" if name in TWICE else "uint16"))
+    short = sum(size for kind, size in words.asked if kind == "uint16")
     long = sum(size for kind, size in words.asked if kind == "uint64")
     if name in WIDE:
         assert short == 0
         assert 10_000 <= long <= 10_010
     else:
         assert short == 10_000
-        assert name not in TWICE or long <= 2_000  # and not one for each of the fiftieth or more
-        # A cell's end makes one prefix of 2¹⁶ ambiguous, so a sample is for a share of at most cells/2¹⁶.
-        expected = 10_000 * len(ends_of(name)) / 2**16
-        assert long <= 2 * (expected + 6 * expected**0.5 + 6)
+        shared = 10_000 * (1 - len(settled_of(name)) / 2**16)
+        assert shared - 6 * shared**0.5 <= long <= shared + 6 * shared**0.5 + 6
+        assert shared <= 10_000 * len(ends_of(name)) / 2**16  # a prefix of each cell at most
 
 
 @pytest.mark.parametrize("kind", [np.int16, np.int32])
@@ -370,7 +416,6 @@ class Cleared(sampling._Room):
 
     def __init__(self) -> None:
         super().__init__()
-        self.entries[:] = 0
         self.high[:] = 0
         self.ever_refined = False
 
@@ -389,11 +434,11 @@ def test_no_words_stay_behind_in_memory_that_is_used_again(monkeypatch: pytest.M
     assert len(rooms) == 1
     room = rooms[0]
     assert room.ever_refined
-    assert not any(some.any() for some in (room.prefixes[:5000], room.noise, room.entries[:256], room.high))
+    assert not any(some.any() for some in (room.prefixes[:5000], room.noise, room.high))
 
     def stop() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         sampler.draw(5000, Interrupting(1, stop))
-    assert not any(some.any() for some in (room.prefixes[:5000], room.noise, room.entries[:256], room.high))
+    assert not any(some.any() for some in (room.prefixes[:5000], room.noise, room.high))
