@@ -215,11 +215,7 @@ class Sketcher:
     def _sketch(self, attributes: Attributes, words: WordSource) -> NDArray[Any]:
         """Return a sketch with noise from ``words``: for tests alone anything but a fresh keystream."""
         if self._hashes:
-            texts: Collection[str] = _texts(attributes)
-            if self._vocabulary is not None:
-                known = self._vocabulary if self._positions is None else self._positions
-                texts = [text for text in texts if text in known]
-            return self._perturber.perturb_texts(texts, words)
+            return self._perturber.perturb_texts(self._published(_texts(attributes)), words)
         held = _steps(attributes, self._resolution)
         positions = np.empty(0, np.int64)
         if self._vocabulary is not None:
@@ -237,6 +233,15 @@ class Sketcher:
             return sums
         rows = self.plan.rows(list(held)) if self._rows is None else self._rows.take(positions)
         return self._perturber.perturb_one(rows, values, words)
+
+    def _published(self, texts: Mapping[str, Any]) -> Collection[str]:
+        """Return those of the texts that are in the public list, or all if there is none."""
+        if self._vocabulary is None:
+            return texts
+        known = self._positions
+        if known is not None and texts.keys() <= known.keys():  # as nearly always, and this asks for all at once
+            return texts
+        return [text for text in texts if text in (self._vocabulary if known is None else known)]
 
     def _position(self, vocabulary: Vocabulary, text: str) -> int:
         return vocabulary.index_of(text) if self._positions is None else self._positions.get(text, -1)
@@ -256,7 +261,7 @@ _LISTS: Final = (list, tuple, set, frozenset)
 _PLAIN_TEXT: Final = {str}
 
 
-def _texts(attributes: Any) -> Collection[str]:
+def _texts(attributes: Any) -> dict[str, Any]:
     """Return the canonical texts of the attributes that a person of bits has, each once.
 
     Nearly always they are text already. Only of Python's own: what else is text may say of two equal ones that they
