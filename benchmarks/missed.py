@@ -114,8 +114,11 @@ REASONS = (
     Reason(
         "tables",
         "text",
-        "DuckDB",
-        "Ids and attributes that are text are coded as integers before they are sorted. The peer gets integers.",
+        "publishing",
+        "Ids that are text are read twice: the distinct ones are found and numbered, and then each row is joined with "
+        "them. Both look up a text in a hash table for each row, which is larger than the caches, and take some 0.1 µs "
+        "for that. Of 17 seconds of the processor for 1,000,000 people, 3.8 go into numbering and 4.5 into the join. "
+        "Ids that are integers need neither: one sort finds the people and orders their rows.",
     ),
     Reason(
         "start-up",

@@ -15,7 +15,6 @@ from benchmarks.growth import exponent
 from benchmarks.harness import RESULTS, Peer, Report, Result, load_results, mib
 from benchmarks.missed import reason_for
 from benchmarks.sketches import GAUSSIAN, HASHER, SPARSE, TARGETS
-from benchmarks.tables import OWN_TARGET, PEER, STRICT_PEER
 from dimly.lab.charts import Chart, rendered
 from dimly.planner.paper import PAPER
 
@@ -51,8 +50,7 @@ def verdicts(report: Report, cells: Cells) -> Iterator[Verdict]:
             for peer in result.peers:
                 if peer.target is not None:
                     within = peer.speedup.high >= peer.target
-                    goal = aim(peer) + whose(name, result)
-                    yield Verdict(name, result.name, peer.timing.name, goal, stated(peer), bool(peer.met), within)
+                    yield Verdict(name, result.name, peer.timing.name, aim(peer), stated(peer), bool(peer.met), within)
                 elif name == "memory" and (rise := peak_ratio(result)) is not None:
                     yield Verdict(name, result.name, peer.timing.name, f"peak ≤ {FLAT:g}×", rise, rise <= FLAT)
     for table in accuracy_report.tables_of(cells, "error"):
@@ -65,11 +63,6 @@ def aim(peer: Peer) -> str:
     """Return a target in words: a speed-up, or the time that we may take where that is less than one."""
     assert peer.target is not None
     return f"speed ≥ {peer.target:g}×" if peer.target > 1 else f"time ≤ {1 / peer.target:.3g}×"
-
-
-def whose(benchmark: str, result: Result) -> str:
-    """Return a mark for targets that we set ourselves, and owe nobody."""
-    return ", our own" if benchmark == "tables" and result.name.startswith(OWN_TARGET) else ""
 
 
 def stated(peer: Peer) -> float:
@@ -150,9 +143,7 @@ def plain(name: str) -> Callable[[Report, Cells], str]:
                         peer.timing.name,
                         _rate(peer.timing.rate),
                         f"{_number(peer.speedup.median)}× ({_interval(result, peer)})",
-                        ""
-                        if peer.target is None
-                        else f"{aim(peer)}{whose(name, result)}: {'met' if peer.met else 'missed'}",
+                        "" if peer.target is None else f"{aim(peer)}: {'met' if peer.met else 'missed'}",
                     )
                 )
         unit = next((result.unit for result in report.benchmarks.get(name, ())), "")
@@ -193,22 +184,6 @@ def _otherwise_read(report: Report) -> str:
     ]
     met, other = sum(speedup >= TARGETS[HASHER] for speedup in found), TARGETS[HASHER]
     return f"\nRead as {other:g}× for {GAUSSIAN}, too, {met} of {len(found)} cases would meet it.\n" if found else ""
-
-
-def tables_table(report: Report, cells: Cells) -> str:
-    """Return publishing beside its peers, and how it does against the stricter one, which has no target."""
-    text = plain("tables")(report, cells)
-    for result in report.benchmarks.get("tables", ()):
-        target = next((peer.target for peer in result.peers if peer.timing.name == PEER), None)
-        strict = next((peer for peer in result.peers if peer.timing.name == STRICT_PEER), None)
-        if strict is not None and target is not None:
-            time = 1 / strict.speedup.median
-            beside = "beyond" if time > 1 / target else "within"
-            text += (
-                f"\nAgainst the stricter peer publishing takes {time:.2f}× ({result.name}), {beside} "
-                f"{1 / target:.3g}×.\n"
-            )
-    return text
 
 
 def memory_table(report: Report, _cells: Cells) -> str:
@@ -294,7 +269,7 @@ SECTIONS: Mapping[str, Callable[[Report, Cells], str]] = {
     "missed": missed_list,
     "conditions": conditions,
     "sketch": sketch_table,
-    "tables": tables_table,
+    "tables": plain("tables"),
     "memory": memory_table,
     "growth": growth_table,
     "accuracy": accuracy_table,

@@ -8,7 +8,6 @@ import pytest
 from benchmarks import accuracy, conditions, harness, missed, report
 from benchmarks.growth import exponent
 from benchmarks.sketches import CELLS, GAUSSIAN, HASHER, SPARSE, TARGETS, Cell
-from benchmarks.tables import PEER, STRICT_PEER
 
 from dimly.mechanisms.projection.random_matrix import FAMILY_NAMES
 
@@ -177,20 +176,6 @@ def test_stored_targets_are_those_of_the_code() -> None:
         for peer in case.peers:
             assert peer.target == TARGETS[peer.timing.name]
             assert peer.met == (peer.speedup.median >= TARGETS[peer.timing.name])
-
-
-def test_publishing_is_set_beside_the_stricter_peer_and_our_own_target_is_marked() -> None:
-    both = result("integers, n", 1.2, {PEER: 1.5, STRICT_PEER: 0.8}, targets={PEER: 1 / 1.3})
-    text = result("text, n", 2.0, {PEER: 1.0}, targets={PEER: 1 / 2.5})
-    shown = report.tables_table(stored(tables=(both, text)), [])
-    assert "Against the stricter peer publishing takes 1.50× (integers, n), beyond 1.3×.\n" in shown
-    assert "time ≤ 2.5×, our own: met |" in shown
-    assert "time ≤ 1.3×: met |" in shown
-    assert f"| tables | {PEER} | time ≤ 2.5×, our own | 2.00× | met |" in report.targets_table(
-        stored(tables=(text,)), []
-    )
-    within = replace(both, peers=result("", 1.2, {PEER: 1.5, STRICT_PEER: 1.0}, targets={PEER: 1 / 1.3}).peers)
-    assert "takes 1.20× (integers, n), within 1.3×.\n" in report.tables_table(stored(tables=(within,)), [])
 
 
 def test_growth_shows_fitted_exponents() -> None:
