@@ -37,6 +37,15 @@ def test_for_people(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (tmp_path / "report.html").exists()
 
 
+def test_from_inside_a_release_the_page_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = release_folder(tmp_path / "release")  # its README.md says: dimly report .
+    monkeypatch.chdir(path)
+    result = run("report", ".", "--count", 2)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert (tmp_path / "report.html").exists()
+    assert run("verify", ".").exit_code == 0
+
+
 def test_targets(release: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     out.write_text("mine", encoding="utf-8")

@@ -19,9 +19,16 @@ if TYPE_CHECKING:
 def report(
     release: ReleaseFolder,
     *,
-    output: Annotated[Path, typer.Option("-o", "--out", "--output", metavar="FILE", help="The page to write.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            "--output",
+            metavar="FILE",
+            help="The page to write; report.html by default, beside the release if that is the current folder.",
+        ),
+    ] = None,
     count: Annotated[
         str,
         typer.Option(
@@ -50,6 +57,8 @@ def report(
 
     $ dimly report release -o report.html
     """
+    inside = release.exists() and release.samefile(Path.cwd())
+    output = out if out is not None else Path("..", "report.html") if inside else Path("report.html")
     if output.suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"--out must end in .html, got {output.name!r}. Rename it; a browser can print it as PDF.")
     check_output(output, overwrite=overwrite, inputs=[release, profiles])
