@@ -67,15 +67,19 @@ def main() -> int:
         running_session(master="local[2]", memory=2 << 30, **sixteen) as session,
     ):
         folder = Path(name)
-        for number, n_users in enumerate((WARM_UP, *arguments.sizes)):
-            write_table(folder / "table", n_users)
-            for engine, run in (("local", _local(plan, folder)), ("Spark", _spark(plan, folder, session))):
+        sizes = (WARM_UP, *arguments.sizes)
+        for number, n_users in enumerate(sizes):
+            write_table(folder / f"table-{number}", n_users)
+        # One engine after the other: Spark ends workers that have nothing to do for a minute, and new ones start anew.
+        for engine in ("local", "Spark"):
+            for number, n_users in enumerate(sizes):
+                table = folder / f"table-{number}"
+                run = _local(plan, folder, table) if engine == "local" else _spark(plan, folder, table, session)
                 cost = _measured(engine, n_users, run, folder, session)
                 if number:
                     costs.append(cost)
                     _print(cost)
                 shutil.rmtree(folder / "release")
-            shutil.rmtree(folder / "table")
     report = {
         "measured": describe_now(),
         "machine": asdict(describe_machine()),
@@ -124,17 +128,17 @@ def write_table(folder: Path, n_users: int) -> None:
         pq.write_table(table, folder / f"{number:04d}.parquet")
 
 
-def _local(plan: Plan, folder: Path) -> Callable[[], object]:
+def _local(plan: Plan, folder: Path, table: Path) -> Callable[[], object]:
     return lambda: publish_table(
-        folder / "table",
+        table,
         plan,
         Options(user="person", attribute="item", out=folder / "release", memory=2 << 30, threads=2),
     )
 
 
-def _spark(plan: Plan, folder: Path, session: Any) -> Callable[[], object]:
+def _spark(plan: Plan, folder: Path, table: Path, session: Any) -> Callable[[], object]:
     def run() -> object:
-        frame = session.read.parquet(str(folder / "table"))
+        frame = session.read.parquet(str(table))
         return publish_frame(frame, plan, Options(user="person", attribute="item", out=folder / "release"))
 
     return run

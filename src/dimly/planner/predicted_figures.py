@@ -26,7 +26,7 @@ SEARCHED: Final = 4096
 SUBSPACE: Final = 120
 PASSES: Final = 3
 """Its dimension, and how often it is multiplied by the covariance."""
-_NORMAL: Final = np.linspace(-8.0, 8.0, 801)
+_NORMAL: Final = np.linspace(-8.0, 8.0, 161)  # sums at even steps are exact to 1e-15 here: the function is entire
 _DENSITY: Final = np.exp(-(_NORMAL**2) / 2) / np.exp(-(_NORMAL**2) / 2).sum()
 
 

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.analyst.segments.k_means import DIRECTIONS, View, WeightedPoints
+from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates, JoinedCoordinates, Points, coordinates_of, sample
 from dimly.analyst.structure.denoise import Denoiser
 from dimly.mechanisms.error.models import Floats
@@ -38,6 +39,7 @@ _MOST = 2000  # people looked at
 _MOST_NUMBERS = 1 << 24  # of them
 _FEWEST = 200
 _CLEARLY = 2.0  # standard errors, or standard deviations of what clouds show
+_SURELY = 5.0  # standard errors by which some folds decide for all
 _CLOUDS = 4
 _HALVES = 8  # pairs of them
 _RUNS_ON_HALVES = 3
@@ -61,76 +63,72 @@ class Told(NamedTuple):
     everything: Floats
 
 
-class _Ruler(NamedTuple):
-    """How far out people stand, those who predict and those who are asked, and what one ray of everybody explains."""
-
-    fit: Points
-    rest: Points
-    by_one_ray: Any
-
-
-class _Half(NamedTuple):
-    """Who predicts and who is asked, with their held-out coordinates; rulers by activity, and the same for all."""
-
-    fit: NDArray[np.bool_]
-    rest: NDArray[np.bool_]
-    shown: Points
-    asked: Points
-    rulers: list[_Ruler]
-
-
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Some people's coordinates in two parts.
+    """Some people's coordinates in two parts, each centered by itself, so that neither tells of the other.
 
     Attributes
     ----------
-    shown : ndarray of float32 (n, k − h)
-        What groups are made from.
-    hidden : ndarray of float32 (n, h)
-        What they are judged by.
-    denoiser : Denoiser
-        Of what is shown.
+    people : ndarray of float32 (n, k)
+    held_out : ndarray of bool (k,)
+        Coordinates that groups are judged by.
+    coordinates : Coordinates
+    width : int
+        Directions that are looked for.
     """
 
-    shown: Points
-    hidden: Points
-    denoiser: Denoiser
-    _seen: dict[int, Points] = field(default_factory=dict)
+    people: Points
+    held_out: NDArray[np.bool_]
+    coordinates: Coordinates
+    width: int
+    _seen: dict[tuple[int, bool, int], WeightedPoints] = field(default_factory=dict)
+
+    @cached_property
+    def shown(self) -> Points:
+        """What groups are made from: (n, k − h)."""
+        return self._centered(~self.held_out)
+
+    @cached_property
+    def hidden(self) -> Points:
+        """What they are judged by: (n, h)."""
+        return self._centered(self.held_out)
+
+    @cached_property
+    def denoiser(self) -> Denoiser:
+        """Of what is shown."""
+        return Denoiser.of_points(self.shown, self.coordinates, most=self.width)
+
+    def _centered(self, which: NDArray[np.bool_]) -> Points:
+        # Joined releases have several averages each, which are taken off over all of a release's coordinates before.
+        part: Points = self.people[:, which]
+        return part if isinstance(self.coordinates, JoinedCoordinates) else self.coordinates.centered(part)
 
     def told(self, count: int, view: View) -> Told:
         """Return what ``count`` groups tell that are found in a view like the given one, of what is shown."""
         here = View.of(self.denoiser, denoise=view.width > 0, count=count)
         here = View(self.denoiser, here.width, view.activity, min(view.plain, here.width))
-        labels = here.look(self._projected(here)).grouped(count, _RUNS).labels
+        labels = self._looked_at(here).grouped(count, _RUNS).labels
         found = Told(np.empty(len(labels)), np.empty(len(labels)))
-        for half in self._halves:
-            own, asked = labels[half.fit], labels[half.rest]
-            for told, by in zip(found, half.rulers, strict=True):
-                rays = _rays(half.shown, by.fit, own, count)
-                told[half.rest] = _explained(half.asked, by.rest, rays, asked) - by.by_one_ray
+        for told, standing in zip(found, (self._active, np.ones_like(self._active)), strict=True):
+            kernels.explain(self.hidden, standing, self._first_half, labels, count, told)
         return found
 
     @cached_property
-    def _halves(self) -> list["_Half"]:
-        """Either half of the people, who are asked about what the other half predicts: the same for all groups."""
+    def _active(self) -> Points:
         everyone = View(self.denoiser, self.denoiser.rank)
-        active = everyone.active(self._projected(everyone))
-        first = np.random.default_rng(0).permutation(len(active)) < len(active) // 2
-        halves = []
-        for fit in (first, ~first):
-            shown, asked = self.hidden[fit], self.hidden[~fit]
-            rulers = []
-            for by in (active, np.ones_like(active)):
-                ray = _ray(shown, by[fit])[None, :]
-                rulers.append(_Ruler(by[fit], by[~fit], _explained(asked, by[~fit], ray, 0)))
-            halves.append(_Half(fit, ~fit, shown, asked, rulers))
-        return halves
+        return everyone.active(everyone.project(self.shown))
 
-    def _projected(self, view: View) -> Points:
-        if view.width not in self._seen:
-            self._seen[view.width] = view.project(self.shown)
-        return self._seen[view.width]
+    @cached_property
+    def _first_half(self) -> NDArray[np.bool_]:
+        """The people who are asked about what the others predict, and the other way round."""
+        return np.random.default_rng(0).permutation(len(self.people)) < len(self.people) // 2
+
+    def _looked_at(self, view: View) -> WeightedPoints:
+        """Return what is seen of what is shown, which hardly depends on the number of groups."""
+        kind = view.width, view.activity, view.plain
+        if kind not in self._seen:
+            self._seen[kind] = view(self.shown)
+        return self._seen[kind]
 
 
 def folds_of(people: Points, coordinates: Coordinates, width: int) -> list[Fold]:
@@ -139,7 +137,7 @@ def folds_of(people: Points, coordinates: Coordinates, width: int) -> list[Fold]
     Parameters
     ----------
     people : ndarray of float32 (n, k)
-        Not centered: each part is centered by itself, so that neither tells of the other.
+        Not centered.
     coordinates : Coordinates
     width : int
         Directions that are looked for.
@@ -148,68 +146,101 @@ def folds_of(people: Points, coordinates: Coordinates, width: int) -> list[Fold]
     n_folds = min(_FOLDS, k // 2)
     if n_folds < 2:
         return []
-    # Joined releases have several averages each; theirs are taken off over all of a release's coordinates.
-    joined = isinstance(coordinates, JoinedCoordinates)
-    people = coordinates.centered(people) if joined else people
-    centered = (lambda part: part) if joined else coordinates.centered
-    folds, places = [], np.random.default_rng(0).permutation(k) % n_folds
-    for fold in range(n_folds):
-        shown = centered(people[:, places != fold])
-        denoiser = Denoiser.of_points(shown, coordinates, most=width)
-        folds.append(Fold(shown, centered(people[:, places == fold]), denoiser))
-    return folds
+    people = coordinates.centered(people) if isinstance(coordinates, JoinedCoordinates) else people
+    places = np.random.default_rng(0).permutation(k) % n_folds
+    return [Fold(people, places == fold, coordinates, width) for fold in range(n_folds)]
 
 
-def told_by(folds: Sequence[Fold], count: int, view: View) -> Told:
-    """Return what groups tell of all coordinates, each held out once."""
-    found = [fold.told(count, view) for fold in folds]
-    return Told(sum(one.tastes for one in found), sum(one.everything for one in found))  # type: ignore[arg-type]
+@dataclass(frozen=True, slots=True, eq=False)
+class Hearing:
+    """What so many groups tell in several views, fold by fold.
+
+    Views are compared by the same people, so that the first fold often tells them apart beyond doubt: the other folds
+    are heard only where it does not.
+    """
+
+    folds: Sequence[Fold]
+    count: int
+    _told: dict[View, list[Told]] = field(default_factory=dict)
+
+    def told_by(self, view: View, n_folds: int) -> Told:
+        """Return what groups in a view tell of the coordinates of the first folds, each held out once."""
+        told = self._told.setdefault(view, [])
+        told += [fold.told(self.count, view) for fold in self.folds[len(told) : n_folds]]
+        tastes, everything = (sum(parts) for parts in zip(*told[:n_folds], strict=True))
+        return Told(tastes, everything)  # type: ignore[arg-type]
+
+    def best(self, views: Sequence[View]) -> View:
+        """Return the view in which groups tell most of everything."""
+        left = list(views)
+        for n_folds in range(1, len(self.folds) + 1):
+            told = {view: self.told_by(view, n_folds).everything for view in left}
+            first = max(left, key=lambda view: told[view].mean())
+            left = [view for view in left if _lead(told[first], told[view]) < _SURELY]
+            if len(left) == 1:
+                break
+        return first
+
+    def leads(self, one: View, others: Sequence[View]) -> bool:
+        """Return whether groups in a view tell clearly more of tastes than in any other, whoever is asked."""
+        left = list(others)
+        for n_folds in range(1, len(self.folds) + 1):
+            told = {view: self.told_by(view, n_folds).tastes for view in left}
+            rival = max(left, key=lambda view: told[view].mean())
+            lead = _lead(self.told_by(one, n_folds).tastes, told[rival])
+            if abs(lead) > _SURELY:
+                break
+            left = [view for view in left if _lead(told[rival], told[view]) < _SURELY]
+        return lead > _CLEARLY
 
 
-def without_groups(people: Points, coordinates: Coordinates, width: int, seed: int) -> Points:
-    """Return people who are as active as the given ones, and whose tastes have their covariances and form no groups.
+def _lead(one: Floats, other: Floats) -> float:
+    """Return by how many standard errors one view tells more of the same people than another."""
+    more = one - other
+    return float(more.mean() / max(more.std() / len(more) ** 0.5, 1e-30))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WithoutGroups:
+    """Draws people who are as active as given ones, whose tastes have their covariances and form no groups.
 
     Tastes are Gaussian. Noise, and what chance makes of directions, is taken off the variances first: in units of the
     noise's, a variance λ is that of a direction ℓ with λ = (1 + ℓ)(1 + β/ℓ), for β coordinates a person.
     """
-    generator = np.random.default_rng([1, seed])
-    denoiser, noise = Denoiser.of_points(people, coordinates, most=width), coordinates.noise_variance
-    view = View(denoiser, denoiser.rank)
-    active = view.active(view.project(people))
-    ray = _ray(people, active)
-    n, k = people.shape
-    own = people - np.outer(active, ray)
-    tastes = Denoiser.of_points(own, coordinates, most=width)
-    lengths = tastes.variances.astype(np.float64) / noise - k / n - 1
-    spikes = noise / 2 * (lengths + np.sqrt(np.maximum(lengths**2 - 4 * k / n, 0.0)))
-    spread = np.sqrt(spikes / float((active**2).mean())).astype(np.float32)
-    drawn = generator.standard_normal((n, k), np.float32) * np.float32(noise**0.5)
-    drawn += active[:, None] * (
-        ray + (generator.standard_normal((n, tastes.rank), np.float32) * spread) @ tastes.basis.T
-    )
-    return drawn
+
+    active: Points
+    ray: Points
+    tastes: Points
+    """Directions of tastes, each as long as tastes spread along it: (rank, k)."""
+    noise: float
+
+    @classmethod
+    def like(cls, people: Points, coordinates: Coordinates, width: int) -> "WithoutGroups":
+        """Return the law of people like the given ones, who are not centered."""
+        denoiser, noise = Denoiser.of_points(people, coordinates, most=width), coordinates.noise_variance
+        view = View(denoiser, denoiser.rank)
+        active = view.active(view.project(people))
+        ray = _ray(people, active)
+        n, k = people.shape
+        tastes = Denoiser.of_points(people - np.outer(active, ray), coordinates, most=width)
+        lengths = tastes.variances.astype(np.float64) / noise - k / n - 1
+        spikes = noise / 2 * (lengths + np.sqrt(np.maximum(lengths**2 - 4 * k / n, 0.0)))
+        spread = np.sqrt(spikes / float((active**2).mean())).astype(np.float32)
+        return cls(active, ray, (tastes.basis * spread).T, noise)
+
+    def draw(self, seed: int) -> Points:
+        """Return as many people, float32 (n, k), not centered."""
+        generator = np.random.default_rng([1, seed])
+        n, (rank, k) = len(self.active), self.tastes.shape
+        drawn = generator.standard_normal((n, k), np.float32) * np.float32(self.noise**0.5)
+        drawn += self.active[:, None] * (self.ray + generator.standard_normal((n, rank), np.float32) @ self.tastes)
+        return drawn
 
 
 def _ray(people: Points, active: Points) -> Points:
     """Return the direction that explains most of people who stand on it as they are active."""
     ray: Points = (active @ people) / np.float32(max(float(active @ active), 1e-30))
     return ray
-
-
-def _rays(people: Points, active: Points, labels: NDArray[Any], count: int) -> Points:
-    """Return the same of each group; of one without people, everybody's."""
-    inside = (labels == np.arange(count)[:, None]).astype(np.float32)
-    lengths = inside @ active**2
-    rays: Points = ((inside * active) @ people) / np.maximum(lengths, np.float32(1e-30))[:, None]
-    rays[~inside.any(axis=1)] = _ray(people, active)
-    return rays
-
-
-def _explained(people: Points, active: Points, rays: Points, which: Any) -> Any:
-    """Return ‖x‖² − ‖x − a·r‖² of each person and the ray that is theirs."""
-    along = np.einsum("nk,nk->n", people, np.broadcast_to(rays[which], people.shape))
-    squares = np.einsum("nk,nk->n", rays, rays)[which]
-    return 2 * active * along - active**2 * squares
 
 
 class Stability(NamedTuple):
@@ -259,6 +290,7 @@ class Judge:
     coordinates: Coordinates
     width: int
     _folds: dict[int, list[Fold]] = field(default_factory=dict)
+    _law: list[WithoutGroups] = field(default_factory=list)
     _clouds: dict[int, tuple[Points, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -272,15 +304,12 @@ class Judge:
         """Return the view in which ``count`` groups say most."""
         if len(views) == 1 or not 1 < count <= len(self.people) or not self._held_out():
             return views[0]
-        told = [told_by(self._held_out(), count, view) for view in views]
-        plain = [(one, view) for one, view in zip(told, views, strict=True) if view.activity]
-        rays = [(one, view) for one, view in zip(told, views, strict=True) if not view.activity]
-        chosen = max(plain, key=lambda each: each[0].everything.mean())[1]
-        for found, view in rays:
-            rival = max((one for one, _ in plain), key=lambda one: one.tastes.mean())
-            if _clearly_more(found, rival) and self._forms_groups(count, view, found):
-                return view
-        return chosen
+        hearing = Hearing(self._held_out(), count)
+        plain = [view for view in views if view.activity]
+        for rays in (view for view in views if not view.activity):
+            if hearing.leads(rays, plain) and self._forms_groups(rays, hearing):
+                return rays
+        return hearing.best(plain)
 
     def stability(self, count: int, view: View, *, above: float = -1.0) -> Stability:
         """Return how well runs on halves of the people agree.
@@ -313,21 +342,26 @@ class Judge:
             self._folds[0] = folds_of(self.people, self.coordinates, self.width)
         return self._folds[0]
 
-    def _forms_groups(self, count: int, view: View, found: Told) -> bool:
+    def _forms_groups(self, view: View, hearing: Hearing) -> bool:
         """Return whether tastes form groups: they tell clearly more than those of people without groups."""
-        told = []
-        for seed in range(1, _CLOUDS + 1):
-            if seed not in self._folds:
-                made = without_groups(self.people, self.coordinates, self.width, seed)
-                self._folds[seed] = folds_of(made, self.coordinates, self.width)
-            told.append(told_by(self._folds[seed], count, view).tastes.mean())
-        return bool(found.tastes.mean() > np.mean(told) + _CLEARLY * np.std(told, ddof=1))
+        clouds = [Hearing(self._without_groups(seed), hearing.count) for seed in range(1, _CLOUDS + 1)]
+        for n_folds in range(1, len(hearing.folds) + 1):
+            found = hearing.told_by(view, n_folds).tastes
+            by_chance = [cloud.told_by(view, n_folds).tastes for cloud in clouds]
+            averages = np.array([told.mean() for told in by_chance])
+            more, clearly = found.mean() - averages.mean(), _CLEARLY * averages.std(ddof=1)
+            error = (found.var() + np.mean([told.var() for told in by_chance]) / _CLOUDS) ** 0.5 / len(found) ** 0.5
+            if more - clearly > _SURELY * error or more < -_SURELY * error:
+                break
+        return bool(more > clearly)
 
-
-def _clearly_more(one: Told, other: Told) -> bool:
-    """Return whether groups tell more of tastes than others do, beyond chance in who is asked."""
-    more = one.tastes - other.tastes
-    return bool(more.mean() > _CLEARLY * more.std() / len(more) ** 0.5)
+    def _without_groups(self, seed: int) -> list[Fold]:
+        """Return people without groups, in the same ways to hold coordinates out."""
+        if not self._law:
+            self._law.append(WithoutGroups.like(self.people, self.coordinates, self.width))
+        if seed not in self._folds:
+            self._folds[seed] = folds_of(self._law[0].draw(seed), self.coordinates, self.width)
+        return self._folds[seed]
 
 
 def _gaussian(people: Points, seeds: Sequence[int]) -> tuple[Points, ...]:

@@ -6,6 +6,7 @@ stands as far out as they are active. To find rays, everybody is divided by thei
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +23,25 @@ _SMALL = 1 << 22  # numbers of people who are grouped by our own kernels
 _MOST_ROUNDS = 300
 
 
-class WeightedPoints(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class WeightedPoints:
     """What k-means is given: where people are, and how much each counts."""
 
     points: Points
     weights: Points
+
+    @cached_property
+    def _mean(self) -> Points:
+        mean: Points = self.points.mean(axis=0)
+        return mean
+
+    @cached_property
+    def _centered(self) -> Points:
+        return np.ascontiguousarray(self.points - self._mean)
+
+    @cached_property
+    def _tolerance(self) -> float:
+        return 1e-4 * float(np.var(self._centered, axis=0).mean())
 
     def some(self, which: Any) -> "WeightedPoints":
         """Return some of the people."""
@@ -40,19 +55,17 @@ class WeightedPoints(NamedTuple):
         """
         if not 0 < self.points.size <= _SMALL or not self.weights.min() > 0:
             return self._by_scikit_learn(count, runs)
-        mean = self.points.mean(axis=0)
-        points = np.ascontiguousarray(self.points - mean)
-        trials, tolerance = 2 + int(np.log(count)), 1e-4 * float(np.var(points, axis=0).mean())
+        points, trials = self._centered, 2 + int(np.log(count))
         generator, best = np.random.RandomState(0), np.inf
         for _ in range(runs):
             draws = generator.random_sample(1 + (count - 1) * trials)
             centers = kernels.first_centers(points, self.weights, count, draws, trials)
             labels = np.empty(len(points), np.int32)
-            left = kernels.settle(points, self.weights, centers, labels, _MOST_ROUNDS, tolerance)
+            left = kernels.settle(points, self.weights, centers, labels, _MOST_ROUNDS, self._tolerance)
             if left < 0:
                 return self._by_scikit_learn(count, runs)
             if left < best * (1 - 1e-7):  # the same groups under other names differ in last digits
-                best, found = left, Grouping(labels, centers + mean)
+                best, found = left, Grouping(labels, centers + self._mean)
         return found
 
     def _by_scikit_learn(self, count: int, runs: int) -> "Grouping":

@@ -432,7 +432,8 @@ def _grouped(everyone: _Passes, count: int, view: View) -> tuple[Labels, Points]
         sure = np.empty(n_users, np.bool_)
         for block in everyone:
             here = slice(block.start, block.start + len(block.points))
-            (everybody.points[here], everybody.weights[here]), sure[here] = view(block.points), block.known
+            seen = view(block.points)
+            everybody.points[here], everybody.weights[here], sure[here] = seen.points, seen.weights, block.known
         _check_known(int(sure.sum()), count)
         fitted = everybody.some(sure).grouped(count, _RUNS)
         labels[sure] = fitted.labels

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates, Points, blocks, parts_of, sample
@@ -118,7 +119,7 @@ _SPARE = 20  # searched for besides: the last ones of a random subspace are poor
 _PASSES = 3
 _MOST_BYTES = 2 << 30  # of denoised points in memory
 _LEAST_BELIEVED = 0.1  # less changes nothing that could be measured, and takes as long
-_SMALL = 768  # rows of a matrix that is decomposed in less time than it takes to search for its strongest directions
+_SMALL = 1024  # rows of a matrix that is decomposed in less time than it takes to search for its strongest directions
 _BITS = 1 << 19  # words of 64 unpacked at once: 32 MB
 _NARROW = 1024  # dimension up to which all directions are computed in less time than it takes to search for some
 _WIDTH = 8  # directions by which a search grows at a time
@@ -423,7 +424,8 @@ def _decomposed(moments: Moments, coordinates: Coordinates) -> _Principal:
     covariance = moments.covariance
     if len(covariance) > _NARROW:
         edge = coordinates.noise_variance * edge_of_noise(coordinates.free / max(moments.n_people, 1))
-        found = _above(covariance.astype(np.float32), edge)
+        with threadpool_limits(1):  # many narrow products, for which threads wait longer than they work
+            found = _above(covariance.astype(np.float32), edge)
         if found is not None:
             return _Principal(moments.n_people, moments.mean, *found)
     variances, basis = scipy.linalg.eigh(covariance, overwrite_a=True)

@@ -1,4 +1,4 @@
-"""Numba kernels: bits that people share, coordinates shuffled in strata, k-means centers and labels.
+"""Numba kernels: bits that people share, coordinates shuffled in strata, k-means, what groups explain of people.
 
 Kernels check nothing. They run on one core without holding the interpreter's lock.
 """
@@ -16,9 +16,11 @@ from dimly.compiled import compiled
 Floats = NDArray[np.float64]
 Keys = NDArray[np.float32]
 Labels = NDArray[np.int32]
+Flags = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 HalfWords = NDArray[np.uint32]
 
+_PEOPLE = 256  # whose products with centers stay in a cache
 _BLOCK = 32  # attributes whose people stay in a cache while they are compared with as many others
 
 
@@ -110,58 +112,66 @@ def _offer_center(points: Keys, weights: Keys, center: Keys, closest: Keys, out:
     """Write the squared distances from the closest center, a new one included; return their weighted sum."""
     total = 0.0
     for i in range(points.shape[0]):
-        square = 0.0
+        square = np.float32(0.0)
         for j in range(points.shape[1]):
-            difference = np.float64(points[i, j]) - np.float64(center[j])
+            difference = points[i, j] - center[j]
             square += difference * difference
-        out[i] = min(np.float32(square), closest[i])
+        out[i] = min(square, closest[i])
         total += np.float64(weights[i]) * out[i]
     return total
 
 
 @compiled
-def assign(points: Keys, centers: Keys, labels: Labels) -> bool:
-    """Write the nearest center of each point; return whether any is another than before."""
-    products = np.dot(points, np.ascontiguousarray(centers.T))
+def assign(points: Keys, centers: Keys, labels: Labels) -> None:
+    """Write the nearest center of each point."""
+    across = np.ascontiguousarray(centers.T)
     halves = np.empty(centers.shape[0], np.float32)
     for c in range(centers.shape[0]):
         halves[c] = np.dot(centers[c], centers[c]) / np.float32(2.0)
-    changed = False
-    for i in range(points.shape[0]):
-        nearest, least = 0, halves[0] - products[i, 0]
-        for c in range(1, centers.shape[0]):
-            key = halves[c] - products[i, c]
-            if key < least:
-                nearest, least = c, key
-        changed |= labels[i] != nearest
-        labels[i] = nearest
-    return changed
+    for start in range(0, points.shape[0], _PEOPLE):
+        products = np.dot(points[start : start + _PEOPLE], across)
+        for i in range(products.shape[0]):
+            nearest, least = 0, halves[0] - products[i, 0]
+            for c in range(1, centers.shape[0]):
+                key = halves[c] - products[i, c]
+                nearest = c if key < least else nearest  # no branch to be mispredicted
+                least = min(key, least)
+            labels[start + i] = nearest
 
 
 @compiled
 def settle(points: Keys, weights: Keys, centers: Keys, labels: Labels, most: int, tolerance: float) -> float:
     """Move centers to the averages of the people nearest to them, until nobody moves or they hardly do (Lloyd).
 
-    Return the weighted sum of squared distances that is left; −1 where a center lost all of its people.
+    Return the weighted sum of squared distances that is left; −1 where a center lost all of its people. After the first
+    rounds few people change their center: sums are changed by those alone.
     """
     count, k = centers.shape
-    labels[:] = -1
+    before, members = np.full(points.shape[0], -1, np.int32), np.zeros(count, np.int64)
+    sums, inside = np.zeros((count, k)), np.zeros(count)
     for _ in range(most):
-        changed = assign(points, centers, labels)
-        sums, inside = np.zeros((count, k)), np.zeros(count)
+        assign(points, centers, labels)
+        changed = False
         for i in range(points.shape[0]):
-            inside[labels[i]] += weights[i]
-            row = sums[labels[i]]
-            for j in range(k):
-                row[j] += np.float64(weights[i]) * points[i, j]
+            new, old = labels[i], before[i]
+            if new != old:
+                changed = True
+                before[i] = new
+                members[new] += 1
+                inside[new] += weights[i]
+                _add_row(points[i], np.float64(weights[i]), sums[new])
+                if old >= 0:
+                    members[old] -= 1
+                    inside[old] -= weights[i]
+                    _add_row(points[i], -np.float64(weights[i]), sums[old])
+        if members.min() == 0:
+            return -1.0
         moved = 0.0
         for c in range(count):
-            if inside[c] == 0:
-                return -1.0
             for j in range(k):
-                new = np.float32(sums[c, j] / inside[c])
-                moved += (np.float64(new) - centers[c, j]) ** 2
-                centers[c, j] = new
+                average = np.float32(sums[c, j] / inside[c])
+                moved += (np.float64(average) - centers[c, j]) ** 2
+                centers[c, j] = average
         if not changed:
             break
         if moved <= tolerance:
@@ -172,11 +182,51 @@ def settle(points: Keys, weights: Keys, centers: Keys, labels: Labels, most: int
 
 
 @compiled
+def _add_row(row: Keys, weight: float, out: Floats) -> None:
+    for j in range(row.shape[0]):
+        out[j] += weight * row[j]
+
+
+@compiled(fastmath={"reassoc", "contract", "nsz"})
 def _left(points: Keys, weights: Keys, centers: Keys, labels: Labels) -> float:
     left = 0.0
     for i in range(points.shape[0]):
         square = 0.0
         for j in range(points.shape[1]):
-            square += (np.float64(points[i, j]) - centers[labels[i], j]) ** 2
+            difference = np.float64(points[i, j]) - np.float64(centers[labels[i], j])
+            square += difference * difference
         left += weights[i] * square
     return left
+
+
+@compiled(fastmath={"reassoc", "contract", "nsz"})
+def explain(people: Keys, active: Keys, first: Flags, labels: Labels, count: int, out: Floats) -> None:
+    """Write how much more rays of groups explain of each person than one ray of everybody: squared lengths.
+
+    A ray r explains ‖x‖² − ‖x − a·r‖² of a person x who stands on it at a. Rays are those that explain most of one half
+    of the people, and are judged by the other half. A group without people in one half has everybody's ray there.
+    """
+    n, k = people.shape
+    for half in (True, False):
+        rays, lengths = np.zeros((count + 1, k)), np.zeros(count + 1)
+        for i in range(n):
+            if first[i] == half:
+                lengths[labels[i]] += active[i] * active[i]
+                _add_row(people[i], np.float64(active[i]), rays[labels[i]])
+        for c in range(count):
+            rays[count] += rays[c]
+            lengths[count] += lengths[c]
+        beyond, longer = np.empty((count, k), np.float32), np.zeros(count)
+        rays[count] /= max(lengths[count], 1e-30)
+        for c in range(count):
+            ray = rays[c] / lengths[c] if lengths[c] > 0 else rays[count]
+            for j in range(k):
+                beyond[c, j] = ray[j] - rays[count, j]
+                longer[c] += ray[j] * ray[j] - rays[count, j] * rays[count, j]
+        for i in range(n):
+            if first[i] != half:
+                more, along = beyond[labels[i]], np.float32(0.0)
+                for j in range(k):
+                    along += people[i, j] * more[j]
+                a = np.float64(active[i])
+                out[i] = 2 * a * np.float64(along) - a * a * longer[labels[i]]

@@ -39,6 +39,7 @@ Floats = NDArray[np.float64]
 _DEVIATIONS = 4.0
 _TOLERANCE = 0.15  # of the average: what very uneven activity can leave behind
 _SHUFFLES = 12
+_FEWEST_SHUFFLES = 4  # before it is told that nothing is beyond chance
 _STRATUM = 64  # people who are taken to be equally active
 _WORK = 1 << 32  # multiplications to find one covariance by
 _FEWEST, _MOST = 2048, 1 << 15  # people looked at, if there are as many
@@ -108,8 +109,13 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
     with threadpool_limits(1):  # many small products, which threads only slow down
         table = _ComparedPeople.of(people, plan)
         found = _variances(_covariances(table.people), _COMPONENTS)
-        by_chance = [_covariances(table.by_chance(np.random.default_rng(seed))) for seed in range(_SHUFFLES)]
-        chance = _Chance.of(by_chance, table.people.shape, _FIRST)
+        by_chance: list[Points] = []
+        for several in (_FEWEST_SHUFFLES, _SHUFFLES):
+            seeds = range(len(by_chance), several)
+            by_chance += [_covariances(table.by_chance(np.random.default_rng(seed))) for seed in seeds]
+            chance = _Chance.of(by_chance, table.people.shape, _FIRST)
+            if found[0] <= (1 + _TOLERANCE) * chance.averages[0]:
+                break  # four standard deviations below the threshold, of which further shuffles move it by half of one
         if (found[:_FIRST] > chance.thresholds).all():
             chance = _Chance.of(by_chance, table.people.shape, _COMPONENTS)
     above = found[: len(chance.thresholds)] > chance.thresholds

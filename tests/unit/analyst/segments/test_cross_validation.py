@@ -1,8 +1,14 @@
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
+from tests.plans import plan_of
 
-from dimly.analyst.segments.cross_validation import adjusted_rand_index
+from dimly.analyst.segments.cross_validation import Fold, Hearing, Told, adjusted_rand_index
+from dimly.analyst.segments.k_means import View
+from dimly.analyst.structure import kernels
+from dimly.analyst.structure.coordinates import Coordinates
+from dimly.analyst.structure.denoise import Denoiser
 
 
 @pytest.mark.parametrize(("groups", "others"), [(1, 1), (1, 4), (3, 3), (12, 5)])
@@ -12,3 +18,54 @@ def test_agreement_is_that_of_scikit_learn(groups: int, others: int) -> None:
     mixed = np.where(generator.random(500) < 0.7, one, other)
     for first, second in ((one, other), (one, mixed), (mixed, one), (one, one)):
         assert adjusted_rand_index(first, second) == adjusted_rand_score(first, second)
+
+
+@pytest.mark.parametrize("standing", ["active", "alike"])
+def test_what_groups_explain_is_their_rays_share_of_held_out_people(standing: str) -> None:
+    generator = np.random.default_rng(0)
+    people = generator.standard_normal((90, 7)).astype(np.float32)
+    active = (generator.random(90) + 0.5 if standing == "active" else np.ones(90)).astype(np.float32)
+    first, labels = generator.random(90) < 0.5, generator.integers(3, size=90).astype(np.int32)
+    labels[~first & (labels == 2)] = 1  # nobody of the last group is in the second half
+    found = np.empty(90)
+    kernels.explain(people, active, first, labels, 3, found)
+
+    def explained(i: int, like: NDArray[np.bool_]) -> float:
+        ray = (active[like] @ people[like]) / (active[like] @ active[like])
+        return float(people[i] @ people[i] - ((people[i] - active[i] * ray) ** 2).sum())
+
+    for i in range(90):
+        other_half = first != first[i]
+        alike = other_half & (labels == labels[i])
+        more = explained(i, alike if alike.any() else other_half) - explained(i, other_half)
+        assert found[i] == pytest.approx(more, abs=1e-4)
+
+
+class Said(Fold):
+    """A fold of which is known beforehand what groups tell in each view."""
+
+    def told(self, count: int, view: View) -> Told:
+        del count
+        asked.append(view)
+        return Told(told[view], told[view])
+
+
+asked: list[View] = []
+told: dict[View, NDArray[np.float64]] = {}
+
+
+@pytest.mark.parametrize(("gap", "heard"), [(1.0, 3), (0.0, 12)])
+def test_folds_are_heard_only_until_views_are_told_apart(gap: float, heard: int) -> None:
+    generator = np.random.default_rng(0)
+    denoiser = Denoiser.of_points(np.eye(4, dtype=np.float32), Coordinates.of(plan_of("hashing+laplace")), most=2)
+    rays, plain, published = (View(denoiser, width, activity) for width, activity in ((2, False), (2, True), (0, True)))
+    asked.clear()
+    for place, view in enumerate((rays, plain, published)):
+        told[view] = generator.standard_normal(400) - gap * place
+    folds = [Said(np.zeros((400, 4)), np.zeros(4, bool), denoiser.coordinates, 2) for _ in range(4)]
+    hearing = Hearing(folds, 3)
+    assert hearing.leads(rays, [plain, published]) == (gap > 0)
+    best = max((plain, published), key=lambda view: told[view].mean())
+    assert hearing.best([plain, published]) is best
+    assert len(asked) == heard
+    np.testing.assert_allclose(hearing.told_by(rays, 4).tastes, 4 * told[rays])

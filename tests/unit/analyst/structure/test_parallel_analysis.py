@@ -13,6 +13,7 @@ from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
 TWO = (np.random.default_rng(0).random((2, 100)) < 0.4)[np.arange(400) % 2]
+ALIKE = np.random.default_rng(4).random((400, 100)) < 0.4
 
 
 @pytest.mark.parametrize("mechanism", ["counting+laplace", "hashing+laplace", "randomized-response", "sparse+laplace"])
@@ -53,6 +54,20 @@ def test_a_coordinate_that_never_varies_does_not_matter() -> None:
     table = structure._ComparedPeople.of(people, plan)
     assert np.isfinite(table.people).all()
     assert structure._ComparedPeople.of(np.zeros((100, 8), np.float32), plan).signal == 0
+
+
+@pytest.mark.parametrize(("people", "n_shuffles"), [(TWO, 12), (ALIKE, 4)])
+def test_nothing_beyond_chance_is_told_by_few_shuffles(
+    people: NDArray[np.bool_], n_shuffles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    release = Release(publish_matrix(people, plan_of("hashing+laplace"), words=Recorded(3)))
+    shuffle = Shuffling.__call__
+    monkeypatch.setattr(Shuffling, "__call__", lambda *given: (seen.append(1), shuffle(*given))[1])
+    found = release.structure
+    assert len(seen) == n_shuffles
+    assert (found.components > 0) == (n_shuffles == 12)
+    assert np.isfinite(found.threshold)
 
 
 def correlation(people: NDArray[np.float32], a: int, b: int) -> float:
