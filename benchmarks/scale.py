@@ -1,6 +1,6 @@
 """What publishing costs a person, from 10⁵ to 3·10⁶ of them, on Spark in local mode and by the local engine beside it.
 
-``python -m benchmarks.scale`` takes four minutes on two idle cores, prints a table and renews benchmarks/scale.json.
+``python -m benchmarks.scale`` takes a few minutes on two idle cores, prints a table and renews benchmarks/scale.json.
 Costs are seconds of processor, of all processes together, because those can be multiplied by the number of people of a
 larger table and divided by the number of cores of a larger cluster. What a person costs is the slope between two sizes:
 start-up, Java's compiler and everything else that is paid once is apart.

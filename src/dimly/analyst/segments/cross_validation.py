@@ -168,7 +168,7 @@ class Hearing:
         told = self._told.setdefault(view, [])
         told += [fold.told(self.count, view) for fold in self.folds[len(told) : n_folds]]
         tastes, everything = (sum(parts) for parts in zip(*told[:n_folds], strict=True))
-        return Told(tastes, everything)  # type: ignore[arg-type]
+        return Told(tastes, everything)
 
     def best(self, views: Sequence[View]) -> View:
         """Return the view in which groups tell most of everything."""

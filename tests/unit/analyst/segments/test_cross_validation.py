@@ -62,7 +62,7 @@ def test_folds_are_heard_only_until_views_are_told_apart(gap: float, heard: int)
     asked.clear()
     for place, view in enumerate((rays, plain, published)):
         told[view] = generator.standard_normal(400) - gap * place
-    folds = [Said(np.zeros((400, 4)), np.zeros(4, bool), denoiser.coordinates, 2) for _ in range(4)]
+    folds = [Said(np.zeros((400, 4), np.float32), np.zeros(4, bool), denoiser.coordinates, 2) for _ in range(4)]
     hearing = Hearing(folds, 3)
     assert hearing.leads(rays, [plain, published]) == (gap > 0)
     best = max((plain, published), key=lambda view: told[view].mean())
