@@ -75,7 +75,7 @@ def test_who_is_not_in_it_is_refused_without_being_named(mechanism: str, unknown
         ("EVE", "Did you mean 'Eve'?"),
         ("42", "Did you mean '0042'?"),
         ("adda", "Did you mean 'ada'?"),
-        ("customer-18", "Did you mean 'customer-17' or 'customer-19'?"),
+        ("customer-18", "Did you mean 'customer-19' or 'customer-17'?"),
         ("zoe", "some are not. release.users"),
         ("", "some are not. release.users"),
         ("x" * 5000, "some are not. release.users"),
