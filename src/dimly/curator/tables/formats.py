@@ -152,6 +152,8 @@ def _of_pandas(frame: Any) -> pa.Table:
 
 def _arrow_array(column: Any, name: str) -> pa.ChunkedArray:
     failure = DataError(f"column {name!r} must hold cells of one type. Turn them all into text, for example.")
+    if type(column.dtype).__name__ == "SparseDtype":  # which Arrow does not take
+        raise ParameterError(f"column {name!r} must not be sparse. Fill it up first: table[column].sparse.to_dense().")
     cells = getattr(column.dtype, "categories", column)
     try:
         if cells.dtype == object and len(_kinds(cells)) > 1:

@@ -37,6 +37,15 @@ def test_pandas() -> None:
     }
 
 
+def test_sparse_columns_are_told_how_to_be_filled() -> None:
+    frame = pd.get_dummies(pd.DataFrame({"u": [1, 2], "drink": ["tea", "rye"]}), sparse=True)
+    with pytest.raises(ParameterError, match=r"column 'drink_rye' must not be sparse.*\.sparse\.to_dense"):
+        arrow_data(frame)
+    for column in ("drink_rye", "drink_tea"):
+        frame[column] = frame[column].sparse.to_dense()
+    assert arrow_data(frame).to_pydict() == {"u": [1, 2], "drink_rye": [False, True], "drink_tea": [True, False]}
+
+
 def test_mixed_cells() -> None:
     with pytest.raises(DataError, match="column 'x' must hold cells of one type") as caught:
         arrow_data(pd.DataFrame({"x": [1, "SECRET"]}))
