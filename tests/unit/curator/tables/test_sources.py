@@ -270,9 +270,10 @@ def test_types_that_only_their_makers_know_are_not_read_as_what_they_are_stored_
 def test_types_of_which_a_parquet_file_holds_only_the_integers_are_refused(
     database: PrivateDatabase, tmp_path: Path
 ) -> None:
-    months = pa.field("month", pa.int64(), metadata={"ARROW:extension:name": "pandas.period"})
+    own = {"ARROW:extension:name": "pandas.period", "ARROW:extension:metadata": '{"freq": "M"}'}
+    months = pa.field("month", pa.int64(), metadata=own)
     file = tmp_path / "t.parquet"
-    # As a program sees it that has not loaded pandas; this one has, and knows the type.
+    # Pandas makes its type known to Arrow once it needs it: then Arrow reads one here, and integers before.
     pyarrow.parquet.write_table(pa.table([["ada"], [649]], pa.schema([("u", pa.string()), months])), file)
     for source in (file, pa.table([["ada"], [649]], pa.schema([("u", pa.string()), months]))):
         with pytest.raises(ParameterError, match=r"'month' must be of a type that DuckDB knows, got pandas\.period"):
@@ -281,6 +282,14 @@ def test_types_of_which_a_parquet_file_holds_only_the_integers_are_refused(
     pyarrow.parquet.write_table(pa.table({"u": ["ada"], "a": pa.array([5], pa.duration("s"))}), file)
     with pytest.raises(ParameterError, match=r"column 'a' must not hold durations"):
         open_source(database, file)
+
+
+def test_a_type_that_cannot_be_made_from_a_footer(database: PrivateDatabase, tmp_path: Path) -> None:
+    pa.array(pd.period_range("2024-02", periods=1, freq="M"))  # pandas makes its type known to Arrow
+    months = pa.field("month", pa.int64(), metadata={"ARROW:extension:name": "pandas.period"})  # without its frequency
+    pyarrow.parquet.write_table(pa.table([["ada"], [649]], pa.schema([("u", pa.string()), months])), tmp_path / "t.pq")
+    with pytest.raises(DataError, match=r"must be a readable Parquet file"):
+        open_source(database, tmp_path / "t.pq")
 
 
 def test_categories_in_lists_of_fixed_length_are_not_read_as_codes(database: PrivateDatabase) -> None:
