@@ -238,6 +238,16 @@ class Question:
         weight = max(self.high / 2 if self.weight is None else self.weight, squared_distance / 2)
         return weight, weight
 
+    @property
+    def likely_weight(self) -> float | None:
+        """How many ones people have: as stated, or such that people who share by chance alone are as far as far pairs.
+
+        None where that is not known, and for values. People who have w of d attributes differ in 2w(1 − w/d) by chance.
+        """
+        if not self.bits or self.weight is not None or self.n_attributes is None:
+            return self.weight if self.bits else None
+        return (self.n_attributes - math.sqrt(max(self.n_attributes * (self.n_attributes - 2 * self.high), 0.0))) / 2
+
     def at(self, epsilon: float) -> Self:
         """Return the same question with another ε."""
         return replace(self, budget=Budget(epsilon, self.budget.delta))

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
+import numpy as np
+
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.dimension import nominal_noise, unit_scale
 from dimly.mechanisms.error.models import (
     CountingError,
     ErrorModel,
     FlippedBitsError,
+    Floats,
     Noise,
     NoisyDistanceError,
     SignedSketchError,
@@ -35,6 +38,7 @@ from dimly.mechanisms.projection.random_matrix import family_named
 from dimly.planner.brief import DEFAULT_GROUPS, FAR, RESPONSE, WIDER, Question
 from dimly.planner.predicted_figures import (
     N_FOUND,
+    closeness_by_coincidence,
     expected_agreement,
     expected_closeness,
     probability_of_own_group,
@@ -80,7 +84,10 @@ class Candidate:
         far apart as near and far pairs are.
     closeness : float
         How much nearer found neighbors will be than random people, as a share of what the true ones are, if these are
-        as near as near pairs; among twenty people, at most, where ``n_users`` was not stated.
+        as near as near pairs; among twenty people, at most, where ``n_users`` was not stated. The lower of two: for
+        distances that are normal, and for distances that differ by what people share by chance.
+    closeness_at_best : float
+        The higher of these two.
     agreement : float
         Adjusted Rand index of segments with groups that are as far apart as near and far pairs are, as expected; among
         any number of people, at most, where ``n_users`` was not stated.
@@ -96,6 +103,7 @@ class Candidate:
     blur: float
     own_group: float = 1.0
     closeness: float = math.nan
+    closeness_at_best: float = math.nan
     agreement: float = math.nan
     blocks: int = 1
     blend: float | None = None
@@ -194,14 +202,25 @@ def realized(found: Candidate, model: ErrorModel, question: Question) -> Candida
 def judged(found: Candidate, model: ErrorModel, question: Question, blurred: float) -> Candidate:
     """Return a candidate with its predicted errors filled in."""
     low, high = variances(model, question)
-    gap = question.high - question.low
+    gap, n_users = question.high - question.low, question.n_users or 2 * N_FOUND
+    weight = question.weights_at(0.0)[0]
+
+    def errors(distances: Floats) -> Floats:
+        weights = np.maximum(weight, distances / 2)
+        return np.sqrt(model.distance(weights=(weights, weights))(distances))
+
+    closeness = (
+        expected_closeness(gap, blurred, n_users=n_users),
+        closeness_by_coincidence(question.low, question.high, errors, weight=question.likely_weight, n_users=n_users),
+    )
     return replace(
         found,
         stderr_low=math.sqrt(low),
         stderr_high=math.sqrt(high),
         probability=ranking_probability(gap, math.sqrt((low + high) / 2)),
         own_group=probability_of_own_group(gap, question.low, model),
-        closeness=expected_closeness(gap, blurred, n_users=question.n_users or 2 * N_FOUND),
+        closeness=min(closeness),
+        closeness_at_best=max(closeness),
         agreement=expected_agreement(
             gap, question.low, model, n_users=question.n_users, n_groups=question.n_groups or DEFAULT_GROUPS
         ),

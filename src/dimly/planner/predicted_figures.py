@@ -11,12 +11,14 @@ D. Paul, "Asymptotics of sample eigenstructure for a large dimensional spiked co
 """
 
 import math
+from collections.abc import Callable
+from functools import cache, lru_cache
 from statistics import NormalDist
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from dimly.mechanisms.error.models import ErrorModel, FlippedBitsError, SketchError
+from dimly.mechanisms.error.models import ErrorModel, FlippedBitsError, Floats, SketchError
 from dimly.planner.brief import DEFAULT_GROUPS
 
 N_FOUND: Final = 10
@@ -28,6 +30,7 @@ PASSES: Final = 3
 """Its dimension, and how often it is multiplied by the covariance."""
 _NORMAL: Final = np.linspace(-8.0, 8.0, 161)  # sums at even steps are exact to 1e-15 here: the function is entire
 _DENSITY: Final = np.exp(-(_NORMAL**2) / 2) / np.exp(-(_NORMAL**2) / 2).sum()
+_HALVINGS: Final = 45
 
 
 def _normal_cdf(x: float) -> float:
@@ -77,10 +80,140 @@ def expected_closeness(gap: float, error: float, *, n_users: int) -> float:
     >>> round(expected_closeness(60.0, 40.0, n_users=2_000), 2)
     0.46
     """
-    share = N_FOUND / max(n_users, 2 * N_FOUND)
+    return gap / math.hypot(gap, _intensity(_share(n_users)) * error)
+
+
+def _share(n_users: int) -> float:
+    return N_FOUND / max(n_users, 2 * N_FOUND)
+
+
+def _intensity(share: float) -> float:
     at = NormalDist().inv_cdf(1 - share)
-    intensity = math.exp(-at * at / 2) / math.sqrt(2 * math.pi) / share
-    return gap / math.hypot(gap, intensity * error)
+    return math.exp(-at * at / 2) / math.sqrt(2 * math.pi) / share
+
+
+def closeness_by_coincidence(
+    low: float, high: float, errors: Callable[[Floats], Floats], *, weight: float | None, n_users: int
+) -> float:
+    """Return the same as :func:`expected_closeness`, but for distances that differ by what people share by chance.
+
+    Somebody has each of a person's w attributes with probability c/w, where c = w − HIGH/2 is what two people share on
+    average. So what is shared is binomial: light people are at few distances from each other, with many ties, and those
+    who are near are few. If that does not make the nearest as near as LOW, distances also differ normally, by as much
+    as is missing. Each estimate errs as those of pairs that far apart do: where most people are far, and far pairs err
+    more than near ones, more of the far ones seem near.
+
+    Parameters
+    ----------
+    low, high : float
+        Squared distances to the nearest people, and to anybody on average.
+    errors : callable
+        From squared distances to standard errors of their estimates.
+    weight : float or None
+        Attributes of a person, at least HIGH/2; None if it is not known: then distances are normal.
+    n_users : int
+
+    Examples
+    --------
+    >>> round(closeness_by_coincidence(2.66, 5.61, lambda d: 0.76 * d**0.55, weight=3.0, n_users=1_000), 2)
+    0.41
+    """
+    share = _share(n_users)
+    nearer, law, spread = _coincidences(low, high, weight, share)
+    if spread > 0:
+        nearer = np.add.outer(nearer, spread * _STEPS).ravel()
+        law = np.multiply.outer(law, _SHARES).ravel()
+    apart = np.maximum(errors(np.maximum(high - nearer, 0.0)), 1e-9)
+    seeming = _seeming_near(nearer, law, apart, share)
+    # Ten of few people may be less near than that share of many would be by chance: what is possible is as stated.
+    return min(float(seeming @ nearer / seeming.sum()) / (high - low), 1.0)
+
+
+_STEPS: Final = np.linspace(-7.0, 7.0, 36)
+_SHARES: Final = np.exp(-(_STEPS**2) / 2) / np.exp(-(_STEPS**2) / 2).sum()
+_SMOOTH: Final = 4.0
+"""Standard deviation of a count above which it is taken to be normal."""
+_FAR_OUT: Final = 32
+
+
+class _Distances(NamedTuple):
+    """How much nearer than the average people are by coincidence, and how likely that is; and the normal rest."""
+
+    nearer: Floats
+    law: Floats
+    spread: float
+
+
+@lru_cache(maxsize=64)
+def _coincidences(low: float, high: float, weight: float | None, share: float) -> _Distances:
+    gap, nearer, law = high - low, np.zeros(1), np.ones(1)
+    if weight is not None and weight > high / 2:
+        nearer, law = _shared_by_chance(max(1, round(weight)), 1 - high / 2 / weight)
+    if len(nearer) == 1:
+        return _Distances(nearer, law, gap / _intensity(share))
+
+    def top(spread: float) -> float:
+        wide = np.full(len(nearer), max(spread, 1e-9))
+        seeming = _seeming_near(nearer, law, wide, share)
+        at = (_threshold(nearer, law, wide, share) - nearer) / wide
+        own = spread * float(law @ np.exp(-(at**2) / 2)) / math.sqrt(2 * math.pi)
+        return (float(seeming @ nearer) + own) / float(seeming.sum())
+
+    least, most = 0.0, 2 * gap
+    if top(0.0) >= gap:
+        return _Distances(nearer, law, 0.0)
+    for _ in range(_HALVINGS):
+        middle = (least + most) / 2
+        least, most = (middle, most) if top(middle) < gap else (least, middle)
+    return _Distances(nearer, law, most)
+
+
+def _shared_by_chance(weight: int, chance: float) -> tuple[Floats, Floats]:
+    """Return 2(s − mean) for numbers s of shared attributes, binomial ones, and how likely each is.
+
+    Of heavy people 0 alone: what they share by chance is normal, like the rest.
+    """
+    deviation = math.sqrt(weight * chance * (1 - chance))
+    if deviation > _SMOOTH:
+        return np.zeros(1), np.ones(1)
+    middle = round(weight * chance)
+    shared = np.arange(max(0, middle - _FAR_OUT), min(weight, middle + _FAR_OUT) + 1)
+    logs = [
+        s * math.log(chance) + (weight - s) * math.log1p(-chance) - math.lgamma(s + 1) - math.lgamma(weight - s + 1)
+        for s in shared.tolist()
+    ]
+    law: Floats = np.exp(np.array(logs) - max(logs))
+    law /= law.sum()
+    return 2.0 * (shared - float(shared @ law)), law
+
+
+def _seeming_near(nearer: Floats, law: Floats, errors: Floats, share: float) -> Floats:
+    """Return how much of each kind of people is among the share of all who seem nearest."""
+    at = _threshold(nearer, law, errors, share)
+    seeming: Floats = law * _above((at - nearer) / errors)
+    return seeming
+
+
+def _threshold(nearer: Floats, law: Floats, errors: Floats, share: float) -> float:
+    """Return how near the share of all who seem nearest seem to be, at least."""
+    least, most = float((nearer - 40 * errors).min()), float((nearer + 40 * errors).max())
+    for _ in range(_HALVINGS):
+        middle = (least + most) / 2
+        above = float(law @ _above((middle - nearer) / errors))
+        least, most = (middle, most) if above > share else (least, middle)
+    return (least + most) / 2
+
+
+def _above(x: Floats) -> Floats:
+    """Return 1 − Φ(x) of many numbers, from a table of its logarithm."""
+    at, logs = _normal_table()
+    return np.exp(np.interp(x, at, logs))
+
+
+@cache
+def _normal_table() -> tuple[Floats, Floats]:
+    at = np.linspace(-8.0, 37.0, 4501)
+    return at, np.log([math.erfc(x / math.sqrt(2)) / 2 for x in at.tolist()])
 
 
 def expected_agreement(

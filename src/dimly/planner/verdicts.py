@@ -148,8 +148,8 @@ def range_on(question: Question, one: Candidate) -> Range:
     """Return what a mechanism may turn out to be for a purpose.
 
     Distances go by theory alone. Closeness of neighbors is without denoising, which finds more where people share
-    tastes, at best as much as if they fell into groups; and for people who are not about normally far from each other
-    less than good proves nothing. Agreement of segments is that with compact groups of equal size, and groups that
+    tastes, at best as much as if they fell into groups; and how distances are spread is not known, so that less than
+    good proves nothing. Agreement of segments is that with compact groups of equal size, and groups that
     somebody has in mind need not be such: it is the most that noise allows, and distances cannot tell how much less it
     will be (docs/planning-evidence.md).
     """
@@ -159,7 +159,7 @@ def range_on(question: Question, one: Candidate) -> Range:
         hopeless = found == "not feasible" and question.stated == "both"
         return Range("not feasible", "not feasible" if hopeless else "good")
     if question.purpose == "neighbors" and found != "good":
-        return Range("not feasible", verdict(max(one.closeness, one.agreement), "neighbors"))
+        return Range("not feasible", verdict(max(one.closeness_at_best, one.agreement), "neighbors"))
     if question.purpose == "segments":
         return Range("not feasible", found)
     return Range(found, found)

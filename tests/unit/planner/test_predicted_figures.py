@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.special import ndtr
 from sklearn.metrics import adjusted_rand_score
 from tests.unit.planner.questions import ask
@@ -13,6 +14,7 @@ from dimly.planner.predicted_figures import (
     PASSES,
     SEARCHED,
     SUBSPACE,
+    closeness_by_coincidence,
     expected_agreement,
     expected_closeness,
     probability_of_own_group,
@@ -66,6 +68,37 @@ def test_expected_closeness_is_that_of_normal_distances() -> None:
     assert expected_closeness(-best, 1.5, n_users=2_000) == pytest.approx(found / best, abs=0.05)
     assert expected_closeness(-best, 1.2, n_users=2_000) > found / best + 0.05  # power: 20 % less noise
     assert expected_closeness(1.0, 0.0, n_users=5) == 1.0
+
+
+def test_closeness_by_coincidence_is_that_of_light_people() -> None:
+    """Three of 50 attributes each, ten of 1,000 people, errors that grow with the distance, 1,000 times."""
+    generator = np.random.default_rng(7)
+    true = 6.0 - 2 * generator.binomial(3, 0.06, size=(1_000, 1_000))
+
+    def errors(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 0.8 * np.sqrt(1 + distances)
+
+    noisy = true + errors(true) * generator.normal(size=true.shape)
+    near, far = np.sort(true, axis=1)[:, :10].mean(), true.mean()
+    found = np.take_along_axis(true, np.argsort(noisy, axis=1)[:, :10], axis=1).mean()
+    share = (far - found) / (far - near)
+    predicted = closeness_by_coincidence(near, far, errors, weight=3.0, n_users=1_000)
+    assert predicted == pytest.approx(share, abs=0.03)
+    less = closeness_by_coincidence(near, far, lambda d: 0.8 * errors(d), weight=3.0, n_users=1_000)
+    assert less > share + 0.05  # power: 20 % less noise
+    assert (
+        expected_closeness(far - near, float(errors(np.array(far))), n_users=1_000) > share + 0.1
+    )  # if it were normal
+
+
+@pytest.mark.parametrize("weight", [None, 400.0, 3e6])
+def test_for_heavier_people_and_equal_errors_both_closenesses_agree(weight: float | None) -> None:
+    high = 50.0 if weight is None else 1.8 * weight
+    for error, n_users in ((0.1, 1_000), (0.3, 30), (0.2, 10**9)):
+        wide = closeness_by_coincidence(
+            high / 2, high, lambda d, e=error: np.full(len(d), e * high), weight=weight, n_users=n_users
+        )
+        assert wide == pytest.approx(expected_closeness(high / 2, error * high, n_users=n_users), abs=0.01)
 
 
 def test_who_is_nearer_to_his_own_group() -> None:
