@@ -43,7 +43,8 @@ _FEWEST_SHUFFLES = 4  # before it is told that nothing is beyond chance
 _STRATUM = 64  # people who are taken to be equally active
 _WORK = 1 << 32  # multiplications to find one covariance by
 _FEWEST, _MOST = 2048, 1 << 15  # people looked at, if there are as many
-_WIDEST = 1024  # coordinates looked at; more are added up, at random signs
+_WIDEST = 1024  # coordinates of many people looked at; more are added up, at random signs
+_MOST_NUMBERS = 1 << 23  # of fewer people, who are compared by all of their coordinates
 _COMPONENTS = 100  # counted at most
 _FIRST = 8  # compared before the others are found: mostly fewer are beyond chance
 _FEWEST_PEOPLE = 20
@@ -99,9 +100,10 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
         For noisy distances, which place nobody anywhere.
     """
     plan = sketches.plan
-    width = min(Coordinates.of(plan).dimension, _WIDEST)
+    widest = _widest(len(sketches)) if unmixed(plan) else _WIDEST
+    width = min(Coordinates.of(plan).dimension, widest)
     n_people = min(max(_WORK // width**2, _FEWEST), _MOST)
-    people = sample(sketches, n_people, coordinates_of(plan, widest=_WIDEST))
+    people = sample(sketches, n_people, coordinates_of(plan, widest=widest))
     if isinstance(plan, DirectionsPlan):
         return _beyond_noise(people, plan)
     if len(people) < _FEWEST_PEOPLE or width < 2:
@@ -124,6 +126,12 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
     beyond = (found[:n_components] - chance.averages[:n_components]).sum()
     share = float(beyond / max(table.signal, 1e-9))
     return Structure(n_components, min(max(share, 0.0), 1.0), float(found[0]), float(chance.thresholds[0]))
+
+
+def _widest(n_users: int) -> int:
+    """Return how many coordinates are looked at: adding them up costs power, and n people have n² products."""
+    n = max(min(n_users, _FEWEST), 1)
+    return max(_WIDEST, min(_WORK // n**2, _MOST_NUMBERS // n))
 
 
 def _beyond_noise(people: Points, plan: DirectionsPlan) -> Structure:

@@ -79,6 +79,28 @@ def correlation(people: NDArray[np.float32], a: int, b: int) -> float:
     return float(np.corrcoef(people[:, a], people[:, b]).ravel()[1])
 
 
+def alleles(n_groups: int) -> NDArray[np.bool_]:
+    """Return 400 people and 3,000 variants, whose frequencies drift apart in the groups (Balding and Nichols)."""
+    generator = np.random.default_rng(4)
+    common = generator.uniform(0.05, 0.5, 3_000)
+    likely = generator.beta(common * 19, (1 - common) * 19, (n_groups, 3_000))
+    return generator.random((400, 3_000)) < likely[np.arange(400) % n_groups]
+
+
+def test_few_people_are_compared_by_all_of_many_coordinates() -> None:
+    """Three groups that segments found with an agreement of 0.96, where 1,024 sums of coordinates showed nothing."""
+    plan = Plan.of("randomized-response", Budget(1.0), n_attributes=3_000)
+    grouped, alike = (Release(publish_matrix(alleles(n), plan, words=Recorded(3))) for n in (3, 1))
+    assert grouped.structure.components == 2
+    assert alike.structure.components == 0
+
+
+def test_many_people_and_mixed_attributes_are_compared_by_sums() -> None:
+    assert [structure._widest(n) for n in (100_000, 2_048, 1_000, 400, 1)] == [1_024, 1_024, 4_294, 20_971, 1 << 23]
+    plan = Plan.of("sign+laplace", Budget(8.0), k=1_100)
+    assert Release(publish_matrix(TWO[:30], plan, words=Recorded(3))).structure.threshold < float("inf")
+
+
 def test_shuffling_keeps_each_coordinate_and_nothing_between_them() -> None:
     generator = np.random.default_rng(0)
     factor = generator.normal(size=(2000, 1))
