@@ -249,6 +249,14 @@ class TestSegments:
         printed = run("segments", numbered, "--count", 2, "--csv").stdout.splitlines()
         assert printed[0] == "segment,people"
 
+    @pytest.mark.parametrize("activity", [True, False])
+    def test_whether_activity_counts_can_be_said(self, numbered: Path, *, activity: bool) -> None:
+        said = answer("segments", numbered, "--count", 2, "--activity" if activity else "--no-activity")
+        found = open_release(numbered).segments(2, activity=activity)
+        assert (said["activity"], said["sizes"]) == (activity, found.sizes.tolist())
+        assert said["words"] == found.words.replace("activity=True", "--activity")
+        assert answer("segments", numbered, "--count", 2)["activity"] == open_release(numbered).segments(2).activity
+
     def test_targets(self, numbered: Path, tmp_path: Path) -> None:
         out = tmp_path / "segments.parquet"
         out.write_text("mine", encoding="utf-8")

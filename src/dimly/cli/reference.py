@@ -66,7 +66,7 @@ def _panel(option: Any) -> str:
 
 
 def _item(option: Any, context: typer.Context) -> str:
-    names = ", ".join(option.opts) if option.param_type_name == "option" else ""
+    names = ", ".join([*option.opts, *option.secondary_opts]) if option.param_type_name == "option" else ""
     kind = "" if getattr(option, "is_flag", False) else option.metavar or option.display_type(context).strip("<>")
     default = "" if option.default is None or option.default is False else f" Default: {option.default}."
     required = " Required." if option.required else ""

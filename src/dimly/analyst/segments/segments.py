@@ -56,6 +56,8 @@ _BLURRED = (
     " Groups whose borders noise has blurred look the same: along directions that were made to tell groups apart, "
     "segments may be near to them, and published numbers alone cannot tell."
 )
+_NOT_SEEN = " Groups that noise hides, or that differ only in how active people are, would not show here."
+_OTHER_VIEW = " Where activity counts too (activity=True), people may fall into other segments."
 _LEAST_STABLE = 0.2  # of what is called groups without being asked for them
 
 
@@ -139,17 +141,17 @@ class Segments:
     def words(self) -> str:
         """How far to believe in these segments, in a sentence."""
         if self.structure.components == 0:
-            return f"No segments to speak of: {self.structure.words}."
+            return f"No segments to speak of: {self.structure.words}.{_NOT_SEEN}"
         found = f"Found {self.structure.words}."
         if len(self) == 1:
             return f"{found} But people do not fall into groups."
-        kind = "" if self.activity else ", by taste and not by activity,"
+        kind, other = ("", "") if self.activity else (", by taste and not by activity,", _OTHER_VIEW)
         if self.stability == 0:
             return (
                 f"{found} These {len(self)} segments{kind} are no more stable than cuts through a cloud without groups."
-                + (_BLURRED if self.is_described else "")
+                + (_BLURRED if self.is_described else other)
             )
-        return f"{found} Stability of these {len(self)} segments{kind.rstrip(',')}: {self.stability:.2f} of 1."
+        return f"{found} Stability of these {len(self)} segments{kind.rstrip(',')}: {self.stability:.2f} of 1.{other}"
 
     @property
     def stabilities(self) -> dict[int, float]:

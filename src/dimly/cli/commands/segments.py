@@ -57,6 +57,15 @@ def segments(
             parser=count_or_auto,
         ),
     ] = "auto",
+    activity: Annotated[
+        bool | None,
+        typer.Option(
+            "--activity/--no-activity",
+            help="Whether how active people are may set them apart, or only their taste. Without either, what tells "
+            "groups apart more clearly.",
+            show_default=False,
+        ),
+    ] = None,
     no_denoise: Annotated[
         bool, typer.Option("--no-denoise", help="Cluster the published numbers as they are; usually worse.")
     ] = False,
@@ -73,6 +82,7 @@ def segments(
 
     $ dimly segments release
     $ dimly segments release --count 8 --out segments.csv
+    $ dimly segments release --count 3 --activity
     """
     check_one_output(as_json=as_json, as_csv=as_csv)
     if out is not None:
@@ -83,7 +93,10 @@ def segments(
     with ProgressBar() as bar:
         bar.phase("finding what goes together")
         found = asked.release.segments(
-            "auto" if count == "auto" else int(count), denoise=not no_denoise, progress=bar.reach
+            "auto" if count == "auto" else int(count),
+            denoise=not no_denoise,
+            activity="auto" if activity is None else activity,
+            progress=bar.reach,
         )
     if out is not None:
         write_bytes(out, _content(found, asked, out.suffix.lower()), overwrite=overwrite)
@@ -98,7 +111,7 @@ def segments(
     print_fields(
         written | {"stability": stability, "by count": found.words_on_counts, "signal": number_text(found.signal)}
     )
-    print_lines(["", found.words, ""])
+    print_lines(["", _words(found), ""])
     sizes = [(segment, f"{size:,}") for segment, size in enumerate(found.sizes.tolist())]
     if not found.is_described:
         print_table(["segment", "people"], sizes, numbers=["segment", "people"])
@@ -108,6 +121,11 @@ def segments(
     told = [(*row, profile.words) for row, profile in zip(sizes, found.describe(most=_MOST_NAMED), strict=True)]
     print_table(["segment", "people", "told apart by"], told, numbers=["segment", "people"])
     print_lines(["", DIRECTIONS_SAY])
+
+
+def _words(found: "Segments") -> str:
+    """Return how far to believe in them, with options in the place of Python's arguments."""
+    return found.words.replace("activity=True", "--activity")
 
 
 def _content(found: "Segments", asked: Opened, ending: str) -> bytes:
@@ -130,6 +148,7 @@ def _facts(found: "Segments") -> dict[str, Any]:
         "stability": found.stability,
         "stabilities": {str(number): value for number, value in found.stabilities.items()},
         "signal": found.signal,
-        "words": found.words,
+        "activity": found.activity,
+        "words": _words(found),
         "profiles": [profile.to_dict() for profile in found.describe()] if found.is_described else None,
     }

@@ -79,7 +79,10 @@ def test_every_mechanism(mechanism: str) -> None:
     found = release_of(mechanism).segments(2)  # thirty people of independent attributes
     assert found.sizes.sum() == 30
     assert found.stability == 0
-    assert found.words == "No segments to speak of: no structure beyond what independent attributes would show."
+    assert found.words == (
+        "No segments to speak of: no structure beyond what independent attributes would show. Groups that noise hides, "
+        "or that differ only in how active people are, would not show here."
+    )
     assert len(release_of(mechanism).segments("auto")) == 1
 
 
@@ -105,6 +108,8 @@ def test_segments_of_activity_are_told_from_taste() -> None:
     found = people.segments(2)
     assert not found.activity
     assert "by taste and not by activity" in found.words
+    assert found.words.endswith("Where activity counts too (activity=True), people may fall into other segments.")
+    assert "activity" not in people.segments(2, activity=True).words
     by_taste = adjusted_rand_score(groups, found.labels)
     assert by_taste > 0.6
     assert by_taste > adjusted_rand_score(groups, people.segments(2, activity=True).labels) + 0.2
