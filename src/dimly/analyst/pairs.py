@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dimly.analyst.estimate import Arrays, Estimate, Vector, exactly, scalar, within_one
+from dimly.analyst.estimate import Arrays, Estimate, Vector, exactly, scalar
 from dimly.analyst.neighbors import kernels
 from dimly.errors import ParameterError
-from dimly.mechanisms.error.bounds import ratio_interval
+from dimly.mechanisms.error.bounds import normal_quantile, ratio_interval
 from dimly.mechanisms.error.models import FlippedBitsError, Floats, Polynomial, SketchError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
@@ -27,6 +27,9 @@ _MOST_NAMED: Final = 3
 _LONGEST_NAMED: Final = 60
 _ALIKE: Final = 0.75
 _MOST_COMPARED: Final = 100_000
+
+_NEXT_TO_ONE: Final = 1 - 1e-12
+_HALVINGS: Final = 12  # of what is left of a range from 0 to 1
 
 
 class Side(NamedTuple):
@@ -467,25 +470,55 @@ def _of_its_type(users: Any, *, textual: bool) -> Any:
     return users
 
 
-def cosine_of(pairs: Pairs, covariance: Floats | None, confidence: float, *, least: float = 0.0) -> Arrays:
+def cosine_of(
+    pairs: Pairs, joint: Callable[[Floats], Floats] | None, confidence: float, *, least: float = 0.0
+) -> Arrays:
     """Return cosines, NaN where a squared norm is not positive.
+
+    The interval holds the cosines from which the estimate is not farther than it may be by chance *there* (delta
+    method), in its own units or in Fisher's, atanh, whose errors are alike everywhere: an estimate near 1 says little
+    of how much it errs, because cosines near 1 err less than others.
 
     Parameters
     ----------
     pairs : Pairs
-    covariance : ndarray (pairs, 3, 3), optional
-        Of the two squared norms and the inner product; None if these are exact.
+    joint : callable, optional
+        From inner products to covariances (pairs, 3, 3) of the two squared norms and the inner product; None if these
+        are exact.
     confidence : float
     least : float, default=0
         Least cosine there can be.
     """
     nx, ny = (np.where(n > 0, n, np.nan) for n in (pairs.squared_norm_x, pairs.squared_norm_y))
-    value = pairs.inner_product / np.sqrt(nx * ny)
-    if covariance is None:
+    lengths = np.sqrt(nx * ny)
+    value = pairs.inner_product / lengths
+    if joint is None:
         return exactly(value)
-    gradient = np.stack([-value / (2 * nx), -value / (2 * ny), 1 / np.sqrt(nx * ny)], axis=-1)
-    variance = np.einsum("ni,nij,nj->n", gradient, covariance, gradient)
-    return within_one(value, np.sqrt(np.maximum(variance, 0.0)), confidence, least=least)
+    known = ~np.isnan(value)
+
+    def stderr(cosine: Floats) -> Floats:
+        gradient = np.stack([-cosine / (2 * nx), -cosine / (2 * ny), 1 / lengths], axis=-1)
+        variance = np.einsum("ni,nij,nj->n", gradient, joint(np.where(known, cosine * lengths, 0.0)), gradient)
+        return np.sqrt(np.maximum(variance, 0.0))
+
+    middle = np.clip(np.where(known, value, least), least, 1.0)
+    quantile, error = normal_quantile(confidence), stderr(middle)
+    # It never shrinks to a point: an outlier is no better evidence than 0 or 1 itself.
+    least_half = quantile * error * (middle != value)
+
+    def fisher(cosine: Floats) -> Floats:
+        return np.arctanh(np.clip(cosine, -_NEXT_TO_ONE, _NEXT_TO_ONE))
+
+    def end(farthest: float) -> Floats:
+        inside, outside = middle + np.clip(farthest - middle, -least_half, least_half), farthest
+        for _ in range(_HALVINGS):
+            between = (inside + outside) / 2
+            far = np.minimum(np.abs(middle - between), (1 - between**2) * np.abs(fisher(middle) - fisher(between)))
+            near = far <= quantile * stderr(between)
+            inside, outside = np.where(near, between, inside), np.where(near, outside, between)
+        return np.where(known, outside, farthest)
+
+    return Estimate(value, np.where(known, error, np.inf), end(least), end(1.0))
 
 
 def jaccard_of(pairs: Pairs, covariance: Floats | None, confidence: float) -> Arrays:
@@ -494,7 +527,8 @@ def jaccard_of(pairs: Pairs, covariance: Floats | None, confidence: float) -> Ar
     Parameters
     ----------
     pairs, covariance, confidence
-        As of :func:`cosine_of`; of exact pairs without any attribute, two empty sets are alike.
+        Covariances are (pairs, 3, 3), of both squared norms and the inner product; None if these are exact. Of exact
+        pairs without any attribute, two empty sets are alike.
     """
     either = pairs.squared_norm_x + pairs.squared_norm_y - pairs.inner_product
     value = pairs.inner_product / np.where(either > 0, either, np.nan)

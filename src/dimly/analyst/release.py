@@ -4,7 +4,7 @@ import importlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +250,8 @@ class Release:
         """
         x, y, pairs, same, lost = self._compare(a, b)
         least = -1.0 if self._directed else 0.0
-        found = cosine_of(pairs, self._joint(pairs, y) if x.noisy else None, confidence, least=least)
+        joint = partial(self.plan.error.joint, pairs.possible_norms, one_sided=not y.noisy) if x.noisy else None
+        found = cosine_of(pairs, joint, confidence, least=least)
         found = choose(lost, unknown(lost.shape, 1.0, least=least), found)
         found = choose(same, exactly(np.ones_like(found.value)), found)
         return like_input(self._named(found, "cosine"), a, b)

@@ -184,7 +184,8 @@ def _shared_by_chance(weight: int, chance: float) -> tuple[Floats, Floats]:
     ]
     law: Floats = np.exp(np.array(logs) - max(logs))
     law /= law.sum()
-    return 2.0 * (shared - float(shared @ law)), law
+    nearer: Floats = 2.0 * (shared.astype(np.float64) - float(shared @ law))
+    return nearer, law
 
 
 def _seeming_near(nearer: Floats, law: Floats, errors: Floats, share: float) -> Floats:

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_expected_closeness_is_that_of_normal_distances() -> None:
 def test_closeness_by_coincidence_is_that_of_light_people() -> None:
     """Three of 50 attributes each, ten of 1,000 people, errors that grow with the distance, 1,000 times."""
     generator = np.random.default_rng(7)
-    true = 6.0 - 2 * generator.binomial(3, 0.06, size=(1_000, 1_000))
+    true = (6 - 2 * generator.binomial(3, 0.06, size=(1_000, 1_000))).astype(np.float64)
 
     def errors(distances: NDArray[np.float64]) -> NDArray[np.float64]:
         return 0.8 * np.sqrt(1 + distances)
@@ -94,11 +95,11 @@ def test_closeness_by_coincidence_is_that_of_light_people() -> None:
 @pytest.mark.parametrize("weight", [None, 400.0, 3e6])
 def test_for_heavier_people_and_equal_errors_both_closenesses_agree(weight: float | None) -> None:
     high = 50.0 if weight is None else 1.8 * weight
-    for error, n_users in ((0.1, 1_000), (0.3, 30), (0.2, 10**9)):
-        wide = closeness_by_coincidence(
-            high / 2, high, lambda d, e=error: np.full(len(d), e * high), weight=weight, n_users=n_users
+    for error, n_users in ((0.1 * high, 1_000), (0.3 * high, 30), (0.2 * high, 10**9)):
+        found = closeness_by_coincidence(
+            high / 2, high, partial(np.full_like, fill_value=error), weight=weight, n_users=n_users
         )
-        assert wide == pytest.approx(expected_closeness(high / 2, error * high, n_users=n_users), abs=0.01)
+        assert found == pytest.approx(expected_closeness(high / 2, error, n_users=n_users), abs=0.01)
 
 
 def test_who_is_nearer_to_his_own_group() -> None:
