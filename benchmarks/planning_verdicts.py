@@ -187,10 +187,11 @@ def measure(purpose: Purpose, truth: Truth, release: Any, distance: tuple[float,
 
 
 def ordered(true: NDArray[Any], estimates: NDArray[np.float64], low: float, high: float) -> float:
-    """Return the share of near and far pairs that are estimated to be in the right order."""
+    """Return the share of near and far pairs that are estimated to be in the right order; of equal estimates, half."""
     reach = 0.1 * (high - low)
     near, far = (np.sort(estimates[np.abs(true - at) <= reach]) for at in (low, high))
-    return float(np.searchsorted(near, far).mean() / len(near))
+    sides = (np.searchsorted(near, far, side=side).mean() for side in ("left", "right"))
+    return float(sum(sides) / 2 / len(near))
 
 
 def table_of(path: Path, n_people: int, *, fresh: bool) -> tuple[World, Truth]:

@@ -111,3 +111,4 @@ def test_the_share_in_the_right_order() -> None:
     true = np.array([10, 10, 50, 50])
     assert planning_verdicts.ordered(true, np.array([1.0, 2.0, 3.0, 4.0]), 10, 50) == 1.0
     assert planning_verdicts.ordered(true, np.array([1.0, 4.0, 3.0, 2.0]), 10, 50) == 0.5
+    assert planning_verdicts.ordered(true, np.ones(4), 10, 50) == 0.5  # by equal estimates neither is nearer

@@ -6,7 +6,8 @@ quarter, they have not read off its noise, nor off single people's own tastes: i
 averages that predict are taken over half of the people and judged by the other half. All views are judged by the same
 numbers, so that they compare whatever their scales.
 
-Of the plain views, in which activity may set people apart, the one is taken whose groups tell most. Rays are taken only
+Of the plain views, in which activity may set people apart, the one is taken whose groups tell most; the first one, if
+none of them tells anything. Rays are taken only
 with proof: their groups tell clearly more of tastes than those of any plain view, and clearly more than cuts through a
 cloud of tastes without groups would. Where either is missing, the plain view stays.
 
@@ -171,7 +172,10 @@ class Hearing:
         return Told(tastes, everything)
 
     def best(self, views: Sequence[View]) -> View:
-        """Return the view in which groups tell most of everything."""
+        """Return the view in which groups tell most of everything; the first, if none of them tells anything.
+
+        Then they are all alike. The denoised view may still show groups with everybody, of whom only some judge.
+        """
         left = list(views)
         for n_folds in range(1, len(self.folds) + 1):
             told = {view: self.told_by(view, n_folds).everything for view in left}
@@ -179,7 +183,7 @@ class Hearing:
             left = [view for view in left if _lead(told[first], told[view]) < _SURELY]
             if len(left) == 1:
                 break
-        return first
+        return first if told[first].mean() > 0 else views[0]
 
     def leads(self, one: View, others: Sequence[View]) -> bool:
         """Return whether groups in a view tell clearly more of tastes than in any other, whoever is asked."""

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 from tests.plans import plan_of
+from tests.releases import release_of
 
-from dimly.analyst.segments.cross_validation import Fold, Hearing, Told, adjusted_rand_index
+from dimly.analyst.segments.cross_validation import Fold, Hearing, Judge, Told, adjusted_rand_index
 from dimly.analyst.segments.k_means import View
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates
@@ -69,3 +72,19 @@ def test_folds_are_heard_only_until_views_are_told_apart(gap: float, heard: int)
     assert hearing.best([plain, published]) is best
     assert len(asked) == heard
     np.testing.assert_allclose(hearing.told_by(rays, 4).tastes, 4 * told[rays])
+
+
+@pytest.mark.parametrize(
+    ("explained", "chosen"), [((-2.0, -1.0), 0), ((0.0, -1.0), 0), ((1.0, 2.0), 1), ((-1.0, 1.0), 1)]
+)
+def test_a_view_that_explains_nothing_does_not_replace_the_first(
+    monkeypatch: pytest.MonkeyPatch, explained: tuple[float, float], chosen: int
+) -> None:
+    """30,000 light people, judged by 2,000: all views explained less than nothing, and the worst of them was taken."""
+    release = release_of("hashing+laplace")
+    first = View.of(release.denoiser, denoise=True, count=2)
+    views = [first, replace(first, width=0)]
+    judge = Judge.of(release._sketches, first)
+    much = dict(zip(views, explained, strict=True))
+    monkeypatch.setattr(Fold, "told", lambda _fold, _count, view: Told(np.zeros(30), np.full(30, much[view])))
+    assert judge.choose(2, views) is views[chosen]
