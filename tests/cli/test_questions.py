@@ -213,6 +213,7 @@ class TestSegments:
             "stability": pytest.approx(found.stability),
             "stabilities": {"3": pytest.approx(found.stability)} if found.structure.components else {},
             "signal": pytest.approx(found.signal),
+            "activity": found.activity,
             "words": found.words,
             "profiles": None,
         }

@@ -499,7 +499,7 @@ def cosine_of(
     def stderr(cosine: Floats) -> Floats:
         gradient = np.stack([-cosine / (2 * nx), -cosine / (2 * ny), 1 / lengths], axis=-1)
         variance = np.einsum("ni,nij,nj->n", gradient, joint(np.where(known, cosine * lengths, 0.0)), gradient)
-        return np.sqrt(np.maximum(variance, 0.0))
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
     middle = np.clip(np.where(known, value, least), least, 1.0)
     quantile, error = normal_quantile(confidence), stderr(middle)
@@ -510,7 +510,8 @@ def cosine_of(
         return np.arctanh(np.clip(cosine, -_NEXT_TO_ONE, _NEXT_TO_ONE))
 
     def end(farthest: float) -> Floats:
-        inside, outside = middle + np.clip(farthest - middle, -least_half, least_half), farthest
+        inside = middle + np.clip(farthest - middle, -least_half, least_half)
+        outside = np.full_like(middle, farthest)
         for _ in range(_HALVINGS):
             between = (inside + outside) / 2
             far = np.minimum(np.abs(middle - between), (1 - between**2) * np.abs(fisher(middle) - fisher(between)))
