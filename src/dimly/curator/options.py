@@ -1,4 +1,4 @@
-"""``Options`` of publishing, spelled once; who pays; limits of memory and threads (``Resources``)."""
+"""``Options`` of publishing and surveys, spelled once; who pays; limits of memory and threads (``Resources``)."""
 
 import difflib
 import inspect

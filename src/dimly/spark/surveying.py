@@ -1,4 +1,4 @@
-"""``dimly.spark.survey``: workers count, and only counts come to the driver, which perturbs them.
+"""``dimly.spark.survey``: opens a table; workers count; only counts come to the driver, which perturbs them.
 
 Whatever differs from a survey on one machine is in this file: who has what, each once, is kept by Spark, and every
 statistic is an exact sum of integers over it. People are paired by the same keyed order, without sorting them all.

@@ -1,4 +1,4 @@
-"""How many of the people listed as nearest are expected to be truly nearest, by simulated stand-ins.
+"""How many of those listed are expected to be truly nearest: stand-ins, simulated with people's variances.
 
 Claimed is the number of the n people listed who are among the n truly nearest by the same metric. Nobody but the
 curator can count them. What an analyst can do is to publish again. Made-up people take the place of the true ones: the

@@ -1,4 +1,4 @@
-"""The report as HTML by a Jinja template: numbers, odds and percents in words; ``write_report``."""
+"""The report as HTML by a Jinja template: numbers and odds as text, limits rounded up; ``write_report``."""
 
 import math
 import os
