@@ -1,4 +1,4 @@
-"""Directions learned from a sample by recipes (singular vectors, groups, mixtures); held-out people as points judge.
+"""Directions learned from a sample: recipes (singular vectors, groups, mixtures), compared on points of others.
 
 Several recipes are tried, and the sample itself says which is best: each learns from a part of the people and is tried
 out on the others, whose noisy sketches are asked what an analyst would ask. For segments: do they find the groups that
