@@ -551,12 +551,15 @@ def _end_without_release(charge: Charge, payer: Payer) -> Note | None:
     try:
         if charge.abandon():
             return None
-        is_append = charge.record.appends_to is not None
+        record = charge.record
     except DimlyError as failed:
         return Note(
             f"Charge {charge.id} stays although nothing was published, because the ledger could not be told: {failed} "
             f"See `dimly ledger show {payer.ledger}`, and `dimly ledger forgive` if no noise was drawn."
         )
+    if record.state == "visible":
+        return Note(f"Charge {charge.id} stays although nothing was published, because it was confirmed meanwhile.")
+    is_append = record.appends_to is not None
     again = "To add these people now takes --update, which is charged" if is_append else "To try again costs again"
     return Note(
         f"Charge {charge.id} stays in the ledger although nothing was published, because noise had been drawn and may "

@@ -235,6 +235,20 @@ def test_what_is_visible_stays_charged_whatever_happens_then(
     assert states(ledger) == ["visible"]
 
 
+def test_a_failure_after_somebody_confirmed_too_early_is_told_and_stays_charged(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def confirmed_before_it_fails(_: ReleaseWriter) -> Path:
+        ledger.confirm(1)
+        raise ReleaseError("the disk is gone.")
+
+    monkeypatch.setattr(ReleaseWriter, "publish", confirmed_before_it_fails)
+    with pytest.raises(ReleaseError, match=r"the disk is gone\.[^~]*Charge 1 stays .* confirmed meanwhile"):
+        publish(tmp_path / "release", ledger)
+    assert left_in(tmp_path) == []
+    assert states(ledger) == ["visible"]
+
+
 def breaking(monkeypatch: pytest.MonkeyPatch, *, after: int, for_ever: bool) -> Callable[[], int]:
     """Let transactions of the ledger fail after some; return how many were tried, in all, when asked."""
     transaction, count = Store._transaction, 0

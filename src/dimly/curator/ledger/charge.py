@@ -405,17 +405,19 @@ class Charge:
 
         It comes back, and its people are forgotten, only if no noise was drawn. What was drawn could be read while it
         was staged, by others of the same account, and a second release beside it would be a second look: so from
-        "sampling" on a charge stays, and its people stay claimed, whatever ended the run. A second call does nothing.
+        "sampling" on a charge stays, and its people stay claimed, whatever ended the run. A second call does nothing,
+        nor does one after somebody confirmed the charge meanwhile.
         """
-        self._own("reserved", "sampling", "returned", "forgiven")
-        with self._changing("reserved", "sampling", "returned", "forgiven") as connection:
+        states: tuple[State, ...] = ("reserved", "sampling", "visible", "returned", "forgiven")
+        self._own(*states)
+        with self._changing(*states) as connection:
             record = record_of(connection, self.id)
             if record.state == "reserved":
                 update(connection, self.id, state="returned", ended_at=now())
                 forget_people(connection, self.id)
             elif record.state == "sampling" and record.ended_at is None:
                 update(connection, self.id, ended_at=now())
-            return record.state != "sampling"
+            return record.state not in {"sampling", "visible"}
 
     def _own(self, *states: State) -> ChargeRecord:
         """Return the charge if this process made it and it is in one of these states."""

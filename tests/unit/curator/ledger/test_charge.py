@@ -78,7 +78,6 @@ def test_the_id_is_known_before_the_release_is_visible(charge: Charge) -> None:
         (3, seal, "must be sampling for this, but it is visible"),
         (0, Charge.make_visible, "must be sampling or visible or forgiven for this, but it is reserved"),
         (1, Charge.make_visible, "must be sealed before its release becomes visible"),
-        (3, Charge.abandon, "must be .* for this, but it is visible"),
         (1, lambda charge: charge.claim_users([[1]]), "must be reserved for this, but it is sampling"),
     ],
 )
@@ -88,6 +87,12 @@ def test_steps_out_of_order_are_refused(
     before = advance(charge, n_steps).record
     with pytest.raises(RuntimeError, match=text):
         step(charge)
+    assert charge.record == before
+
+
+def test_what_is_visible_cannot_be_abandoned(charge: Charge) -> None:
+    before = advance(charge, 3).record
+    assert not charge.abandon()
     assert charge.record == before
 
 
