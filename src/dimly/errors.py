@@ -1,8 +1,9 @@
 """The errors that Dimly raises on purpose, the privacy warning, and checks of a path, a choice or an integer.
 
-Text: *name must be X, got Y. What to do.* Never a user id, a private value or a private count. A parameter may have
-its option of the command line beside it, ``nulls="drop" (--nulls drop)``: whoever called from Python reads the former
-alone, and whoever typed a command the latter (``dimly.cli.faults``).
+Text: *name must be X, got Y. What to do.* Never a private value, a private count or a user id, but for published
+ids that the analyst's side names. A parameter may have its option of the command line beside it, ``nulls="drop"
+(--nulls drop)``: whoever called from Python reads the former alone, and whoever typed a command the latter
+(``dimly.cli.faults``).
 """
 
 import importlib.util

@@ -38,6 +38,7 @@ CALLS: dict[str, list[str]] = {
     "studio": ["none", "--sample", "none.csv"],  # two that are not there: it must never come to serve
     "ledger init": ["none.db"],
     "ledger show": ["none.db"],
+    "ledger enter": ["none.db", "none", "--dataset", "visits"],
     "ledger export": ["none.db"],
     "ledger confirm": ["none.db", "1"],
     "ledger forgive": ["none.db", "1"],

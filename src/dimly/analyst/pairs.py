@@ -288,6 +288,24 @@ def positions_of(sketches: Published, users: Any) -> NDArray[np.int64]:
     ParameterError
         If they are of another type than the release's, or not in it.
     """
+    ids, positions = located(sketches, users)
+    if (positions < 0).any():
+        missing = ids[int(np.argmin(positions))]
+        raise ParameterError(
+            f"users must be in this release, but some are not.{near_ids(sketches, missing)} release.users lists "
+            "everybody."
+        )
+    return positions
+
+
+def located(sketches: Published, users: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return ids as of the release's type, and their positions: −1 of those who are not in it.
+
+    Raises
+    ------
+    ParameterError
+        If they are of another type than the release's.
+    """
     textual = sketches.textual
     try:
         ids = _as_ids(users, textual=textual)
@@ -296,14 +314,7 @@ def positions_of(sketches: Published, users: Any) -> NDArray[np.int64]:
     if ids.ndim != 1:
         raise ParameterError("users must be one id or a list of ids.")
     wanted = ids if textual else ids.astype(np.int64)
-    positions = np.where(wanted == ids, sketches.locate(wanted), -1)  # a large unsigned id is none of ours
-    if (positions < 0).any():
-        missing = ids[int(np.argmin(positions))]
-        raise ParameterError(
-            f"users must be in this release, but some are not.{near_ids(sketches, missing)} release.users lists "
-            "everybody."
-        )
-    return positions
+    return ids, np.where(wanted == ids, sketches.locate(wanted), -1)  # a large unsigned id is none of ours
 
 
 def near_ids(sketches: Published, missing: Any) -> str:

@@ -50,6 +50,7 @@ from dimly.analyst.pairs import (
     is_one,
     jaccard_of,
     like_input,
+    located,
     positions_of,
     reader_of,
     saturated,
@@ -145,8 +146,8 @@ class Release:
         if isinstance(user, bool) or not isinstance(user, int | str | np.integer):
             return False
         try:
-            return len(self._positions(user)) == 1
-        except ParameterError:
+            return bool((located(self._sketches, user)[1] >= 0).all())
+        except ParameterError:  # of another type
             return False
 
     def __repr__(self) -> str:

@@ -282,8 +282,10 @@ def _instead(text: str, context: Any) -> str:
         return str(usage)
     if context.command.name == "plan":
         return "A plan is made without looking at data: leave the file out, and give it to dimly publish."
-    known = [form for one in context.command.params for form in one.opts]
-    return f"An id goes behind --user. {usage}" if "--user" in known else str(usage)
+    known = {form for one in context.command.params for form in one.opts}
+    if "release" in known and "--user" in known:  # where --user names a person, not a column
+        return f"An id goes behind --user. {usage}"
+    return f"A table goes behind --data. {usage}" if "--data" in known else str(usage)
 
 
 _NO_BRACES = str.maketrans("", "", "{}")

@@ -7,9 +7,9 @@ averages that predict are taken over half of the people and judged by the other 
 numbers, so that they compare whatever their scales.
 
 Of the plain views, in which activity may set people apart, the one is taken whose groups tell most; the first one, if
-none of them tells anything. Rays are taken only
-with proof: their groups tell clearly more of tastes than those of any plain view, and clearly more than cuts through a
-cloud of tastes without groups would. Where either is missing, the plain view stays.
+none of them tells anything. Rays are taken only with proof: their groups tell clearly more of tastes than those of any
+plain view, and clearly more than cuts through a cloud of tastes without groups would. Where either is missing, the
+plain view stays.
 
 References
 ----------

@@ -105,7 +105,7 @@ def enter(
     """Charge a release that was published without this ledger.
 
     What is out is spent, so that it counts even beyond the budget. Each release is entered once; enter earlier ones of
-    the same people, too. Nobody can be added to it later with dimly publish --append.
+    the same people, too. Later, dimly publish --append and --update refuse it.
 
     $ dimly ledger enter ledger.db release --dataset visits
     """
@@ -206,7 +206,7 @@ def _print_status(file: Path, datasets: "Sequence[DatasetStatus]", *, as_json: b
                 "dataset": status.name,
                 "budget": f"epsilon = {status.epsilon:g}, delta = {status.delta:g} for any one {status.unit}",
                 "spent": f"epsilon = {status.spent.epsilon:.6g}, delta = {status.spent.delta:.6g} by "
-                + _METHODS.get(status.spent.method, _METHODS[status.method]),
+                + _METHODS[status.spent.method if status.charges else status.method],
                 "left": _left(status),
             }
         )

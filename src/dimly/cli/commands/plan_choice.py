@@ -104,7 +104,7 @@ def _show_plan(made: "Plan", output: Output) -> None:
     print_lines(["", *promise(made)], err=err)
     if output.path is not None:
         directed = ["--directions FILE"] if made.directions is not None else []
-        print_lines(["", next_command(output, directed)])
+        print_lines(["", next_command(output, [*_listed(made), *directed])])
 
 
 def _along_facts(made: "Plan") -> dict[str, Any]:
@@ -155,8 +155,12 @@ def plan_by_advice(brief: "Brief", output: Output) -> None:
         print_lines([""])
         print_fields(_further_fields(found))
         print_lines(["", *found.meaning, *promise(found.plan)[2:]])
-    listed = found.plan.vocabulary is not None and found.plan.vocabulary.sha256 is not None
-    print_next(output, ["--vocabulary FILE"] if listed else [])
+    print_next(output, _listed(found.plan))
+
+
+def _listed(plan: "Plan") -> list[str]:
+    """Return the option by which publishing gets the list that a plan was made for."""
+    return ["--vocabulary FILE"] if plan.vocabulary is not None and plan.vocabulary.sha256 is not None else []
 
 
 def print_next(output: Output, options: Sequence[str] = (), *, more: str = "other mechanisms, the reason") -> None:

@@ -24,7 +24,6 @@ from dimly.curator.ledger.charge import (
 from dimly.curator.ledger.store import FORMAT, Store, now
 from dimly.display import Shown, data_frame
 from dimly.errors import BudgetError, ParameterError, check_choice
-from dimly.mechanisms.group_privacy import budget_together
 from dimly.privacy.budget import UNITS, Budget, Unit
 from dimly.privacy.composition import LARGEST_EPSILON, Composition, Cost, compose
 
@@ -96,27 +95,6 @@ class DatasetBudget:
             )
         return replace(cost, unit=self.unit)
 
-    def entered(self, cost: Cost) -> Cost:
-        """Return a cost that was paid already in the dataset's unit, whatever unit it protects.
-
-        A changed column moves two attributes, so that it costs what any two of them cost together.
-
-        Raises
-        ------
-        BudgetError
-            If two of them together have no bound that a ledger can hold.
-        """
-        if cost.unit == "column" or self.unit == "attribute":
-            return self.in_unit(cost)
-        try:
-            both = budget_together(cost.claim, 2)
-        except ParameterError:
-            raise BudgetError(
-                f"release must protect unit 'column', as dataset {self.name!r} promises, or cost less: two attributes "
-                "together are not protected at all. Enter it into a dataset with unit 'attribute'."
-            ) from None
-        return Cost(both.epsilon, both.delta, unit="column", together=cost.together)
-
     def spent(self, costs: Sequence[Cost]) -> Composition:
         """Return what these cost together by the dataset's own method.
 
@@ -127,9 +105,18 @@ class DatasetBudget:
             total = self._compose(costs)
         except ParameterError:
             total = None
-        if total is None or total.epsilon > self.epsilon:
+        if total is not None and total.epsilon <= self.epsilon:
+            return total
+        try:
             return compose(costs, delta=math.nextafter(1.0, 0.0), method="sum")
-        return total
+        except ParameterError:  # their deltas add up to 1, and nothing is promised any more
+            sum_up = math.nextafter(math.fsum(cost.epsilon for cost in costs), math.inf)
+            return Composition(sum_up, 1.0, "sum", len(costs))
+
+    def is_over(self, costs: Sequence[Cost]) -> bool:
+        """Return whether these cost more than was promised, as only what was entered or forgiven by force can."""
+        total = self.spent(costs)
+        return total.epsilon > self.epsilon or total.delta > self.delta
 
     def left(self, costs: Sequence[Cost]) -> float:
         """Return the largest ε of one pure release that certainly still fits after these, or 0.0."""
@@ -423,10 +410,17 @@ class Ledger:
         ------
         BudgetError
             If this ledger did not charge the release to this dataset, if it is not the newest of its line, was made
-            by another plan, cannot grow, or is being changed by another process.
+            by another plan, cannot grow, or is being changed by another process; or if the dataset is over its budget:
+            then whoever is not in this release may have got all of the budget by others.
         """
         with self._store.writing() as connection:
             lineage = _lineage_to_grow(connection, dataset, release_id, plan_digest)
+            budget, spent = _spent(connection, dataset)
+            if budget.is_over(spent):
+                raise BudgetError(
+                    f"dataset {dataset!r} must be within its budget for people to be added, but it is over it. Nothing "
+                    "more can be published for it."
+                )
             return Charge.enter(
                 self._store,
                 connection,
@@ -455,7 +449,8 @@ class Ledger:
         Raises
         ------
         BudgetError
-            If the dataset has a charge of this release already, or a cost that cannot be told in its unit.
+            If the dataset has a charge of this release already, or promises columns where the release protects
+            attributes.
         ParameterError
             If there is no such dataset, or the release was made for tests.
         ReleaseError
@@ -469,7 +464,12 @@ class Ledger:
             raise ParameterError("release must be private to be entered, but it was made for tests and costs nothing.")
         verify(release)
         with self._store.writing() as connection:
-            budget = _budget(connection, dataset)
+            budget, cost = _budget(connection, dataset), manifest.plan.cost
+            if budget.unit == "column" and cost.unit != "column":
+                raise BudgetError(
+                    f"release must protect unit 'column', as dataset {dataset!r} promises, got {cost.unit!r}. Enter it "
+                    "into a dataset with unit 'attribute'."
+                )
             for record in records_of(connection, dataset):
                 if record.release_id == manifest.release and record.state != "returned":
                     raise BudgetError(_entered_already(record, self.path))
@@ -477,7 +477,7 @@ class Ledger:
                 self._store,
                 connection,
                 dataset,
-                cost=budget.entered(manifest.plan.cost),
+                cost=budget.in_unit(cost),
                 plan_digest=manifest.plan_digest,
                 recipient=recipient,
                 release_id=manifest.release,
@@ -581,9 +581,14 @@ def _budget(connection: sqlite3.Connection, dataset: str) -> DatasetBudget:
 
 
 def _check_cost(connection: sqlite3.Connection, dataset: str, cost: Cost) -> None:
-    budget = _budget(connection, dataset)
-    spent = [budget.in_unit(record.cost) for record in counting_charges(connection, dataset) if record.cost]
+    budget, spent = _spent(connection, dataset)
     budget.check(spent, budget.in_unit(cost))
+
+
+def _spent(connection: sqlite3.Connection, dataset: str) -> tuple[DatasetBudget, list[Cost]]:
+    """Return a dataset's budget, and the costs that count, in its unit."""
+    budget = _budget(connection, dataset)
+    return budget, [budget.in_unit(record.cost) for record in counting_charges(connection, dataset) if record.cost]
 
 
 def _status(connection: sqlite3.Connection, dataset: str) -> DatasetStatus:

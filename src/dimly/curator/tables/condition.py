@@ -151,7 +151,7 @@ class Condition:
                 raise ParameterError(
                     f"where must compare numbers with numbers, but {name!r} holds text. "
                     f"Write CAST({name} AS DOUBLE) instead of {name}, and if it has decimal commas "
-                    f"CAST(translate({name}, ',', '.') AS DOUBLE)."
+                    f"CAST(translate({name}, ',.', '.') AS DOUBLE)."
                 )
         # Whatever else can be named beside the columns must not be called like one: else a.b would not be the field b
         # of the column a, which was checked, but the column b.

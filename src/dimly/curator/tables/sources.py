@@ -222,7 +222,7 @@ def _open_parquet(
     database: PrivateDatabase, files: Sequence[Stamp], wanted: Collection[str] | None
 ) -> tuple[str, dict[str, str]]:
     schemas = parquet_schemas(files, wanted=wanted, nulls_fit=True)
-    for field in schemas[0]:
+    for field in (field for schema in schemas for field in schema):
         if wanted is None or field.name in wanted:
             _check_known(field, field.name)
             if pa.types.is_duration(field.type):  # Parquet has none: only Arrow knows what the integers stand for

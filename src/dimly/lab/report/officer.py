@@ -112,8 +112,8 @@ def checks(manifest: Manifest) -> tuple[str, ...]:
     ]
     if manifest.ledger is None:
         lines.append(
-            "This release names no ledger. Enter it into one (`dimly ledger enter`), or ask for every other release "
-            "about the same people, whoever got it, and add up what they cost."
+            "This release names no ledger. Ask for every other release about the same people, whoever got it, and add "
+            "up what they cost: `dimly ledger enter` does that."
         )
     else:
         lines.append(

@@ -148,7 +148,7 @@ class Report:
 
 def _trait(one: tuple[str, float, float]) -> str:
     name, share, others = one
-    return f"{name} ({max(share, 0.0):.0%}, others {max(others, 0.0):.0%})"
+    return f"{name} ({min(max(share, 0.0), 1.0):.0%}, others {min(max(others, 0.0), 1.0):.0%})"
 
 
 def report_of(
@@ -204,6 +204,10 @@ def report_of(
         raise ParameterError(
             "profiles must be of segments of this release, got those of another. Make segments of this one by dimly "
             "segments, and profiles by dimly survey --by."
+        )
+    if profiles is not None and profiles.private != sketches.manifest.private:
+        raise ParameterError(
+            "profiles must be private if the release is, and one of them was made for tests. Leave profiles out."
         )
     watch.phase("reading")
     sample = sample_of(sketches, progress=watch)

@@ -104,7 +104,7 @@ class Profiles:
     def telling(self, segment: int, most: int) -> list[tuple[str, float, float]]:
         """Return the attributes that a segment's people have more often than others do, and both shares.
 
-        Only what noise cannot have made: beyond what it does to any of all counts in 19 of 20 such files. That is
+        Only what noise would hardly have made: beyond what it does to any of all counts in 19 of 20 such files. That is
         b·ln(20m) for m counts with Laplace noise of scale b, whose 95 % are b·ln 20.
         """
         reach = max(map(abs, self.spread)) * (1 + math.log(self.counts.size) / math.log(20))

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,6 @@ from dimly.curator.ledger.charge import ProcessMark, update
 from dimly.curator.ledger.ledger import Charge, DatasetBudget, Ledger, _down
 from dimly.curator.ledger.store import Store
 from dimly.errors import BudgetError, DimlyError, ParameterError, ReleaseError
-from dimly.mechanisms.group_privacy import budget_together
 from dimly.privacy.calibration import epsilon_of
 from dimly.privacy.composition import Cost, compose
 from dimly.release.reader import open_folder
@@ -548,20 +548,30 @@ class TestEntering:
         with pytest.raises(BudgetError, match="does not fit"):
             reserve(ledger, 0.1)
 
-    def test_a_column_costs_what_two_attributes_do(self, ledger: Ledger, tmp_path: Path) -> None:
+    def test_attributes_are_not_entered_where_columns_are_promised(self, ledger: Ledger, tmp_path: Path) -> None:
+        # Somebody may have any number of attributes in a column, where the plan did not count columns.
         ledger.add_dataset("columns", epsilon=4.0, unit="column")
-        record = ledger.enter("columns", release_folder(tmp_path / "release"))
-        assert record.cost == Cost(2.0, unit="column")
-        gaussian = ledger.enter("columns", release_folder(tmp_path / "other", "hashing+gaussian"))
-        assert gaussian.cost is not None
-        both = budget_together(plan_of("hashing+gaussian").cost.claim, 2)
-        assert (gaussian.cost.epsilon, gaussian.cost.delta) == (both.epsilon, both.delta)
-        assert gaussian.cost.noise_multiplier is None  # that of one attribute
-
-    def test_two_attributes_that_have_no_bound(self) -> None:
-        budget = DatasetBudget.of("columns", epsilon=4.0, delta=0.0, unit="column", method=None)
         with pytest.raises(BudgetError, match="Enter it into a dataset with unit 'attribute'"):
-            budget.entered(Cost(400.0))
+            ledger.enter("columns", release_folder(tmp_path / "release"))
+        assert not ledger.status("columns").charges
+
+    def test_deltas_that_add_up_to_one(self) -> None:
+        budget = DatasetBudget.of("d", epsilon=4.0, delta=1e-6, unit="attribute", method=None)
+        total = budget.spent([Cost(1.0, 0.4)] * 3)
+        assert (total.epsilon, total.delta, total.method) == (math.nextafter(3.0, 4.0), 1.0, "sum")
+        assert budget.is_over([Cost(1.0, 0.4)] * 3)
+
+    def test_nobody_is_added_to_a_release_of_a_dataset_over_its_budget(self, ledger: Ledger, tmp_path: Path) -> None:
+        # Somebody who is in the entered release alone would be in both, at twice the budget.
+        charge = reserve(ledger, 1.0)
+        charge.claim_users([pa.array(["ada"])])
+        charge.start_sampling()
+        charge.seal(release_id="ab" * 32, appendable=True)
+        charge.make_visible()
+        ledger.reserve_append("visits", release_id="ab" * 32, plan_digest=DIGEST).abandon()
+        ledger.enter("visits", release_folder(tmp_path / "release"))
+        with pytest.raises(BudgetError, match="must be within its budget for people to be added"):
+            ledger.reserve_append("visits", release_id="ab" * 32, plan_digest=DIGEST)
 
     def test_once_for_each_dataset(self, ledger: Ledger, tmp_path: Path) -> None:
         release = release_folder(tmp_path / "release")

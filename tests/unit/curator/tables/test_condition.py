@@ -154,7 +154,7 @@ def test_numbers_with_decimal_commas() -> None:
     assert total(prices, "CAST(translate(price, ',.', '.') AS DOUBLE) > 1") == [1, 1, 1]
     assert total(prices, "CAST(price AS DOUBLE) > 1") == [0, 0, 1]  # the others are no numbers, and fit nothing
     with pytest.raises(
-        ParameterError, match=r"if it has decimal commas CAST\(translate\(price, ',', '\.'\) AS DOUBLE\)"
+        ParameterError, match=r"if it has decimal commas CAST\(translate\(price, ',\.', '\.'\) AS DOUBLE\)"
     ):
         total(prices, "price > 1")
 

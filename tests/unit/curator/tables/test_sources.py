@@ -282,6 +282,11 @@ def test_types_of_which_a_parquet_file_holds_only_the_integers_are_refused(
     pyarrow.parquet.write_table(pa.table({"u": ["ada"], "a": pa.array([5], pa.duration("s"))}), file)
     with pytest.raises(ParameterError, match=r"column 'a' must not hold durations"):
         open_source(database, file)
+    empty = tmp_path / "empty.parquet"  # and has no type of its own, whichever comes first
+    pyarrow.parquet.write_table(pa.table({"u": ["bob"], "a": pa.nulls(1)}), empty)
+    for files in ([file, empty], [empty, file]):
+        with pytest.raises(ParameterError, match=r"column 'a' must not hold durations"):
+            open_source(database, files)
 
 
 def test_a_type_that_cannot_be_made_from_a_footer(database: PrivateDatabase, tmp_path: Path) -> None:
