@@ -29,7 +29,7 @@ _ALIKE: Final = 0.75
 _MOST_COMPARED: Final = 100_000
 
 _NEXT_TO_ONE: Final = 1 - 1e-12
-_HALVINGS: Final = 12  # of what is left of a range from 0 to 1
+_HALVINGS: Final = 20  # of what is left of a range from 0 to 1
 
 
 class Side(NamedTuple):
