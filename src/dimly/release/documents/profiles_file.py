@@ -174,15 +174,22 @@ def read_profiles(path: str | os.PathLike[str]) -> Profiles:
     if plan.release is None or sizes.ndim != 1 or not len(sizes):
         raise _no_profiles(name)
     try:
-        segments, counts = (table.column(one).to_numpy().astype(np.int64) for one in ("segment", "count"))
-        listed = table.column("attribute").to_pylist()
+        told = table.select(["segment", "count", "attribute"])
+        kinds = told.schema.types
+        fits = all(map(pa.types.is_integer, kinds[:2])) and pa.types.is_string(kinds[2])
+        if not fits or any(column.null_count for column in told.columns):
+            raise _changed_profiles(name)
+        segments, counts = (column.to_numpy().astype(np.int64) for column in told.columns[:2])
+        listed = told.column(2).to_pylist()
         names = sorted(set(listed))
+        if len(sizes) * len(names) != len(listed):  # before memory is taken for as many
+            raise _changed_profiles(name)
         places = np.array([*map({name: place for place, name in enumerate(names)}.get, listed)], np.int64)
         rows = np.full((len(sizes), len(names)), -1, np.int64)
         rows[segments, places] = np.arange(len(segments))  # refuses a segment that is none
     except (pa.ArrowException, KeyError, IndexError, TypeError, ValueError):
         raise _changed_profiles(name) from None
-    if rows.size != len(segments) or (rows < 0).any() or (segments < 0).any():
+    if (rows < 0).any() or (segments < 0).any():
         raise _changed_profiles(name)
     noise = plan.noise("profiles")
     return Profiles(

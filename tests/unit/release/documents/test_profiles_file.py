@@ -59,12 +59,28 @@ def test_only_what_noise_cannot_have_made_is_telling() -> None:
         lambda table: table.set_column(0, "segment", pa.array([7] * len(table))),
         lambda table: table.set_column(0, "segment", pa.array([-1] * len(table))),
         lambda table: table.set_column(1, "attribute", pa.array([None] * len(table), pa.string())),
+        lambda table: table.set_column(1, "attribute", pa.array([1, 2, 3, 4] * 2)),
+        lambda table: table.set_column(1, "attribute", table.column(1).cast(pa.binary())),
         lambda table: table.set_column(3, "count", pa.array(["many"] * len(table))),
+        lambda table: table.set_column(3, "count", pa.array(["1"] * len(table))),
+        lambda table: table.set_column(3, "count", pa.array([float("nan")] * len(table))),
+        lambda table: table.set_column(3, "count", pa.array([None] * len(table), pa.int64())),
     ],
 )
 def test_a_changed_file_is_refused(change: Any, tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="It was changed: make it again"):
         read_profiles(changed(tmp_path / "profiles.parquet", change))
+
+
+def test_a_file_of_more_segments_than_fit_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    many = 400_000  # squared, more than any machine has
+    found = {"segment": np.zeros(many, np.int32), "attribute": pa.array(np.arange(many)).cast(pa.string())}
+    facts = {"plan": PLAN.fields(), "people": [1] * many}
+    path = tmp_path / "profiles.parquet"
+    table = pa.table(found | {"count": found["segment"]})
+    pq.write_table(table.replace_schema_metadata({b"dimly.profiles": json.dumps(facts).encode()}), path)
+    with pytest.raises(ReleaseError, match="It was changed: make it again"):
+        read_profiles(path)
 
 
 def without(key: str) -> Any:
