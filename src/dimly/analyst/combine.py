@@ -254,7 +254,10 @@ def combine(
     planned = _number(distance)
     if not 0 < planned < math.inf or planned > farthest:
         limit = "" if farthest == math.inf else f" and at most the number of attributes, {farthest:g}"
-        raise ParameterError(f"distance must be a squared distance > 0{limit}, got {distance!r}.")
+        raise ParameterError(
+            f"distance must be a squared distance > 0{limit}, got {distance!r}. State how far apart typical pairs are: "
+            "combine([...], distance=100)."
+        )
     ones = planned / 2 if weight is None else _number(weight)
     if not planned / 2 <= ones < math.inf:
         raise ParameterError(f"weight must be at least half of distance, got {weight!r}.")
