@@ -120,11 +120,12 @@ def conditions(report: Report, _cells: Cells) -> str:
     """Return the conditions of the run."""
     machine = report.machine
     versions = ", ".join(f"{name} {report.packages[name]}" for name in TESTED if name in report.packages)
-    run = "Quick run" if report.quick else "Full run"
+    run = "Quick run" if report.quick else "Last run"
     commit = (report.source.commit or "unknown")[:12] + (" with changes" if report.source.dirty else "")
     return (
         f"{run} of {report.date[:10]}, commit {commit}: {machine.cpu}, {machine.cores} cores, "
-        f"{machine.memory_gib} GiB, {machine.system}, {machine.python}; {versions}.\n"
+        f"{machine.memory_gib} GiB, {machine.system}, {machine.python}; {versions}. What was not "
+        "run then is of an earlier run on the same kind of processor.\n"
     )
 
 
