@@ -200,7 +200,7 @@ def test_memory_is_shown_beside_that_of_a_tenth() -> None:
 
 def test_conditions_name_the_commit_and_the_peers() -> None:
     text = report.conditions(EVERYTHING, [])
-    assert text.startswith("Full run of 2030-01-02, commit 0123456789ab with changes: a processor, 2 cores, 8.0 GiB,")
+    assert text.startswith("Last run of 2030-01-02, commit 0123456789ab with changes: a processor, 2 cores, 8.0 GiB,")
     assert "numpy 2.0" in text
     assert "rich" not in text
 
