@@ -118,6 +118,8 @@ def closeness_by_coincidence(
     >>> round(closeness_by_coincidence(2.66, 5.61, lambda d: 0.76 * d**0.55, weight=3.0, n_users=1_000), 2)
     0.41
     """
+    if high <= low:  # one distance was stated, and nobody is nearer than anybody
+        return 0.0
     share = _share(n_users)
     nearer, law, spread = _coincidences(low, high, weight, share)
     if spread > 0:

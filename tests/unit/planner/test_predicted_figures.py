@@ -170,3 +170,7 @@ def test_what_a_search_finds(spike: float, aspect: float) -> None:
     kept = (basis @ turn)[:, seen > (1 + aspect**0.5) ** 2]
     assert searched_share(spike, aspect, size) == pytest.approx((kept[:3] ** 2).sum() / 3, abs=0.05)
     assert searched_share(spike, aspect, 2 * size) < searched_share(spike, aspect, size) or spike == 0.8
+
+
+def test_nobody_is_nearer_where_one_distance_is_stated() -> None:
+    assert closeness_by_coincidence(400.0, 400.0, np.sqrt, weight=300.0, n_users=1_000) == 0.0

@@ -186,4 +186,11 @@ def promise(sketches: Published) -> str:
     """Return what a release promises, and what it does not, in words."""
     if isinstance(sketches, StoredSketches):
         return sketches.manifest.promise
-    return guarantee(sketches.plan, len(sketches), private=sketches.private)
+    return guarantee(
+        sketches.plan,
+        len(sketches),
+        private=sketches.private,
+        roster=sketches.roster,
+        pseudonyms=sketches.pseudonyms,
+        volunteers=sketches.volunteers,
+    )

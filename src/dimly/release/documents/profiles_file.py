@@ -104,14 +104,26 @@ class Profiles:
     def telling(self, segment: int, most: int) -> list[tuple[str, float, float]]:
         """Return the attributes that a segment's people have more often than others do, and both shares.
 
-        Only what noise would hardly have made: beyond what it does to any of all counts in 19 of 20 such files. That is
-        b·ln(20m) for m counts with Laplace noise of scale b, whose 95 % are b·ln 20.
+        Only what noise would hardly have made: beyond what it does to any of all counts in 19 of 20 such files.
         """
-        reach = max(map(abs, self.spread)) * (1 + math.log(self.counts.size) / math.log(20))
-        others = max(int(self.sizes.sum() - self.sizes[segment]), 1)
-        margin = reach / max(int(self.sizes[segment]), 1) + (len(self.sizes) - 1) * reach / others
-        found = [row for row in self.strongest(segment, most) if row["apart"] > margin]
+        found = [row for row in self.strongest(segment, most) if row["apart"] > self._margin(segment)]
         return [(row["attribute"], row["share"], row["share"] - row["apart"]) for row in found]
+
+    def _margin(self, segment: int) -> float:
+        """Return what noise adds to a segment's share less that of others, at most, in 19 of 20 such files.
+
+        By Chernoff's bound: of m counts with Laplace noise of scale b, none exceeds (ln(20m) − Σ ln(1 − (b·a·t)²))/t
+        for any t, where a is 1/people for the segment's own count, and 1/others for that of each other segment. The
+        moments of discrete noise are below those of continuous noise.
+        """
+        scale = max(map(abs, self.spread)) / math.log(20)  # of which 95 % are within b·ln 20
+        if not scale:
+            return 0.0
+        own = scale / max(int(self.sizes[segment]), 1)
+        other = scale / max(int(self.sizes.sum() - self.sizes[segment]), 1)
+        t = np.linspace(0, 1, 1001)[1:-1] / max(own, other)
+        moments = np.log1p(-((own * t) ** 2)) + (len(self.sizes) - 1) * np.log1p(-((other * t) ** 2))
+        return float(((math.log(20 * self.counts.size) - moments) / t).min())
 
     def _repr_html_(self) -> str:
         rows = [
