@@ -11,6 +11,7 @@ then decide who is there at all.
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import duckdb
@@ -93,25 +94,7 @@ class Condition:
             )
         if not text.strip() or len(text) > _MOST:
             raise ParameterError(f'where must be an SQL condition of up to {_MOST} characters, such as "rating > 0".')
-        with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as parser:
-            template = _parsed(parser, "SELECT * FROM t WHERE x")
-            found = None if template is None else _parsed(parser, f"SELECT * FROM t WHERE ({text}\n)")
-            if found is None or template is None:
-                raise ParameterError(
-                    'where must be one SQL condition that DuckDB can parse, such as "rating > 0". Text goes between '
-                    "single quotes, names of columns with blanks between double ones."
-                )
-            where = found["statements"][0]["node"]["where_clause"]
-            columns: set[str] = set()
-            numbers: set[str] = set()
-            dates: list[dict[str, Any]] = []
-            for node in _nodes(where):
-                _check(node, columns)
-                numbers |= _compared_with_numbers(node)
-                dates += _dates(node)
-            # Only the expression is taken over: whatever else the text held is not in it, or was refused.
-            sql, *dated = (_written(parser, template, one) for one in (where, *dates))
-        return cls(sql, frozenset(columns), frozenset(numbers), tuple(dated))
+        return _checked(text)
 
     def check_columns(self, options: Options) -> None:
         """Refuse a condition on what is published together with other attributes of the same row.
@@ -223,6 +206,29 @@ def columns_to_read(options: Options) -> set[str] | None:
     """Return the columns that are read, those of the condition included; None where these may be all."""
     named = options.named_columns
     return named if named is None or options.where is None else named | Condition.of(options.where).columns
+
+
+@lru_cache(maxsize=16)  # a publication asks three times, and each answer takes a DuckDB of its own
+def _checked(text: str) -> Condition:
+    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as parser:
+        template = _parsed(parser, "SELECT * FROM t WHERE x")
+        found = None if template is None else _parsed(parser, f"SELECT * FROM t WHERE ({text}\n)")
+        if found is None or template is None:
+            raise ParameterError(
+                'where must be one SQL condition that DuckDB can parse, such as "rating > 0". Text goes between '
+                "single quotes, names of columns with blanks between double ones."
+            )
+        where = found["statements"][0]["node"]["where_clause"]
+        columns: set[str] = set()
+        numbers: set[str] = set()
+        dates: list[dict[str, Any]] = []
+        for node in _nodes(where):
+            _check(node, columns)
+            numbers |= _compared_with_numbers(node)
+            dates += _dates(node)
+        # Only the expression is taken over: whatever else the text held is not in it, or was refused.
+        sql, *dated = (_written(parser, template, one) for one in (where, *dates))
+    return Condition(sql, frozenset(columns), frozenset(numbers), tuple(dated))
 
 
 def _parsed(parser: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any] | None:
