@@ -9,6 +9,21 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "CONTRIBUTING.md"
 LONGEST = 110
 """Characters of a line about a file, its name left out."""
+ROOMS = (
+    "privacy",
+    "mechanisms",
+    "release",
+    "planner",
+    "curator",
+    "analyst",
+    "spark",
+    "estimators",
+    "lab",
+    "audit",
+    "studio",
+    "cli",
+)
+"""As in the list of rooms: each knows only those before it."""
 _TREE = re.compile(r"(?<=<!-- made by docs/file_map.py -->\n)```\n.*?```\n", re.S)
 
 
@@ -22,9 +37,13 @@ def _lines(folder: Path) -> Iterator[str]:
     yield f"{name:<30}{first_line(folder / '__init__.py')}"
     for file in sorted(folder.glob("[a-z]*.py")):
         yield f"  {file.name:<28}{first_line(file)}"
-    for room in sorted(found.parent for found in folder.glob("*/__init__.py")):
+    for room in sorted((found.parent for found in folder.glob("*/__init__.py")), key=_place):
         yield ""
         yield from _lines(room)
+
+
+def _place(room: Path) -> tuple[int, str]:
+    return (ROOMS.index(room.name) if room.name in ROOMS else len(ROOMS)), room.name
 
 
 def first_line(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Sketches that were made elsewhere, one by one, become a release: nothing is left to perturb."""
+"""Sketches that ``Sketcher`` made elsewhere become a release: collected, checked against the plan, not perturbed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""The panel on the Plan page that takes a sample and tries plans out on it."""
+"""The panel on the Plan page that takes a sample, tries plans out on it, and shows pictures of what came out."""
 
 import csv
 import io

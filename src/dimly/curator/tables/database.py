@@ -1,4 +1,4 @@
-"""The private DuckDB database: memory limit, spill folder, views, streams of Arrow, errors that quote nothing."""
+"""The private DuckDB database: memory limit, spill folder, views, streams of Arrow, what damaged files are called."""
 
 import contextlib
 import os

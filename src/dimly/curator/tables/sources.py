@@ -1,4 +1,4 @@
-"""``open_source``: recognizes whatever a curator has, and makes it one relation of the database."""
+"""``open_source``: recognizes whatever a curator has, and makes it one relation; Parquet files and their types."""
 
 import os
 from collections.abc import Collection, Sequence
