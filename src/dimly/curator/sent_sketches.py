@@ -1,4 +1,4 @@
-"""Sketches that ``Sketcher`` made elsewhere become a release: collected, checked against the plan, not perturbed."""
+"""Sketches that ``Sketcher`` made elsewhere become a release: collected, checked by the plan, not perturbed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""CSV files: ``CsvOptions``; delimiter, quotes and encoding by the header alone (``Dialect``); cells as they stand."""
+"""CSV files: ``CsvOptions``; delimiter, quotes and encoding by the header (``Dialect``); cells as they stand."""
 
 import codecs
 import csv
