@@ -1,4 +1,4 @@
-"""The private DuckDB database: memory limit, spill folder, views, streams of Arrow, what damaged files are called."""
+"""The private DuckDB database: memory limit, spill folder, views, streams of Arrow, words for damaged files."""
 
 import contextlib
 import os
