@@ -63,7 +63,7 @@ def test_every_output_says_that_distances_are_along_the_directions(folder: Path)
     assert len(profiles) == 2
     told = run("segments", release, "--count", 2, "--out", folder / "again.parquet").stdout
     assert "told apart by" in told
-    assert "directions do not tell" in refusal("neighbors", release, "--user", 1, "--metric", "jaccard")
+    assert "directions say nothing" in refusal("neighbors", release, "--user", 1, "--metric", "jaccard")
     assert "'unbiased' for directions+laplace" in refusal("distance", release, 1, 2, "--method", "likelihood")
 
 

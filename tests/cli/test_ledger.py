@@ -49,7 +49,7 @@ def test_show_for_people(file: Path) -> None:
     charge = left_by_a_dead_process(file)
     shown = run("ledger", "show", file).stdout
     for words in (
-        "epsilon = 0.5, delta = 0 by a sum",
+        "epsilon = 0.5, delta = 0 (all charges added up)",
         "epsilon = 1.5, delta = 0\n",
         "reserved (process gone)",
         "ACME",
@@ -142,7 +142,7 @@ def test_a_release_without_a_ledger_is_entered_later(file: Path, tmp_path: Path)
     assert (entered.exit_code, entered.stderr) == (0, "")
     for words in (
         "entered: charge 1\n",
-        "epsilon = 1, delta = 0 by a sum",
+        "epsilon = 1, delta = 0 (all charges added up)",
         "charge 1: entered after it was published",
         "ACME",
     ):

@@ -130,7 +130,7 @@ class TestNeighbors:
         metric = options[1] if len(options) == 2 else "euclidean"
         found = open_release(numbered).neighbors(1, n=4, metric=metric, denoise="--no-denoise" not in options)  # type: ignore[arg-type]
         assert [one["user"] for one in said] == found.users.tolist()
-        assert len(said) == 4
+        assert [one["rank"] for one in said] == [1, 2, 3, 4]
         for part in ("value", "stderr", "low", "high"):
             # What cannot be told from noise is null: of people with no attributes that can be seen, for instance.
             numbers = [math.nan if one[part] is None else one[part] for one in said]
@@ -166,9 +166,11 @@ class TestNeighbors:
         assert "of these 2 can be expected to be among the 2 truly nearest" in lines[0]
         assert lines[2].split("  ")[0] == "user"
         assert "cosine" in lines[2]
-        assert len(lines) == 5
+        assert len(lines) == 7
+        assert lines[-1].startswith("Sorted by the estimate. The rank is the order ")
         lines = run("neighbors", named, "--user", "007", "-n", 2).stdout.splitlines()
-        assert len(lines) == 8
+        assert len(lines) == 9
+        assert lines[-3].startswith("Sorted by the estimate. The rank is the order ")
         assert "may be noise" in lines[-2]
         assert "look nearer than they are" in lines[-1]
         plain = run("neighbors", named, "--user", "007", "-n", 2, "--no-denoise").stdout

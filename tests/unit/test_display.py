@@ -82,6 +82,7 @@ def test_neighbors_are_gone_through_in_order_of_rank_and_shown_in_that_of_their_
     values = [one.value for _, one, _ in found.shown()]
     assert values == sorted(values)
     assert all(one.low <= one.value <= one.high for _, one, _ in found.shown())
+    assert found.words_on_order in repr(found)
 
 
 def test_estimates_have_a_format() -> None:

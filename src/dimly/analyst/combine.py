@@ -114,7 +114,7 @@ class Combined:
     ) -> Estimate[float]:
         """Return the squared distance of two people."""
         if any(not isinstance(who, CombinedVector | str) and np.ndim(who) for who in (a, b)):
-            raise ParameterError("distance is of one user to one other. Use distances for several.")
+            raise ParameterError("distance takes one user on each side. Use distances for several.")
         return scalar(self.distances(a, b, confidence=confidence))
 
     def distances(

@@ -92,7 +92,7 @@ class Estimate(Generic[Number]):
         """
         value, low, high = (np.atleast_1d(np.asarray(part, np.float64)) for part in (self.value, self.low, self.high))
         if value.ndim > 1:
-            raise ParameterError("a plot of estimates is of a list of them. Take one row: distances(user, users).")
+            raise ParameterError("plot draws a list of estimates, got a matrix. Take one row: distances(user, users).")
         said = [str(i) for i in range(len(value))] if names is None else [str(name) for name in names]
         if len(said) != len(value):
             raise ParameterError(f"names must be one for each of the {len(value)} estimates, got {len(said)}.")

@@ -173,7 +173,7 @@ class Release:
         distance *along the directions* only. See :meth:`distances` for ``method``.
         """
         if not is_one(a, b):
-            raise ParameterError("distance is of one user to one other. Use distances for several.")
+            raise ParameterError("distance takes one user on each side. Use distances for several.")
         return scalar(self.distances(a, b, confidence=confidence, method=method))
 
     def distances(self, a: Whom, b: Whom, *, confidence: float = 0.95, method: Method = "unbiased") -> Arrays:
@@ -278,7 +278,9 @@ class Release:
         """Return one attribute of one person. How much this can tell is what the promise bounds: see its interval."""
         self._need_reader("attributes")
         if self._directed:
-            raise ParameterError("directions do not tell single attributes. Ask for distances, segments or neighbors.")
+            raise ParameterError(
+                "directions say nothing about single attributes. Ask for distances, segments or neighbors."
+            )
         x, _, pairs, _, lost = self._compare(user, self.project({attribute}))
         value = pairs.inner_product
         if not x.noisy:
@@ -657,12 +659,12 @@ class Release:
 
     def _need_reader(self, what: str) -> Reader:
         if self._reader is None:
-            raise ParameterError(f"noisy distances do not tell {what}. Publish sketches instead.")
+            raise ParameterError(f"noisy distances say nothing about {what}. Publish sketches instead.")
         return self._reader
 
     def _need_bits(self, what: str) -> None:
         if self._directed:
-            raise ParameterError(f"{what} is about single attributes, which directions do not tell. Use distance.")
+            raise ParameterError(f"{what} is about single attributes, of which directions say nothing. Use distance.")
         if self.plan.resolution != 1:
             raise ParameterError(
                 f"{what} is about bits: this release holds values in steps of 1/{self.plan.resolution}."

@@ -108,7 +108,7 @@ class NoiseLaw:
         worst = int(np.argmax(np.where(chance == chance.min(), factor, -1)))
         if 2 * len(seen) * float(chance[worst]) > false_alarm:
             return None
-        return f"noise {names[worst]} came {int(seen[worst]):,} times, and {n * shares[worst]:,.1f} were to be expected"
+        return f"noise {names[worst]} came {int(seen[worst]):,} times, where {n * shares[worst]:,.1f} were expected"
 
 
 def _between(edges: list[int]) -> list[str]:
@@ -184,5 +184,5 @@ def dependence(one: Signs, other: Signs | None = None, *, false_alarm: float) ->
         evidence = np.rint(sums) ** 2 / (2 * overlap)
         best = int(np.argmax(evidence)) if len(evidence) else -1
         if best >= 0 and evidence[best] >= math.log(2 * total / false_alarm):
-            return f"noise goes with the noise {int(distances[best])} numbers on, {where}"
+            return f"noise is correlated with the noise {int(distances[best])} numbers later, {where}"
     return None

@@ -83,11 +83,15 @@ def seen_in_words(agreement: float | None, recall: float | None) -> str:
     Examples
     --------
     >>> seen_in_words(0.93, 0.06)
-    'At this epsilon groups are seen, and single neighbors hardly.'
+    'At this epsilon groups can be seen, but single neighbors hardly.'
     """
     if agreement is None or recall is None or recall >= HARDLY:
         return ""
-    groups = "groups are seen, and single neighbors hardly" if agreement >= HALF else "single neighbors are hardly seen"
+    groups = (
+        "groups can be seen, but single neighbors hardly"
+        if agreement >= HALF
+        else "single neighbors can hardly be seen"
+    )
     return f"At this epsilon {groups}."
 
 

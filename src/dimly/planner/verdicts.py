@@ -24,7 +24,7 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     --------
     >>> for line in meaning(Budget(1.0), weight=200):
     ...     print(line)
-    A guess about one attribute that was right with 50 % becomes right with at most 73.2 %.
+    A guess about one attribute that was 50 % sure becomes at most 73.2 % sure.
     All 200 attributes of a person together are not protected: their odds may change by up to e^200.
     Two such people may differ in 400 attributes: the odds that tell them apart may change by up to e^400.
     """
@@ -32,7 +32,7 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     # is right on average over outcomes.
     average = "" if budget.is_pure else " on average"
     sure = _sure(budget.epsilon, budget.delta)
-    lines = [f"A guess about one {unit} that was right with 50 % becomes right with at most {sure}{average}."]
+    lines = [f"A guess about one {unit} that was 50 % sure becomes at most {sure} sure{average}."]
     if weight is None:
         return tuple(lines)
     together = weight * budget.epsilon

@@ -482,7 +482,9 @@ def _values_of(opened: OpenedRelease, names: list[str]) -> Arrays:
     if len(names) == 1:
         return release.attribute(release.users, names[0])
     if not release.plan.measures_attributes:
-        raise ParameterError("directions do not tell single attributes. Color by groups, or by a column of your own.")
+        raise ParameterError(
+            "directions say nothing about single attributes. Color by groups, or by a column of your own."
+        )
     return release.inner_product(release.users, release.project(set(names)))
 
 

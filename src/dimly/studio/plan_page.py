@@ -642,7 +642,7 @@ def protection(plan: Plan) -> tuple[str, float]:
     right = even + cost.delta * (1 - even)
     what = f"One {plan.unit} is" if several == 1 else f"Any {several} {plan.unit}s of a person together are"
     how = "protected well" if right <= _WELL else "protected in part" if right <= _IN_PART else "hardly protected"
-    return f"{what} {how}: a guess that was right with 50 % becomes right with at most {theme.promised(right)}.", right
+    return f"{what} {how}: a guess that was 50 % sure becomes at most {theme.promised(right)} sure.", right
 
 
 def promise(plan: Plan) -> str:

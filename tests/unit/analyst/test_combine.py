@@ -64,7 +64,7 @@ def test_every_mechanism_takes_part() -> None:
     found = combined.distances([0, 3], [1, 2])
     assert np.isfinite(parts(found)).all()
     assert combined.stderr < min(combined.stderr_alone)
-    with pytest.raises(ParameterError, match="noisy distances do not tell vectors"):
+    with pytest.raises(ParameterError, match="noisy distances say nothing about vectors"):
         combined.project({"1"})
 
 
@@ -211,7 +211,7 @@ def test_bad_calls() -> None:
 
 def test_bad_questions() -> None:
     combined = two()
-    with pytest.raises(ParameterError, match="one user to one other"):
+    with pytest.raises(ParameterError, match="one user on each side"):
         combined.distance([0, 1], 2)  # type: ignore[arg-type]
     strange = two().releases[0].project({"1"})
     foreign = combine(

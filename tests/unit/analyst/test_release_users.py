@@ -187,7 +187,7 @@ def test_noisy_distances_tell_nothing_else() -> None:
         (lambda: release.attribute(0, "1"), "attributes"),
         (lambda: release.project({"1"}), "vectors of one's own"),
     ):
-        with pytest.raises(ParameterError, match=f"noisy distances do not tell {what}"):
+        with pytest.raises(ParameterError, match=f"noisy distances say nothing about {what}"):
             ask()
     vector = release_of("counting+laplace").project({"1"})
     for pair in ((0, vector), (vector, 0)):

@@ -60,7 +60,7 @@ def test_the_law_of_a_plan(mechanism: str) -> None:
 @pytest.mark.parametrize("most", [1, 4, 8, 10])
 def test_laplace_noise_that_is_clipped(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perturb, "NoiseSampler", lambda table: Clipped(table, most))
-    assert "were to be expected" in str(broken("counting+laplace"))
+    assert "were expected" in str(broken("counting+laplace"))
 
 
 def test_the_plainest_difference_is_named() -> None:
@@ -118,7 +118,7 @@ def test_a_sampler_that_looks_at_sixteen_bits_alone(monkeypatch: pytest.MonkeyPa
 def test_too_many_flips(monkeypatch: pytest.MonkeyPatch) -> None:
     more = BitFlip.of(Budget(0.98))
     monkeypatch.setattr(perturb, "flip_lanes", lambda _, words, out: flip_lanes(more, words, out))
-    assert "were to be expected" in str(broken("randomized-response"))
+    assert "were expected" in str(broken("randomized-response"))
 
 
 def test_wide_noise_is_counted_in_bins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_noise_of_another_batch_that_is_shifted(shift: int) -> None:
     other = np.roll(noise, shift)
     other[:1000] = chance.integers(-3, 4, 1000)
     wrong = dependence(fair_signs(noise), fair_signs(other), false_alarm=RATE)
-    assert wrong == f"noise goes with the noise {shift} numbers on, in another batch"
+    assert wrong == f"noise is correlated with the noise {shift} numbers later, in another batch"
     assert dependence(fair_signs(noise), fair_signs(-other), false_alarm=RATE) == wrong
 
 

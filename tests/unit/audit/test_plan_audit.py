@@ -188,7 +188,7 @@ def test_a_keystream_that_is_used_again(mechanism: str) -> None:
     assert found.contradicts
     assert result(found, "repeated noise") == "noise was found twice"
     if mechanism != "randomized-response":  # of bits two batches are compared, and are the same
-        assert "noise goes with the noise" in result(found, "correlation")
+        assert "noise is correlated with the noise" in result(found, "correlation")
 
 
 class Reverberating:
@@ -205,7 +205,7 @@ def test_noise_that_comes_again_within_a_batch() -> None:
     # 32 numbers a person, of 16 bits: 64 bytes. An odd number of people, so that known ones meet hidden ones.
     found = audit_plan(plan_of("counting+laplace"), numbers=1 << 14, processes=False, words=Reverberating)
     assert result(found, "repeated noise") == "noise was found twice"
-    assert result(found, "correlation") == "noise goes with the noise 2080 numbers on, in the same batch"
+    assert result(found, "correlation") == "noise is correlated with the noise 2080 numbers later, in the same batch"
 
 
 def test_processes_that_draw_alike(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,8 @@ def test_the_paper_has_the_epsilon_of_the_plan() -> None:
 @pytest.mark.parametrize(
     ("agreement", "recall", "said"),
     [
-        (0.93, 0.06, "At this epsilon groups are seen, and single neighbors hardly."),
-        (0.1, 0.06, "At this epsilon single neighbors are hardly seen."),
+        (0.93, 0.06, "At this epsilon groups can be seen, but single neighbors hardly."),
+        (0.1, 0.06, "At this epsilon single neighbors can hardly be seen."),
         (0.93, 0.5, ""),
         (None, 0.06, ""),
         (0.93, None, ""),

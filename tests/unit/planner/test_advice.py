@@ -133,11 +133,9 @@ def test_delta_is_compared_with_people() -> None:
 
 
 def test_what_epsilon_means() -> None:
-    assert meaning(Budget(4.0)) == (
-        "A guess about one attribute that was right with 50 % becomes right with at most 98.3 %.",
-    )
-    assert meaning(Budget(1.0, 1e-6))[0].endswith("at most 73.2 % on average.")
-    assert meaning(Budget(1.0, 0.1))[0].endswith("at most 75.8 % on average.")  # (e + 0.1)/(1 + e)
+    assert meaning(Budget(4.0)) == ("A guess about one attribute that was 50 % sure becomes at most 98.3 % sure.",)
+    assert meaning(Budget(1.0, 1e-6))[0].endswith("at most 73.2 % sure on average.")
+    assert meaning(Budget(1.0, 0.1))[0].endswith("at most 75.8 % sure on average.")  # (e + 0.1)/(1 + e)
     assert "not protected: their odds may change by up to e^200" in meaning(Budget(1.0), weight=200)[1]
     assert meaning(Budget(1.0), weight=200)[2].endswith("apart may change by up to e^400.")
     assert "50 % becomes at most 73.2 %, odds by e^1." in meaning(Budget(0.1), weight=10)[1]

@@ -154,7 +154,7 @@ class Exported:
         """
         side = chosen(self.sketches, who)
         if len(side) != 1:
-            raise ParameterError(f"a point is that of one user or vector, got {len(side)}. Use to_numpy for all.")
+            raise ParameterError(f"point takes one user or vector, got {len(side)}. Use export.numpy for all.")
         if isinstance(side.vector, Vector):
             points = self.coordinates.own(side.vector)[None, :]
             if self.denoiser is not None:

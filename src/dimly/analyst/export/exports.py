@@ -132,7 +132,7 @@ def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress
         texts = users.tolist()
         users = np.array(texts, np.str_)
         if any(text.endswith("\0") for text in texts):
-            raise ParameterError("user ids must not end in NUL, which NumPy drops, but one does. Use to_parquet.")
+            raise ParameterError("user ids must not end in NUL, which NumPy drops, but one does. Use export.parquet.")
     excess = []
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(exported), exported.dimension)}
     with new_file(path, overwrite=overwrite) as draft, zipfile.ZipFile(draft, "w") as archive:

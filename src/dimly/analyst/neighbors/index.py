@@ -119,7 +119,7 @@ class Index:
             raise ParameterError("an index answers for people of the release. Use release.neighbors for a vector.")
         side = chosen(release._sketches, who)
         if len(side) != 1:
-            raise ParameterError(f"neighbors are those of one user, got {len(side)}. Use neighbor_graph for all.")
+            raise ParameterError(f"neighbors must be of one user, got {len(side)}. Use neighbor_graph for all.")
         n = check(release, n, "euclidean", others=len(release) - 1)
         mine = side.rows
         most = min(max(n, _LEAST), len(release) - 1)

@@ -96,11 +96,17 @@ class Neighbors:
         n = self.users.shape[-1]
         everybody = self.users.ndim > 1
         if math.isnan(self.expected):
-            return "How many of these are true neighbors is not known: nothing is known of the person asked about."
+            return "How many of these are true neighbors is not known: nothing is known about the person asked about."
         low, high = self.expected_range
         listed = f"{'each' if everybody else 'these'} {n}"
         told = f"between {low} and {high} of {listed} can be expected to be among the {n} truly nearest."
         return f"Mostly noise: {told}" if self.expected < n / 2 else told[0].upper() + told[1:]
+
+    @property
+    def words_on_order(self) -> str:
+        """How a list that is shown is sorted, and what its ranks are."""
+        by = "after denoising, which is mostly better: rank 1 is the best guess" if self.denoised else "as published"
+        return f"Sorted by the estimate. The rank is the order {by}."
 
     def __len__(self) -> int:
         return len(self.users)
@@ -131,12 +137,16 @@ class Neighbors:
             return Shown(f"The {self.users.shape[1]} nearest of {len(self):,} people by {what}", [self.words])
         rows = [(str(user), one.value, one.low, one.high, rank) for user, one, rank in self.shown()[:MOST_ROWS]]
         header = ("user", what, "low", "high", "rank")
-        return Shown(f"{len(self)} nearest people", [self.words], header, rows, len(self) - len(rows))
+        return Shown(
+            f"{len(self)} nearest people", [self.words, self.words_on_order], header, rows, len(self) - len(rows)
+        )
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw how near each one is, with its interval, in the order of the estimates; return the axes."""
         if self.users.ndim > 1:
-            raise ParameterError("a plot of neighbors is of one person's. Use release.neighbors(user).plot().")
+            raise ParameterError(
+                "plot draws the neighbors of one person, got everybody's. Use release.neighbors(user).plot()."
+            )
         rows = self.shown()
         value, low, high = (np.array([getattr(e, part) for _, e, _ in rows]) for part in ("value", "low", "high"))
         what = self.estimates.measure or ("squared distance" if self.metric == "euclidean" else self.metric)
@@ -167,7 +177,7 @@ def nearest_to(
     sketches = release._sketches
     side = chosen(sketches, who)
     if len(side) != 1:
-        raise ParameterError(f"neighbors are those of one user or vector, got {len(side)}. Use neighbor_graph for all.")
+        raise ParameterError(f"neighbors must be of one user or vector, got {len(side)}. Use neighbor_graph for all.")
     n = check(release, n, metric, others=len(sketches) - side.noisy)
     space = space_of(release, metric, denoise=denoise)
     positions = _by_distances(sketches, side, n) if space is None else _by_reading(space, side, n, progress)

@@ -193,7 +193,7 @@ class Segments:
         """
         if self._described is None:
             raise ParameterError(
-                "describe needs a release along directions: other sketches do not tell attributes of segments. "
+                "describe needs a release along directions: other sketches do not say what people have in common. "
                 "See docs/directions.md."
             )
         if type(most) is not int or most < 1:

@@ -83,7 +83,9 @@ def learn(
     ] = "auto",
     epsilon: Annotated[
         float,
-        typer.Option(help="Epsilon of the release that is planned. A smaller one gives fewer and bolder directions."),
+        typer.Option(
+            help="Epsilon of the release that is planned. A smaller one gives fewer directions, with larger entries."
+        ),
     ] = 0.2,
     purpose: Annotated[
         Literal["segments", "neighbors", "distances"], typer.Option(help="What they are chosen for.")
@@ -145,7 +147,7 @@ def learn(
     print_fields(
         {"directions": output, **_fields(found.directions), "recipe": str(found.recipe), "on people held back": merit}
     )
-    print_lines(["", "It is only as good as these people are like those who will be published."])
+    print_lines(["", "It holds only as far as these people are like those who will be published."])
 
 
 @directions.command()

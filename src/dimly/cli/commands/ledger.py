@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 ledger = typer.Typer(rich_markup_mode="rich", invoke_without_command=True)
-_METHODS = {"sum": "a sum", "renyi": "a Rényi filter"}
+_METHODS = {"sum": "all charges added up", "renyi": "by a Rényi filter"}
 _HEADER = ("charge", "state", "epsilon", "delta", "recipient", "people", "reserved", "plan", "release")
 _SHORT = 12
 """Digits of a digest that people compare; --json and export give all of them."""
@@ -205,8 +205,8 @@ def _print_status(file: Path, datasets: "Sequence[DatasetStatus]", *, as_json: b
             {
                 "dataset": status.name,
                 "budget": f"epsilon = {status.epsilon:g}, delta = {status.delta:g} for any one {status.unit}",
-                "spent": f"epsilon = {status.spent.epsilon:.6g}, delta = {status.spent.delta:.6g} by "
-                + _METHODS[status.spent.method if status.charges else status.method],
+                "spent": f"epsilon = {status.spent.epsilon:.6g}, delta = {status.spent.delta:.6g} "
+                f"({_METHODS[status.spent.method if status.charges else status.method]})",
                 "left": _left(status),
             }
         )

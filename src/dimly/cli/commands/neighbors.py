@@ -88,7 +88,10 @@ def neighbors(
             found = asked.release.neighbors(who, n=n, metric=metric, denoise=not no_denoise, progress=bar.reach)
     people = list(found)
     if as_json:
-        facts = [{"user": one, **estimate_facts(estimate)} for one, estimate in people]
+        facts = [
+            {"user": one, "rank": rank, **estimate_facts(estimate)}
+            for rank, (one, estimate) in enumerate(people, start=1)
+        ]
         expected = None if math.isnan(found.expected) else found.expected
         told = {"expected_true": expected, "expected_range": list(found.expected_range)}
         if found.recall is not None:
@@ -110,17 +113,15 @@ def neighbors(
     print_table(
         ["user", what, "95 % interval", "standard error", "rank"], rows, numbers=[what, "standard error", "rank"]
     )
+    lines = [found.words_on_order]
     if metric == "euclidean":
         # Two independent errors: a difference of so many standard errors is chance in one of twenty cases.
         least = 1.96 * 2**0.5 * statistics.median(e.stderr for _, e in people)
-        print_lines(
-            [
-                "",
-                f"Differences below {number_text(least)} may be noise. The rank is the order "
-                + ("after denoising, which is mostly better." if found.denoised else "by the published numbers."),
-                "The nearest of many look nearer than they are: most are farther away, some beyond their interval.",
-            ]
-        )
+        lines += [
+            f"Differences below {number_text(least)} may be noise.",
+            "The nearest of many look nearer than they are: most are farther away, some beyond their interval.",
+        ]
+    print_lines(["", *lines])
 
 
 def _one_line(user: object) -> str:

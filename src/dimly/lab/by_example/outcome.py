@@ -197,7 +197,7 @@ class Trial:
             )
         if self.rivals and self.verdict != "not feasible":
             found.append(
-                f"the sample does not tell {self.chosen.name} from {', '.join(one.name for one in self.rivals)}: they "
+                f"the sample cannot tell {self.chosen.name} from {', '.join(one.name for one in self.rivals)}: they "
                 "are about as good."
             )
         return tuple(found)
@@ -232,7 +232,7 @@ class Trial:
         if ahead:
             near, nearer = (one.figures["closeness"].value for one in (ahead[0], first))
             return (
-                f"{first.name} was chosen, with {own}: the sample does not tell it from {ahead[0].name} with "
+                f"{first.name} was chosen, with {own}: the sample cannot tell it from {ahead[0].name} with "
                 f"{ahead[0].figures[by].value:.2f}, and neighbors are nearer by it ({nearer:.2f} against {near:.2f})."
             )
         second = others[0]

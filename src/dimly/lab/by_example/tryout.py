@@ -119,7 +119,7 @@ def _checked(brief: Brief, sample: Sample) -> CheckedBrief:
     n = int(sample.table.shape[0])
     if n < LEAST_PEOPLE:
         raise ParameterError(
-            f"sample must have at least {LEAST_PEOPLE} people, so that some can be held back, got {n}. Some hundreds "
+            f"sample must have at least {LEAST_PEOPLE} people, so that some can be held back, got {n}. A few hundred "
             "tell more; without a sample, state distances."
         )
     if brief.n_groups is not None:

@@ -5,7 +5,7 @@ out on the others, whose noisy sketches are asked what an analyst would ask. For
 are found without noise? For neighbors: how near are those found? For distances: how much of them is explained? Floats
 are allowed here, because everything is public; what comes out are integers, whose norms are taken after rounding.
 
-How well the choice does, and what was tried and left out, is in docs/directions.md ("What did not win").
+How well the choice does, and what was tried and left out, is in docs/measurements.md ("Directions").
 """
 
 import math

@@ -155,8 +155,10 @@ def guess_in_words(plan: Plan) -> str:
     """Return what the promise means for one guess, for a summary."""
     right = f"{100 * guesses(plan)[0].right[0.5]:.1f} %"
     if plan.cost.is_pure:
-        return f"A guess about one {plan.protected} that was right with 50 % becomes right with at most {right}."
-    return f"Of two equally likely guesses about one {plan.protected}, the right one can be told with at most {right}."
+        return f"A guess about one {plan.protected} that was 50 % sure becomes at most {right} sure."
+    return (
+        f"The best guess between two equally likely cases of one {plan.protected} is right at most {right} of the time."
+    )
 
 
 def _right(prior: float, epsilon: float) -> float:

@@ -211,7 +211,9 @@ class DirectionsError(SketchError):
     def attribute(self, squared_norm: ArrayLike, value: ArrayLike = 0.0) -> Floats:
         """Refuse: a few directions do not tell attributes."""
         del squared_norm, value
-        raise ParameterError("directions do not tell single attributes. Publish sketches by another mechanism instead.")
+        raise ParameterError(
+            "directions say nothing about single attributes. Publish sketches by another mechanism instead."
+        )
 
     def joint(
         self, squared_norms: tuple[ArrayLike, ArrayLike], inner_product: ArrayLike, *, one_sided: bool = False
@@ -429,19 +431,19 @@ class NoisyDistanceError:
     ) -> Floats:
         """Refuse: distances alone do not tell inner products."""
         del squared_norms, inner_product, one_sided
-        raise ParameterError("noisy distances do not tell inner products. Publish sketches instead.")
+        raise ParameterError("noisy distances say nothing about inner products. Publish sketches instead.")
 
     def attribute(self, squared_norm: ArrayLike, value: ArrayLike = 0.0) -> Floats:
         """Refuse: distances alone do not tell attributes."""
         del squared_norm, value
-        raise ParameterError("noisy distances do not tell attributes. Publish sketches instead.")
+        raise ParameterError("noisy distances say nothing about attributes. Publish sketches instead.")
 
     def joint(
         self, squared_norms: tuple[ArrayLike, ArrayLike], inner_product: ArrayLike, *, one_sided: bool = False
     ) -> Floats:
         """Refuse: distances alone do not tell norms."""
         del squared_norms, inner_product, one_sided
-        raise ParameterError("noisy distances do not tell norms. Publish sketches instead.")
+        raise ParameterError("noisy distances say nothing about norms. Publish sketches instead.")
 
 
 def sketch_error(

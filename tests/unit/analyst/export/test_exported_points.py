@@ -74,7 +74,7 @@ def test_points_of_users() -> None:
     release = release_of("counting+laplace")
     np.testing.assert_array_equal(release.point(7), release.to_numpy()[7])
     np.testing.assert_allclose(release.point(7, denoise=True), release.to_numpy(denoise=True)[7], atol=1e-5)
-    with pytest.raises(ParameterError, match=r"one user or vector, got 2. Use to_numpy"):
+    with pytest.raises(ParameterError, match=r"one user or vector, got 2. Use export.numpy"):
         release.point([1, 2])  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="users must be in this release"):
         release.point(1000)

@@ -130,7 +130,7 @@ def test_progress_is_told_to_the_end() -> None:
         ("counting+laplace", {"n": -1}, r"n must be an integer of at least 1, got -1."),
         ("counting+laplace", {"metric": "l1"}, r"metric must be 'euclidean', 'cosine' or 'jaccard', got 'l1'."),
         ("counting+laplace", {"engine": "annoy"}, r"engine must be 'auto', 'tiles' or 'faiss', got 'annoy'."),
-        ("noisy-distances", {"metric": "jaccard"}, "noisy distances do not tell inner products"),
+        ("noisy-distances", {"metric": "jaccard"}, "noisy distances say nothing about inner products"),
     ],
 )
 def test_bad_calls_are_refused(mechanism: str, arguments: dict[str, Any], text: str) -> None:

@@ -106,7 +106,7 @@ def test_what_is_refused(releases: dict[str, Release]) -> None:
     index = release.index()
     with pytest.raises(ParameterError, match=r"release\.neighbors for a vector"):
         index.neighbors(release.project({"1"}))
-    with pytest.raises(ParameterError, match="those of one user, got 2"):
+    with pytest.raises(ParameterError, match="must be of one user, got 2"):
         index.neighbors([1, 2])  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="n must be an integer"):
         index.neighbors(1, 0)

@@ -123,7 +123,7 @@ def test_progress_is_told(small_parts: int, tmp_path: Path) -> None:
     [
         ({"who": 77}, "users must be in this release, but some are not"),
         ({"who": "07"}, "users must be integers, as in this release"),
-        ({"who": [1, 2]}, r"neighbors are those of one user or vector, got 2. Use neighbor_graph for all."),
+        ({"who": [1, 2]}, r"neighbors must be of one user or vector, got 2. Use neighbor_graph for all."),
         ({"n": 0}, r"n must be an integer of at least 1, got 0."),
         ({"n": True}, r"n must be an integer of at least 1, got True."),
         ({"n": 2.0}, r"n must be an integer of at least 1, got 2.0."),
@@ -159,7 +159,7 @@ def test_the_only_person_is_the_nearest_of_a_vector(metric: Any) -> None:
 def test_what_a_release_cannot_tell_is_refused() -> None:
     with pytest.raises(ParameterError, match="Jaccard similarity is about bits"):
         release_of("counting+laplace", 4).neighbors(1, metric="jaccard")
-    with pytest.raises(ParameterError, match="noisy distances do not tell inner products"):
+    with pytest.raises(ParameterError, match="noisy distances say nothing about inner products"):
         release_of("noisy-distances").neighbors(1, metric="cosine")
     release = release_of("noisy-distances")
     vector = Vector(np.zeros(N_USERS, np.int64), {}, release.plan)

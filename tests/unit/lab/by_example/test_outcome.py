@@ -146,7 +146,7 @@ def with_figures(found: Trial, *values: float, width: float = 0.1) -> Trial:
 def test_the_best_two_that_are_not_told_apart_are_named(segments: Trial) -> None:
     near, far = with_figures(segments, 0.62, 0.6), with_figures(segments, 0.62, 0.3)
     assert [one.k for one in near.rivals] == [3]
-    assert any("does not tell hashing+laplace, k = 2 from hashing+laplace, k = 3" in text for text in near.cautions)
+    assert any("cannot tell hashing+laplace, k = 2 from hashing+laplace, k = 3" in text for text in near.cautions)
     assert not far.rivals
 
 
@@ -162,9 +162,7 @@ def test_of_segments_that_are_not_told_apart_those_with_nearer_neighbors_are_cho
     assert tryout._soundest_first(tried, "segments", {"agreement": 0.06}) == tried  # which are told apart
     assert tryout._soundest_first(tried, "neighbors", {"agreement": 0.12}) == tried
     told = dataclasses.replace(segments, tried=(sound, lucky, behind, once)).reason
-    assert (
-        "does not tell it from hashing+laplace, k = 8 with 0.52, and neighbors are nearer by it (0.77 against" in told
-    )
+    assert "cannot tell it from hashing+laplace, k = 8 with 0.52, and neighbors are nearer by it (0.77 against" in told
 
 
 def test_nothing_that_works_is_said_to_be_not_feasible(segments: Trial) -> None:

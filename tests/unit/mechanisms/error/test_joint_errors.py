@@ -106,5 +106,5 @@ def test_arrays_of_pairs_give_arrays_of_matrices() -> None:
 
 
 def test_noisy_distances_do_not_tell_norms() -> None:
-    with pytest.raises(ParameterError, match="do not tell norms"):
+    with pytest.raises(ParameterError, match="say nothing about norms"):
         NoisyDistanceError(Noise(9.0, 243.0)).joint((1.0, 1.0), 0.0)
