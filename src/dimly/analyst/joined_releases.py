@@ -242,6 +242,18 @@ class Joined:
 
 
 def common_users(releases: Iterable[Any]) -> NDArray[Any]:
-    """Return the ids of the people who are in all of some releases, in ascending order."""
+    """Return the ids of the people who are in all of some releases, in ascending order.
+
+    Raises
+    ------
+    ParameterError
+        If nobody is.
+    """
     first, *others = (release.users for release in releases)
-    return reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), others, first)
+    common: NDArray[Any] = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), others, first)
+    if not len(common):
+        raise ParameterError(
+            "releases must be of the same people, but nobody is in all of them. Combine releases whose people have the "
+            "same ids: pseudonyms by one key, or none."
+        )
+    return common

@@ -183,6 +183,9 @@ def test_releases_of_other_data_are_refused() -> None:
         combine([first, values], distance=40.0)
     with pytest.raises(ParameterError, match="of one type, integers or text"):
         combine([first, publish(plan_of("hashing+laplace"), users=[f"{i:02}" for i in range(30)])], distance=40.0)
+    others = combine([first, publish(plan_of("hashing+laplace"), users=np.arange(30) + 1000)], distance=40.0)
+    with pytest.raises(ParameterError, match="same people, but nobody is in all of them"):
+        len(others)
     more = np.pad(PEOPLE, ((0, 0), (0, 1)))
     wider = Release(publish_matrix(more, plan_of("hashing+laplace", n_attributes=N_ATTRIBUTES + 1)))
     with pytest.raises(ParameterError, match="one vocabulary where it is closed"):

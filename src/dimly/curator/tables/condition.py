@@ -19,7 +19,7 @@ import duckdb
 from dimly.curator.options import Options
 from dimly.curator.tables.columns import quoted
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.sources import Source
+from dimly.curator.tables.sources import Source, WideColumns
 from dimly.errors import DataError, ParameterError
 
 _EXPRESSIONS: Final = frozenset(
@@ -50,6 +50,7 @@ _UNITS: Final = frozenset(
 )
 _OTHER_UNITS: Final = frozenset({"dow", "isodow", "doy", "epoch", "isoyear", "yearweek", "centuries", "millennia"})
 _MOST = 4_000  # characters
+_FEW = 100  # columns that are read side by side
 _NUMBERS: Final = frozenset({"INTEGER", "DECIMAL", "DOUBLE", "FLOAT", "BIGINT", "HUGEINT", "NUMERIC"})
 
 
@@ -229,6 +230,21 @@ def _checked(text: str) -> Condition:
         # Only the expression is taken over: whatever else the text held is not in it, or was refused.
         sql, *dated = (_written(parser, template, one) for one in (where, *dates))
     return Condition(sql, frozenset(columns), frozenset(numbers), tuple(dated))
+
+
+def wide_columns(options: Options) -> WideColumns | None:
+    """Return the columns of a table that is wide enough to be taken apart; None of others.
+
+    A condition on columns that are not published needs these beside each other.
+    """
+    columns = options.columns
+    if columns == "all":
+        return WideColumns(options.user_column, None)
+    if columns is None or isinstance(columns, str) or options.where is not None:
+        return None
+    names = tuple(columns)
+    is_wide = len(names) > _FEW and all(isinstance(name, str) for name in names)
+    return WideColumns(options.user_column, names) if is_wide else None
 
 
 def _parsed(parser: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any] | None:

@@ -6,10 +6,11 @@ import json
 import math
 import os
 import sqlite3
+import string
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain
 from typing import Any, BinaryIO, Final
@@ -215,6 +216,120 @@ def open_json_lines(database: PrivateDatabase, files: Sequence[Stamp]) -> tuple[
     names = json_names(database, files)
     check_json_names(names, files)
     return json_view(database, files, names), dict.fromkeys(names, "JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonCells:
+    """The cells of wide JSON objects.
+
+    Attributes
+    ----------
+    name : str
+        Quoted name of a table of ``object``, ``name`` and ``cell``, without those that are 0, false or missing.
+    n_names : int
+        How many names are to be published, in however few objects they are.
+    """
+
+    name: str
+    n_names: int
+
+
+OBJECT: Final = quoted("dimly object")
+"""The column with the number of an object."""
+FILLED: Final = quoted("dimly filled")
+"""The column with how many of the names that are to be published have something in an object."""
+_PIECE = 1 << 21  # bytes that are taken apart at a time, in some ten times as much memory
+
+
+def open_json_cells(
+    database: PrivateDatabase, files: Sequence[Stamp], *, user: str, chosen: Collection[str] | None
+) -> tuple[str, dict[str, str], JsonCells]:
+    """Copy wide objects, taken apart; return the quoted name of a table of them, their known columns, and the cells.
+
+    With a column for each name DuckDB would plan each of them, in memory that its limit does not know.
+
+    Parameters
+    ----------
+    database : PrivateDatabase
+    files : sequence of Stamp
+    user : str
+        The name of people's ids, which is a column of the objects.
+    chosen : collection of str, optional
+        The names that are to be published; all but ``user`` by default.
+
+    Raises
+    ------
+    DataError
+        If a line is no object, or has a name twice, or if there are none.
+    """
+    plain = plain_files(database, files)
+    objects = database.create_table(
+        f"SELECT 0 AS {OBJECT}, 0 AS {FILLED}, CAST(NULL AS JSON) AS {quoted(user)} WHERE false"
+    )
+    cells = database.create_table("SELECT 0 AS object, '' AS name, CAST(NULL AS JSON) AS cell WHERE false")
+    names = database.create_table("SELECT '' AS name WHERE false")
+    listed = database.register(pa.table({"name": pa.array(() if chosen is None else chosen, pa.string())}))
+    is_chosen = f"name <> {literal(user)}" if chosen is None else f"name IN (SELECT name FROM {listed})"
+    whose = f"any_value(cell) FILTER (name = {literal(user)})"
+    for apart, each in _taken_apart(database, plain):
+        database.execute(f"INSERT INTO {names} SELECT DISTINCT name FROM {each} ANTI JOIN {names} USING (name)")
+        database.execute(
+            f"INSERT INTO {cells} SELECT * FROM {each} "
+            f"WHERE {is_chosen} AND CAST(cell AS VARCHAR) NOT IN ('0', 'false')"
+        )
+        found = f"SELECT object, count(cell) FILTER ({is_chosen}) AS n, {whose} AS u FROM {each} GROUP BY object"
+        database.execute(
+            f"INSERT INTO {objects} SELECT object, coalesce(n, 0), u FROM {apart} LEFT JOIN ({found}) USING (object)"
+        )
+    for stamp in files:
+        stamp.check_unchanged()
+        database.copied.add(stamp.name)
+    _check_distinct_names(database, names, files)
+    known = database.fetch(f"SELECT name FROM {names} WHERE name = ? OR name IN (SELECT name FROM {listed})", [user])
+    ((n_names,),) = database.fetch(f"SELECT count(*) FROM {names} WHERE {is_chosen}")
+    return objects, dict.fromkeys((name for (name,) in known), "JSON"), JsonCells(cells, n_names)
+
+
+def _taken_apart(database: PrivateDatabase, files: Sequence[Stamp]) -> Iterator[tuple[str, str]]:
+    """Yield the names of two tables, some objects at a time: their numbers, and their cells with number and name.
+
+    Objects are copied first: whoever reads files holds much of them, and all that is parsed of it.
+    """
+    paths = [glob_literal(stamp.path) for stamp in files]
+    scan = database.create_view("SELECT json FROM read_json_objects(?, format = 'auto')", [paths])
+    texts = database.create_table(f"SELECT json FROM {scan}")
+    ((size, longest),) = database.fetch(f"SELECT max(rowid) + 1, max(strlen(json)) FROM {texts}")
+    step = max(1, _PIECE // max(1, longest or 0))
+    for start in range(0, size or 0, step):
+        apart = database.create_table(
+            "SELECT CAST(rowid AS INTEGER) AS object, json_type(json) AS type, json_keys(json) AS k, "
+            "json -> '$.*' AS v "
+            f"FROM {texts} WHERE rowid >= {start} AND rowid < {start + step}"
+        )
+        wrong = "type <> 'OBJECT' OR list_unique(k) <> len(k) OR len(v) <> len(k)"
+        if database.fetch(f"SELECT coalesce(bool_or({wrong}), false) FROM {apart}") == [(True,)]:
+            raise DataError(
+                f"{files[0].name} must hold one JSON object per line, with each name once, but some line is not one."
+            )
+        cell = "CASE WHEN CAST(cell AS VARCHAR) <> 'null' THEN cell END AS cell"
+        listed = f"SELECT object, unnest(k) AS name, unnest(v) AS cell FROM {apart}"
+        each = database.create_table(f"SELECT object, name, {cell} FROM ({listed})")
+        yield apart, each
+        database.execute(f"DROP TABLE {each}")
+        database.execute(f"DROP TABLE {apart}")
+    database.execute(f"DROP TABLE {texts}")
+
+
+def _check_distinct_names(database: PrivateDatabase, names: str, files: Sequence[Stamp]) -> None:
+    """Refuse what :func:`check_json_names` does, by a question to the database: there may be millions."""
+    folded = f"translate(name, {literal(string.ascii_uppercase)}, {literal(string.ascii_lowercase)})"
+    ((size, distinct, has_empty),) = database.fetch(
+        f"SELECT count(*), count(DISTINCT {folded}), coalesce(bool_or(name = ''), false) FROM {names}"
+    )
+    if not size:
+        check_json_names([], files)
+    if has_empty or distinct < size:
+        check_json_names(["", ""], files)
 
 
 def plain_files(database: PrivateDatabase, files: Sequence[Stamp]) -> list[Stamp]:

@@ -15,13 +15,14 @@ from dimly.curator.options import Options, Resources
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
 from dimly.curator.tables.columns import encoded_texts, literal
-from dimly.curator.tables.condition import apply_condition, columns_to_read
+from dimly.curator.tables.condition import apply_condition, columns_to_read, wide_columns
 from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.database import Cursor, PrivateDatabase
+from dimly.curator.tables.input_files import find_files
 from dimly.curator.tables.public_lists import Roster, nobody_there, read_roster
 from dimly.curator.tables.shapes import Grain, RowsView, rows_view
-from dimly.curator.tables.sources import open_source
-from dimly.errors import DataError
+from dimly.curator.tables.sources import are_paths, open_source
+from dimly.errors import DataError, DimlyError
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.mechanisms.projection.streams import EncodedTexts
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -29,6 +30,7 @@ from dimly.release.format import UserType, numbers_of
 
 _CHUNK = 1 << 17
 _ROWS = 1 << 20
+_OF_A_JSON_THREAD = 256 << 20
 _MOST_PEOPLE = 1 << 31
 """Whose numbers fit the upper half of a key."""
 _OTHER_ROWS = "the table must hold the same rows whenever it is read, but it does not."
@@ -339,6 +341,15 @@ class _KeptTexts:
         return encoded_texts(self._cursor.table(sql, parameters).column(0))
 
 
+def _reading_threads(source: Any, resources: Resources) -> int:
+    """Return how many threads read: of JSON each holds a piece of a file and all that is parsed of it."""
+    if are_paths(source):
+        with contextlib.suppress(DimlyError):  # which opening will raise again
+            if find_files(source)[0] == "JSON lines":
+                return max(1, min(resources.threads, resources.database_memory // _OF_A_JSON_THREAD))
+    return resources.threads
+
+
 @contextlib.contextmanager
 def open_table(
     source: Any,
@@ -371,7 +382,7 @@ def open_table(
     resources, progress = resources or options.resources, options.watcher
     with PrivateDatabase(
         memory=resources.database_memory,
-        threads=resources.threads,
+        threads=_reading_threads(source, resources),
         temp=resources.temp,
         believing=options.value is None and options.columns is None,  # there are no numbers to be wrong about
     ) as database:
@@ -383,6 +394,7 @@ def open_table(
             query=options.query,
             csv=CsvOptions.of(options),
             wanted=columns_to_read(options),
+            wide=wide_columns(options),
         ).naming({options.user_column, *(options.named_columns or ())}, database)
         opened = apply_condition(database, opened, options)
         if plan.unit == "column" and options.columns is not None:

@@ -1,7 +1,7 @@
 """Long, list and wide tables as one view of rows (person, attribute, value), with checks of each row."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol
 
 from dimly.curator.options import Options
@@ -17,6 +17,7 @@ from dimly.curator.tables.columns import (
     read_user,
 )
 from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.formats import FILLED, OBJECT, JsonCells
 from dimly.curator.tables.sources import Source
 from dimly.errors import DataError, ParameterError
 from dimly.privacy import Unit
@@ -271,12 +272,49 @@ def wide_rows(request: TableRequest, columns: list[str]) -> RowsView:
     parts = [_texts_sql(request, found.texts)]
     if names:
         parts.append(_numbers_sql(request, found.numbers, f"list_extract({listed}, CAST(a AS INTEGER) + 1)"))
-    known = f"(SELECT {request.user.sql} AS u FROM {source})"
-    people = f"(SELECT count(*) > 1 AS repeated FROM {known} WHERE u IS NOT NULL GROUP BY u)"
-    scans.append(Scan.of(people, [RowCheck("repeated", SEVERAL_ROWS)]))
+    scans.append(_one_row_each(request))
     return request.view(
         " UNION ALL ".join(parts), scans, has_values=not request.bits, people_in_rows=False, text=("", "")
     )
+
+
+def _taken_apart(request: TableRequest, columns: Iterable[str] | Literal["all"], cells: JsonCells) -> RowsView:
+    """Return the canonical rows of JSON objects whose cells are rows already."""
+    if columns != "all":
+        _wide_columns(request, columns)
+    elif not cells.n_names:
+        raise _no_columns(request)
+    name = request.source.name
+    by_column = request.plan.unit == "column"
+    is_text = "json_type(cell) = 'VARCHAR'" if by_column else "false"
+    number = read_number(f"CASE WHEN NOT ({is_text}) THEN cell END", "JSON", column="", columns="")
+    held = f"{cells.name} SEMI JOIN {name} ON object = {OBJECT}"  # where a condition leaves objects out
+    read = f"(SELECT {number.sql} AS v, {number.wrong} AS wrong, {is_text} AS is_text FROM {held})"
+    checks = request.value_checks(Reading("v", "wrong"), "", is_long=False)
+    filled = request.missing_checks(f"{FILLED} < {cells.n_names}", "")
+    scans = [Scan.of(name, request.user_checks()), Scan.of(name, filled)]
+    scans.append(Scan.of(read, [*checks, *request.missing_checks("v IS NULL AND NOT is_text", "")]))
+    value = request.in_range(number.sql)
+    fields = "u, a" if request.bits else "u, a, v"
+    a = f"CASE WHEN {is_text} THEN name || '=' || (cell ->> '$') ELSE name END"
+    v = f"CASE WHEN {is_text} THEN 1 ELSE {value} END"
+    people = f"(SELECT {request.user.sql} AS u, {OBJECT} AS object FROM {name})"
+    rows = f"(SELECT object, {a} AS a, {v} AS v FROM {cells.name})"
+    if by_column:
+        scans.append(_one_row_each(request))
+    return request.view(
+        f"SELECT {fields} FROM {people} JOIN {rows} USING (object) WHERE v > 0{_known(request)}",
+        scans,
+        has_values=not request.bits,
+        people_in_rows=False,
+        text=("", ""),
+    )
+
+
+def _one_row_each(request: TableRequest) -> Scan:
+    known = f"(SELECT {request.user.sql} AS u FROM {request.source.name})"
+    people = f"(SELECT count(*) > 1 AS repeated FROM {known} WHERE u IS NOT NULL GROUP BY u)"
+    return Scan.of(people, [RowCheck("repeated", SEVERAL_ROWS)])
 
 
 def _sort_in(request: TableRequest, column: str, found: _Columns) -> None:
@@ -422,6 +460,8 @@ def rows_view(database: PrivateDatabase, source: Source, plan: Grain, options: O
         return _long(request, attribute, options.value)
     if attributes is not None:
         return _listed(request, attributes)
+    if source.cells is not None:
+        return _taken_apart(replace(request, unnamed=True), columns or (), source.cells)
     return wide_rows(request, _wide_columns(request, columns or ()))
 
 
@@ -498,13 +538,17 @@ def _wide_columns(request: TableRequest, columns: Iterable[str] | Literal["all"]
     else:
         chosen = list(columns)
     if not chosen:
-        raise ParameterError(f"columns must name at least one column besides the user's. {request.listing}")
+        raise _no_columns(request)
     if chosen == ["all"] and "all" not in request.source.columns:
         raise ParameterError('columns must be names, got ["all"]. For all of them write columns="all" (--all-columns).')
     for name in chosen:
         _type_of(request.source, name, "columns")
     _check_distinct([("user", request.user_column), *(("columns", name) for name in chosen)])
     return chosen
+
+
+def _no_columns(request: TableRequest) -> ParameterError:
+    return ParameterError(f"columns must name at least one column besides the user's. {request.listing}")
 
 
 def _type_of(source: Source, column: object, role: str) -> str:

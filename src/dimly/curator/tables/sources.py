@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -11,12 +11,27 @@ import pyarrow.parquet
 from dimly.curator.tables.columns import check_names, check_same_columns, listing, quoted
 from dimly.curator.tables.csv import CsvOptions, open_csv
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.formats import arrow_data, open_duckdb, open_json_lines, open_sqlite
+from dimly.curator.tables.formats import (
+    JsonCells,
+    arrow_data,
+    open_duckdb,
+    open_json_cells,
+    open_json_lines,
+    open_sqlite,
+)
 from dimly.curator.tables.input_files import Stamp, find_files, glob_literal
 from dimly.errors import DataError, ParameterError
 
 _AS_WRITTEN: Final = CsvOptions()
 _READABLE = "a path, pattern or list of paths, or a pandas, polars or Arrow table"
+
+
+class WideColumns(NamedTuple):
+    """Columns of a wide table that are published together: the user's, and which others."""
+
+    user: str
+    chosen: tuple[str, ...] | None
+    """None: all but the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +55,8 @@ class Source:
         Whether the names of columns may come from people's rows (JSON, CSV without a header), and must not be shown.
     index : tuple of str
         What the index of a pandas table is called, which is not read.
+    cells : JsonCells or None
+        Of wide JSON objects what is in them: then the relation has a row for each, with little else than its user.
     """
 
     name: str
@@ -49,6 +66,7 @@ class Source:
     is_held: bool = True
     has_private_names: bool = False
     index: tuple[str, ...] = ()
+    cells: JsonCells | None = None
 
     @property
     def listing(self) -> str:
@@ -112,6 +130,7 @@ def open_source(
     query: str | None = None,
     csv: CsvOptions = _AS_WRITTEN,
     wanted: Collection[str] | None = None,
+    wide: WideColumns | None = None,
 ) -> Source:
     """Make a private table readable in ``database``.
 
@@ -128,6 +147,8 @@ def open_source(
     wanted : collection of str, optional
         The columns that will be read; all by default. Others may have different types in different Parquet files, and
         are then left out.
+    wide : WideColumns, optional
+        Where each row holds many columns to publish: JSON objects are then taken apart.
 
     Raises
     ------
@@ -170,13 +191,20 @@ def open_source(
         return Source(name, columns, has_types=False, files=_still_read(database, files))
     if form == "Parquet":
         name, columns = _open_parquet(database, files, wanted)
-    else:
-        name, columns = open_json_lines(database, files)
-    return Source(name, columns, files=_still_read(database, files), has_private_names=form == "JSON lines")
+        return Source(name, columns, files=_still_read(database, files))
+    return _open_json(database, files, wide)
 
 
 def _still_read(database: PrivateDatabase, files: Sequence[Stamp]) -> tuple[Stamp, ...]:
     return tuple(stamp for stamp in files if stamp.name not in database.copied)
+
+
+def _open_json(database: PrivateDatabase, files: Sequence[Stamp], wide: WideColumns | None) -> Source:
+    if wide is None:
+        name, columns = open_json_lines(database, files)
+        return Source(name, columns, files=_still_read(database, files), has_private_names=True)
+    name, columns, cells = open_json_cells(database, files, user=wide.user, chosen=wide.chosen)
+    return Source(name, columns, has_private_names=True, cells=cells)
 
 
 def _open_arrow(database: PrivateDatabase, data: Any) -> Source:

@@ -20,6 +20,7 @@ from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.release.documents.survey_file import promise
 
 _KEY: Final = b"dimly.profiles"
+_VERSION: Final = 2
 Integers = NDArray[np.int64]
 
 
@@ -54,11 +55,9 @@ class Profiles:
 
     @cached_property
     def id(self) -> str:
-        """SHA-256 of all that the file says."""
-        digest = hashlib.sha256(json.dumps(self._facts(), sort_keys=True).encode())
-        digest.update("\n".join(self.attributes).encode())
-        digest.update(np.ascontiguousarray(self.counts, "<i8").tobytes())
-        return digest.hexdigest()
+        """SHA-256 of all that the file says, in whatever order the list of attributes was."""
+        order = sorted(range(len(self.attributes)), key=self.attributes.__getitem__)
+        return _digest(self._facts(), [self.attributes[i] for i in order], self.counts[:, order])
 
     @property
     def shares(self) -> NDArray[np.float64]:
@@ -151,7 +150,7 @@ class Profiles:
 
     def _facts(self) -> dict[str, Any]:
         facts = {
-            "profiles": 1,
+            "profiles": _VERSION,
             "plan": self.plan.fields(),
             "plan_digest": self.plan.digest,
             "guarantee": promise(self.plan, roster="given", private=self.private),
@@ -159,6 +158,13 @@ class Profiles:
             "ledger": self.ledger,
         }
         return facts if self.private else facts | {"not_private": True}
+
+
+def _digest(facts: dict[str, Any], names: list[str], counts: Integers) -> str:
+    """Return the SHA-256 of facts and counts, with attributes in the order of their names."""
+    digest = hashlib.sha256(json.dumps([facts, names], sort_keys=True).encode())
+    digest.update(np.ascontiguousarray(counts, "<i8").tobytes())
+    return digest.hexdigest()
 
 
 def read_profiles(path: str | os.PathLike[str]) -> Profiles:
@@ -201,7 +207,11 @@ def read_profiles(path: str | os.PathLike[str]) -> Profiles:
         rows[segments, places] = np.arange(len(segments))  # refuses a segment that is none
     except (pa.ArrowException, KeyError, IndexError, TypeError, ValueError):
         raise _changed_profiles(name) from None
-    if (rows < 0).any() or (segments < 0).any():
+    if (rows < 0).any() or (segments < 0).any() or facts.get("plan_digest") != plan.digest:
+        raise _changed_profiles(name)
+    # What the first version's digest is of depends on the order of a list that the file does not hold.
+    told_of = {key: value for key, value in facts.items() if key != "id"}
+    if facts.get("profiles") != 1 and facts.get("id") != _digest(told_of, names, counts[rows]):
         raise _changed_profiles(name)
     noise = plan.noise("profiles")
     return Profiles(
@@ -223,4 +233,7 @@ def _no_profiles(name: str) -> ParameterError:
 
 
 def _changed_profiles(name: str) -> ReleaseError:
-    return ReleaseError(f"{name} must hold one count for each segment and attribute. It was changed: make it again.")
+    return ReleaseError(
+        f"{name} must hold one count for each segment and attribute, and have the digests that it states. It was "
+        "changed: make it again."
+    )

@@ -93,6 +93,41 @@ def test_a_changed_file_is_refused(change: Any, tmp_path: Path) -> None:
         read_profiles(changed(tmp_path / "profiles.parquet", change))
 
 
+def with_facts(**others: Any) -> Any:
+    def change(table: Any) -> Any:
+        facts = json.loads(table.schema.metadata[b"dimly.profiles"]) | others
+        return table.replace_schema_metadata({b"dimly.profiles": json.dumps(facts).encode()})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.set_column(3, "count", pa.array(np.asarray(table["count"]) + 1)),
+        lambda table: table.set_column(
+            1, "attribute", pa.array([name.replace("tea", "ale") for name in table["attribute"].to_pylist()])
+        ),
+        with_facts(people=[100, 60]),
+        with_facts(ledger=None),
+        with_facts(not_private=True),
+        with_facts(guarantee={}),
+        with_facts(id="ab" * 32),
+        with_facts(plan=SurveyPlan.of(Budget(0.1), ["profiles"], release="ab" * 32).fields()),
+        with_facts(profiles=1, plan_digest="ab" * 32),
+    ],
+)
+def test_a_file_must_have_the_digests_that_it_states(change: Any, tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="the digests that it states"):
+        read_profiles(changed(tmp_path / "profiles.parquet", change))
+
+
+def test_the_first_version_is_read_and_the_id_does_not_hang_on_the_order_of_the_list(tmp_path: Path) -> None:
+    """Its digest was of a list in an order that the file does not hold."""
+    path = changed(tmp_path / "profiles.parquet", with_facts(profiles=1, id="cd" * 32))
+    assert read_profiles(path).id == FOUND.id
+
+
 def test_a_file_of_more_segments_than_fit_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
     many = 400_000  # squared, more than any machine has
     found = {"segment": np.zeros(many, np.int32), "attribute": pa.array(np.arange(many)).cast(pa.string())}
