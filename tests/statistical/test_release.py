@@ -33,6 +33,7 @@ from tests.streams import Recorded
 
 import dimly
 from dimly.analyst import Release, Vector
+from dimly.analyst.intervals import distance_skewness, inverted
 from dimly.mechanisms import MECHANISMS
 from dimly.mechanisms.make import sketching
 from dimly.mechanisms.projection.random_matrix import FAMILIES
@@ -207,6 +208,23 @@ def test_own_vectors(mechanism: str, resolution: int) -> None:
         # A product cannot exceed one's own total: near that limit intervals that would be empty hold more instead.
         side = "less" if ask == release.inner_product else "two-sided"
         assert stats.binomtest(covered, copies, 0.95, side).pvalue > ALPHA, f"{label}: covers {covered / copies:.2%}"
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS.values(), ids=PAIRS)
+def test_own_vectors_under_strong_noise(a: int, b: int) -> None:
+    """Estimated weights err together with distances: intervals that take the first as given miss every 14th truth."""
+    plan = dimly.Plan.of("counting+laplace", Budget(0.1), k=32, seed=bytes(32))
+    trials = publish(plan, BITS, N, apart=False)  # under so much noise one projection is like another
+    release, users, own = trials.release, trials.users(a), np.flatnonzero(BITS[b])
+    nx, ny, c = trials.truth(a, b)
+    vector = release.project(own.tolist())
+    found = release.distances(users, vector)
+    share = coverage(found, nx + ny - 2 * c)
+    assert COVERED[0] <= share <= COVERED[1], f"95 % intervals cover {share:.2%}"
+    weights = np.maximum(release.norm(users).value, 0.0), np.full(N, ny)
+    variance, skewness = plan.error.distance(one_sided=True, weights=weights), distance_skewness(plan, sides=1)
+    believed = inverted(found.value, variance, 0.95, largest=math.inf, skewness=skewness)
+    assert coverage(believed, nx + ny - 2 * c) < COVERED[0], "no power"
 
 
 def test_randomized_response() -> None:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dimly.analyst.estimate import Arrays, Estimate, Vector, choose, exactly, scalar, unknown
 from dimly.analyst.intervals import MixedSkewness, distance_skewness, unified_interval
 from dimly.analyst.joined_releases import Joined, common_users
-from dimly.analyst.pairs import User, Whom, chosen, compared
+from dimly.analyst.pairs import User, Whom, chosen, compared, distance_variance
 from dimly.analyst.release import Release
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats, Polynomial
@@ -176,7 +176,7 @@ def _told(release: Release, a: Whom, b: Whom) -> _Told:
         published = release.distances(a, b)
         return _Told(published.value, error.distance(), published.stderr == 0, np.isnan(published.value))
     _, y, pairs, same, lost = compared(reader, *(chosen(release._sketches, who) for who in (a, b)))
-    variance = error.distance(one_sided=not y.noisy, weights=pairs.possible_norms)
+    variance = distance_variance(error, pairs, one_sided=not y.noisy)
     return _Told(pairs.squared_distance, variance, same, lost)
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dimly.analyst.estimate import Arrays, Estimate, Vector, exactly, scalar
+from dimly.analyst.intervals import quadratic
 from dimly.analyst.neighbors import kernels
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.bounds import normal_quantile, ratio_interval
-from dimly.mechanisms.error.models import FlippedBitsError, Floats, Polynomial, SketchError
+from dimly.mechanisms.error.models import ErrorModel, FlippedBitsError, Floats, Polynomial, SketchError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan, DistancePlan, ResponsePlan, SketchPlan
 from dimly.release.format import text_ids
@@ -29,6 +30,7 @@ _ALIKE: Final = 0.75
 _MOST_COMPARED: Final = 100_000
 
 _NEXT_TO_ONE: Final = 1 - 1e-12
+_LEAST_VARIANCE: Final = 1e-12
 _HALVINGS: Final = 20  # of what is left of a range from 0 to 1
 
 
@@ -479,6 +481,37 @@ def _of_its_type(users: Any, *, textual: bool) -> Any:
     if isinstance(users, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,18}", users):
         return int(users)
     return users
+
+
+def distance_variance(error: ErrorModel, pairs: Pairs, *, one_sided: bool) -> Polynomial:
+    """Return the variance of estimated squared distances as a function of the true ones.
+
+    Where counting blends weights in, it depends on these, and of a person only an estimate ŵ is known, which errs
+    together with the distance. Against the analyst's own vector that shows: where noise makes both too large, the
+    variance at a smaller distance would be that of people who share more than the vector has. So the weight depends on
+    the distance that is asked about. Start from the possible pair that is nearest to what was estimated, and move along
+    the regression, w(μ) = ŵ + β(μ − est) with β = Cov(ŵ, est)/Var(est): what is left of ŵ then does not err together
+    with est. But what is shared, (w + wy − μ)/2, is from 0 to wy: so 1 − β is at most wy over two standard errors. The
+    variance stays a quadratic in μ. Of two people, the product of their noises prevails, and weights matter little.
+    """
+    weights = pairs.possible_norms
+    if not one_sided or not isinstance(error, SketchError) or not error.blend:
+        return error.distance(one_sided=one_sided, weights=weights)
+    ours, theirs = weights[1], weights[0]
+    at = np.clip(pairs.squared_distance, np.abs(theirs - ours), theirs + ours)
+    shared = np.clip(pairs.inner_product, 0.0, ours)
+    joint = error.joint((np.maximum(theirs, shared), ours), shared, one_sided=True)
+    norm, both, product = joint[..., 0, 0], joint[..., 0, 2], joint[..., 2, 2]
+    total = np.maximum(norm - 4 * both + 4 * product, _LEAST_VARIANCE)
+    slope = np.clip(np.maximum((norm - 2 * both) / total, 1 - ours / (2 * np.sqrt(total))), 0.0, 1.0)
+
+    def variance(distance: float) -> Floats:
+        moved = error.distance(one_sided=True, weights=(theirs + slope * (distance - at), ours))
+        square, linear, constant = (np.asarray(part) for part in moved)
+        found: Floats = (square * distance + linear) * distance + constant
+        return found
+
+    return quadratic(variance)
 
 
 def cosine_of(

@@ -47,6 +47,7 @@ from dimly.analyst.pairs import (
     chosen,
     compared,
     cosine_of,
+    distance_variance,
     is_one,
     jaccard_of,
     like_input,
@@ -620,7 +621,7 @@ class Release:
 
     def _unbiased(self, compared: Compared, confidence: float) -> Arrays:
         y, pairs = compared.y, compared.pairs
-        variance = self.plan.error.distance(one_sided=not y.noisy, weights=pairs.possible_norms)
+        variance = distance_variance(self.plan.error, pairs, one_sided=not y.noisy)
         skewness = distance_skewness(self.plan, sides=1 + y.noisy)
         return inverted(pairs.squared_distance, variance, confidence, largest=self._largest, skewness=skewness)
 
