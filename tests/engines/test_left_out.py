@@ -51,6 +51,7 @@ def test_nothing_in_the_list_stops_before_anything_is_charged(
                 NAMED, plan, vocabulary=listed, roster=roster, dry_run=dry_run, out=tmp_path / "out", **charged
             )
         assert "vocabulary=FILE" in str(stop.value) if listed is None else "spelled as the table is" in str(stop.value)
+        assert "Check that attribute names the right column, got 'place'." in str(stop.value)
         assert "place 1" not in str(stop.value)
     assert not (tmp_path / "out").exists()
     assert Ledger(charged["ledger"]).status("visits").spent.n_costs == 0

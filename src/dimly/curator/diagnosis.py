@@ -139,7 +139,7 @@ def open_diagnosed(
     names lines.
     """
     file = None if options.diagnose is None else check_new_file(options.diagnose)
-    wrong_list = "" if vocabulary is None else _nothing_listed(plan, vocabulary)
+    wrong_list = "" if vocabulary is None else _nothing_listed(plan, vocabulary, options)
     wrong_roster = _NOBODY_LISTED if nobody is None else nobody
 
     @contextlib.contextmanager
@@ -188,13 +188,20 @@ _NOBODY_LISTED: Final = (
 )
 
 
-def _nothing_listed(plan: object, vocabulary: Vocabulary) -> str:
+def _nothing_listed(plan: object, vocabulary: Vocabulary, options: Options) -> str:
     """Return what to do. The list is public, and of the table nothing is said but that it does not fit it at all."""
+    column = (
+        f"Check that attribute (--attribute) names the right column, got {options.attribute!r}. "
+        if options.attribute is not None
+        else f"Check that attributes (--attribute-list) names the right column, got {options.attributes!r}. "
+        if isinstance(options.attributes, str)
+        else ""
+    )
     if isinstance(plan, DirectionsPlan):
         return (
             "the directions must have rows for attributes of the table, but have none, so that only noise would be "
-            "published. Check that attribute names the right column, and that attributes are written as in "
-            f"the directions (dimly directions show). {_PRIVATELY}"
+            f"published. {column}Check that attributes are written as in the directions (dimly directions show). "
+            f"{_PRIVATELY}"
         )
     remedy = (
         f"The list is the numbers 0 to {len(vocabulary) - 1}: if attributes have names, plan with their public list, "
@@ -204,7 +211,7 @@ def _nothing_listed(plan: object, vocabulary: Vocabulary) -> str:
     )
     return (
         "the list must hold attributes of the table, but it holds none, so that only noise would be published. "
-        f"{remedy} {_PRIVATELY}"
+        f"{column}{remedy} {_PRIVATELY}"
     )
 
 

@@ -245,6 +245,7 @@ def publish_by(
     if about is None and base is not None and (said := base.sketches.manifest.about) is not None:
         about = AboutRelease.of(title=said.title, publisher=said.publisher, note=said.note)  # on another day
     replaced = None if base is None else base.replaced_at(target)
+    overwritten = _overwrites(options)
     made = ReleaseWriter(target, plan, overwrite=options.replaces, replaces=replaced) if writing is None else writing()
     with made as writer, charged(payer, plan, base, writer) as charge:
         with opening as table:
@@ -285,9 +286,13 @@ def publish_by(
         plan_digest=plan.digest,
         release_id=manifest.release,
         ledger=account,
-        warnings=warnings_of(plan, manifest.n_users, options, base),
+        warnings=warnings_of(plan, manifest.n_users, options, base, replaced=overwritten),
         diagnostics=diagnostics,
     )
+
+
+def _overwrites(options: Options) -> bool:
+    return options.overwrite and options.target is not None and options.target.is_dir()
 
 
 def _base_of(options: Options, plan: Plan) -> Base | None:
@@ -337,9 +342,19 @@ def _cost(plan: Plan, base: Base | None) -> Cost | None:
     return plan.cost if base is None or base.replace else None
 
 
-def warnings_of(plan: Plan, n_users: int | None, options: Options, base: Base | None = None) -> tuple[str, ...]:
-    """Return what the curator should think about again: the same, wherever the release ends."""
+def warnings_of(
+    plan: Plan, n_users: int | None, options: Options, base: Base | None = None, *, replaced: bool = False
+) -> tuple[str, ...]:
+    """Return what the curator should think about again: the same, wherever the release ends.
+
+    ``replaced`` says whether a release stood where this one goes, and was not the base of it.
+    """
     found = []
+    if replaced:
+        found.append(
+            "Overwriting: the release that stood there stays spent, and this one costs its full price besides. Whoever "
+            "has a copy of the old one has both."
+        )
     if base is not None and base.replace:
         found.append("An update: whoever has the old release too sees who was published anew.")
     if options.ledger is None:
@@ -361,8 +376,9 @@ def warnings_of(plan: Plan, n_users: int | None, options: Options, base: Base | 
         )
     if options.where is not None and options.diagnose is None:
         found.append(
-            "A condition: whether any row fits it is not looked at, and if none does, only noise is published. Give "
-            "diagnose a file to know, in private. The release does not hold the condition: state it in note."
+            "A condition: whether any row fits it is not looked at, and if none does, only noise is published. Pass "
+            "diagnose=FILE (--diagnose FILE) to know, in private. The release does not hold the condition: state it by "
+            "note (--note)."
         )
     if n_users is None and plan.cost.delta > 0:
         found.append("delta should be well below 1/n: without a roster a dry run does not compare it with n.")
@@ -401,7 +417,7 @@ def rehearse(
         cost=_cost(plan, base),
         plan_digest=plan.digest,
         ledger=ledger,
-        warnings=warnings_of(plan, n_users, options, base),
+        warnings=warnings_of(plan, n_users, options, base, replaced=_overwrites(options)),
         diagnostics=diagnostics,
     )
 

@@ -9,13 +9,14 @@ import pytest
 from tests.plans import plan_of
 from tests.streams import NO_NOISE, Recorded
 
+from dimly.cli.faults import options_alone
 from dimly.curator.append import Base
 from dimly.curator.engine import LocalEngine
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.ledger.store import Store
 from dimly.curator.options import Options
 from dimly.curator.people import people_of
-from dimly.curator.publication import Published, publish_by, published_bytes, rehearse, with_short_ids
+from dimly.curator.publication import Published, publish_by, published_bytes, rehearse, warnings_of, with_short_ids
 from dimly.curator.randomness import Keystream, Words, WordSource
 from dimly.curator.tables.matrix import MatrixTable
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError, ReleaseError
@@ -480,6 +481,19 @@ def test_an_update_needs_no_ledger(tmp_path: Path) -> None:
     new = open_folder(tmp_path / "new")
     assert len(new) == 5
     assert not new.private  # a part of it is not
+
+
+def test_overwriting_says_that_both_are_spent(tmp_path: Path, ledger: Ledger) -> None:
+    for stands_there in (False, True):
+        warned = " ".join(publish(tmp_path / "release", ledger, overwrite=True).warnings)
+        assert ("the release that stood there stays spent, and this one costs its full price" in warned) == stands_there
+    assert ledger.status("visits").spent.epsilon == 2 * PLAN.cost.epsilon
+
+
+def test_warnings_name_options_where_a_command_line_shows_them() -> None:
+    (*_, condition) = warnings_of(PLAN, 5, Options(where="a = 'b'", ledger="l.db", dataset="visits", roster=[1]))
+    assert "Pass --diagnose FILE to know" in options_alone(condition)
+    assert options_alone(condition).endswith("state it by --note.")
 
 
 def test_what_cannot_grow(tmp_path: Path, ledger: Ledger) -> None:
