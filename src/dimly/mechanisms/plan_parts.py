@@ -85,7 +85,10 @@ class VocabularyPart(BaseModel):
         """
         if attributes is None:
             if self.sha256 is not None:
-                raise ParameterError("vocabulary must be given: the plan holds only the digest of its list.")
+                raise ParameterError(
+                    "vocabulary must be given: the plan holds only the digest of its list. Add vocabulary=FILE "
+                    "(--vocabulary FILE), the list that it was made with."
+                )
             return Vocabulary.numbered(self.size)
         vocabulary = attributes if isinstance(attributes, Vocabulary) else Vocabulary.listed(attributes)
         if len(vocabulary) == self.size:

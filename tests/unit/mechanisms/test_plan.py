@@ -231,7 +231,7 @@ def test_vocabularies() -> None:
     assert list(listed.vocabulary_of(["tea", "42", "milk"])) == ["tea", "42", "milk"]
     with pytest.raises(ParameterError, match="digest differs"):
         listed.vocabulary_of(["tea", "milk", "42"])
-    with pytest.raises(ParameterError, match="vocabulary must be given"):
+    with pytest.raises(ParameterError, match=r"vocabulary must be given: .* Add vocabulary=FILE"):
         listed.vocabulary_of(None)
     numbered = Plan.of("randomized-response", BUDGET, n_attributes=3)
     assert numbered.vocabulary is not None

@@ -9,6 +9,7 @@ then decide who is there at all.
 """
 
 import json
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -132,10 +133,11 @@ class Condition:
                 raise ParameterError(f"where must name columns of the table, got {name!r}. {source.listing}")
         for name in sorted(self.numbers):
             if known[name.casefold()].upper() in ("VARCHAR", "JSON"):
+                spelled = name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)
                 raise ParameterError(
                     f"where must compare numbers with numbers, but {name!r} holds text. "
-                    f"Write CAST({name} AS DOUBLE) instead of {name}, and if it has decimal commas "
-                    f"CAST(translate({name}, ',.', '.') AS DOUBLE)."
+                    f"Write CAST({spelled} AS DOUBLE) instead of {spelled}, and if it has decimal commas "
+                    f"CAST(translate({spelled}, ',.', '.') AS DOUBLE)."
                 )
         # Whatever else can be named beside the columns must not be called like one: else a.b would not be the field b
         # of the column a, which was checked, but the column b.
@@ -290,7 +292,8 @@ def _check(node: dict[str, Any], columns: set[str]) -> None:
         if name not in _FUNCTIONS or not plain or node.get("schema") or node.get("catalog"):
             raise ParameterError(
                 f"where must look at one row at a time, got the function {name!r}, which may not. Use comparisons, "
-                "arithmetic, CAST and functions of text and dates such as lower, contains and year."
+                "arithmetic, CAST and functions of text and dates such as lower, contains and year. If it is the "
+                "beginning of a column's name, put the whole name between double quotes."
             )
         # DuckDB's TRY does not catch what it says of a pattern that ends in the middle of an escape: that would stop a
         # run, or not, by the rows that come so far.

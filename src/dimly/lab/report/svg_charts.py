@@ -152,7 +152,7 @@ def error_curve(acuity: Acuity, distances: Distances | None, reach: float) -> st
     if distances is not None and 0 <= distances.mean <= right:
         mean, error = distances.mean, float(acuity.stderr(distances.mean))
         x, y = frame.across(mean), frame.up(error)
-        side = "end" if x > 0.6 * WIDTH else "start"
+        side = "end" if x > WIDTH / 2 else "start"
         parts.append(
             f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="5"/>'
             f'<text class="strong" x="{x + (-8 if side == "end" else 8):.1f}" y="{y + 20:.1f}" text-anchor="{side}">'

@@ -60,6 +60,15 @@ def test_every_file_format_takes_one(tmp_path: Path) -> None:
         total(tmp_path / "visits.csv", "rating > 0")
 
 
+def test_remedies_can_be_typed_as_they_stand(tmp_path: Path) -> None:
+    pa.table(LONG).to_pandas().rename(columns={"rating": "rating (0-5)"}).to_csv(tmp_path / "visits.csv", index=False)
+    with pytest.raises(ParameterError, match=r'Write CAST\("rating \(0-5\)" AS DOUBLE\) instead of "rating \(0-5\)"'):
+        total(tmp_path / "visits.csv", '"rating (0-5)" > 0')
+    with pytest.raises(ParameterError, match="put the whole name between double quotes"):
+        total(tmp_path / "visits.csv", "rating (0-5) > 0")
+    assert total(tmp_path / "visits.csv", 'CAST("rating (0-5)" AS DOUBLE) > 0') == [1, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("where", "words"),
     [

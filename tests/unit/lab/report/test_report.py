@@ -360,7 +360,7 @@ def test_the_first_screen_says_what_it_is_what_is_in_it_and_what_to_rely_on(thir
     words = words_of(thirds)
     short = words[words.index("In short") : words.index("Random pairs")]
     for text in (
-        "400 people, with 64 numbers for each",
+        "400 people, each with 64 numbers",
         "3 segments of people",
         "is not in this release. It can be counted for a small further ε (dimly survey --by)",
         "Segments: stability",

@@ -70,6 +70,15 @@ def test_curves_mark_what_was_found() -> None:
     assert "average pair" not in error_curve(ACUITY, None, 700.0)
 
 
+@pytest.mark.parametrize("mean", [20.0, 200.0, 400.0, 410.0, 420.0, 430.0, 690.0])
+def test_what_is_written_beside_a_curve_fits_a_phone(mean: float) -> None:
+    drawn = error_curve(ACUITY, Distances(np.full(10, mean), 100.0, 0.0), 700.0)
+    ((at, side, text),) = re.findall(r'class="strong" x="([\d.]+)" y="[\d.]+" text-anchor="(\w+)">([^<]+)<', drawn)
+    width = 8.2 * len(text)  # bold letters of 15 px
+    left = float(at) - (width if side == "end" else 0.0)
+    assert 0 <= left <= left + width <= WIDTH
+
+
 def test_a_curve_has_a_point_where_it_bends() -> None:
     counting = Acuity(Plan.of("counting+laplace", Budget(2.0), k=256, seed=bytes(32)), 100.0)
     points = [drawn.count("L") for drawn in (error_curve(counting, None, reach) for reach in (100.0, 400.0))]
