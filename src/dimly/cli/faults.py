@@ -209,9 +209,14 @@ def in_options(line: str, options: Mapping[str, str]) -> str:
     """
     found = re.match(r"error: ([a-z_-]+)(?: and ([a-z_]+))?(?= (must|and|of|cannot)\b)", line)
     if found is not None:
-        named = [options.get(name.replace("-", "_"), name) for name in found.groups()[:2] if name]
+        named = [_option(name.replace("-", "_"), options) or name for name in found.groups()[:2] if name]
         line = f"error: {' and '.join(named)}{line[found.end() :]}"
     return options_alone(line)
+
+
+def _option(name: str, options: Mapping[str, str]) -> str | None:
+    """Return the option of a parameter: Python says n_users and mean_weight where a command says --users, --weight."""
+    return options.get(name) or options.get(name.removeprefix("n_").removeprefix("mean_"))
 
 
 _IN_PYTHON = {"attribute-list": "attributes"}
