@@ -398,8 +398,8 @@ def _check_free(fixed: Fixed) -> None:
     """Refuse what would fix a part of what is chosen. 16 bits are what is chosen from anyway."""
     if fixed.k is not None:
         raise ParameterError(
-            f"k must be given together with mechanism, got k = {fixed.k} alone. Add --mechanism NAME, or leave --k out: "
-            "both are chosen then."
+            f"k must be given together with mechanism, got k = {fixed.k} alone. Add --mechanism NAME, or leave --k "
+            "out: both are chosen then."
         )
     said = [name for name in _changed(fixed) if name != "dtype" or fixed.dtype != "int16"]
     _refuse(said, "must be given together with mechanism and k. Without them it is chosen.")
