@@ -33,6 +33,8 @@ from dimly.analyst.pairs import Who, chosen, lost_rows
 from dimly.analyst.structure.coordinates import Points, known, parts_of, sample
 from dimly.errors import ParameterError, ReleaseError
 from dimly.progress import OnProgress
+from dimly.release.reader import StoredSketches
+from dimly.release.sketches import Sketches
 
 if TYPE_CHECKING:
     from dimly.analyst.release import Release
@@ -129,19 +131,38 @@ class Index:
         order = np.argsort(_squares_from(_asking(space, mine), cells.centers)[0], kind="stable")
         people = np.diff(cells.starts)[order].cumsum()
         probed = order[: max(cells.n_probed, int(np.searchsorted(people, most + 1)) + 1)].tolist()
-        one, cuts = space.rows(mine), [slice(*cells.starts[cell : cell + 2].tolist()) for cell in probed]
-        keys = np.concatenate([space.keys(one, cells.rows[cut]) for cut in cuts])
-        places = np.concatenate([np.arange(cut.start, cut.stop) for cut in cuts])
-        near = np.flatnonzero(keys <= np.partition(keys, most)[most])
-        near = near[np.lexsort((cells.order[places[near]], keys[near]))]  # of equal keys, the first in the release
+        keys, places = _nearest_of(space, space.rows(mine), cells, probed, n + 1)
+        near = np.lexsort((cells.order[places], keys))  # of equal keys, the first in the release
         assert side.positions is not None  # noqa: S101
-        near = near[cells.order[places[near]] != side.positions[0]][:most]
+        near = near[cells.order[places[near]] != side.positions[0]][:n]
         places, positions = places[near], cells.order[places[near]]
-        found = space.rows(release._sketches.take(positions[:n]))
-        if not np.allclose(found, cells.rows[places[:n]], rtol=1e-3, atol=1e-3):
+        found = space.rows(release._sketches.take(positions))
+        if not np.allclose(found, cells.rows[places], rtol=1e-3, atol=1e-3):
             forget_cells(release._sketches, self._detail)
             raise ReleaseError("the index in the cache folder is not of this release. It was removed: ask again.")
         return neighbors_at(release, side, positions, n, metric="euclidean", space=space, recall=self.recall)
+
+
+def _nearest_of(
+    space: Space, one: NDArray[Any], cells: IndexCells, probed: list[int], n: int
+) -> tuple[NDArray[np.float64], Positions]:
+    """Return the n smallest keys of one with the people of some cells, and all equal to the last; and who they are.
+
+    The nearest cells come first: what was found in them is a limit beyond which nobody is looked at closely.
+    """
+    keys, places, limit = np.empty(0), np.empty(0, np.int64), np.inf
+    for cell in probed:
+        start, end = cells.starts[cell : cell + 2].tolist()
+        found = space.keys(one, cells.rows[start:end], limit=limit)
+        near = np.flatnonzero(found <= limit)
+        if not len(near):
+            continue
+        keys, places = np.concatenate([keys, found[near]]), np.concatenate([places, start + near])
+        if len(keys) >= n:
+            limit = float(np.partition(keys, n - 1)[n - 1])
+            within = keys <= limit
+            keys, places = keys[within], places[within]
+    return keys, places
 
 
 def index_of(release: "Release", *, denoise: bool, recall: Any, progress: OnProgress | None) -> Index:
@@ -176,7 +197,7 @@ def _cells(release: "Release", space: Space, recall: float, progress: OnProgress
     mine = sketches.take(asked)
     asked, mine = asked[known(mine)], mine[known(mine)]
     nearest = _Nearest(space, space.rows(mine), asked)
-    labels, every = np.full(n, -1, np.int64), []
+    labels = np.full(n, -1, np.int64)
     with threadpool_limits(1):  # one thread adds up in the same order always
         taught = sample(sketches, _TAUGHT * n_cells, lambda part: _vectors(space, part, space.rows(part)))
         if not len(taught):
@@ -187,16 +208,15 @@ def _cells(release: "Release", space: Space, recall: float, progress: OnProgress
         for start, part in parts_of(sketches, None):
             sure = known(part)
             rows = space.rows(part[sure])
-            every.append(rows)
             if len(rows):
                 vectors = _vectors(space, part[sure], rows)
                 labels[start : start + len(part)][sure] = pairwise_distances_argmin(vectors, centers)
                 nearest.offer(start + np.flatnonzero(sure), rows)
             if progress is not None:
                 progress(start + len(part), n)
-    everybody = np.flatnonzero(labels >= 0)
-    by_cell = np.argsort(labels[everybody], kind="stable")
-    order, rows = everybody[by_cell], np.concatenate(every)[by_cell]
+        everybody = np.flatnonzero(labels >= 0)
+        order = everybody[np.argsort(labels[everybody], kind="stable")]
+        rows = _sorted_rows(space, sketches, order, labels >= 0)
     starts = np.concatenate([[0], np.bincount(labels[order], minlength=n_cells).cumsum()])
     # When a question comes to the cells of those that it should find: half of the people asked tell how many cells to
     # look at, the others how well that does.
@@ -207,6 +227,23 @@ def _cells(release: "Release", space: Space, recall: float, progress: OnProgress
     n_probed = int(tuning[int(np.ceil(recall * len(tuning))) - 1]) + 1 if len(tuning) else n_cells
     measured = float((test < n_probed).mean()) if len(test) else 1.0
     return IndexCells(centers, starts, order, rows, n_probed, measured)
+
+
+def _sorted_rows(
+    space: Space, sketches: Sketches | StoredSketches, order: Positions, sure: NDArray[np.bool_]
+) -> NDArray[Any]:
+    """Return what the space keeps of people, in a given order: read once more, so that they are in memory only once."""
+    places = np.empty(len(sure), np.int64)
+    places[order] = np.arange(len(order))
+    rows = None
+    for start, part in parts_of(sketches, None):
+        here = sure[start : start + len(part)]
+        made = space.rows(part[here])
+        if rows is None:
+            rows = np.empty((len(order), made.shape[1]), made.dtype)
+        rows[places[start : start + len(part)][here]] = made
+    assert rows is not None  # noqa: S101
+    return rows
 
 
 class _Nearest:

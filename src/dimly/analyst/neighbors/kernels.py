@@ -22,6 +22,7 @@ Positions = NDArray[np.int64]
 # Sums of integers are exact in doubles, in any order: allowing one lets the compiler use wide instructions.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 _CHUNK = 64
+_FEW = 16  # numbers, a line of a cache, after which a distance is compared with its limit
 
 
 @compiled(fastmath=_ANY_ORDER)
@@ -88,6 +89,19 @@ def distances_with_one(rows: Rows, one: Rows, out: Floats) -> None:
     """Write the squared distance of each row from one."""
     for i in range(rows.shape[0]):
         out[i] = _distance(rows[i], one)
+
+
+@compiled
+def distances_within(rows: Rows, one: Rows, limit: float, out: Floats) -> None:
+    """Write the squared distance of each row from one, infinite beyond a limit, as a few numbers often tell."""
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for start in range(0, rows.shape[1], _FEW):
+            total += _distance(rows[i, start : start + _FEW], one[start : start + _FEW])
+            if total > limit:
+                total = np.inf
+                break
+        out[i] = total
 
 
 @compiled(fastmath=_ANY_ORDER)

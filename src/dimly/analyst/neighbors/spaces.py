@@ -27,8 +27,8 @@ class Space(Protocol):
     def own(self, vector: Vector) -> Rows:
         """Return what is kept of a vector of one's own: one row."""
 
-    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:
-        """Return the keys of one row, of ``own`` if that is given, with many."""
+    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None, limit: float = np.inf) -> Floats:
+        """Return the keys of one row, of ``own`` if that is given, with many; any larger number above the limit."""
 
     def near(self, one: Rows, published: Rows, *, limit: float, own: Vector | None = None) -> Floats:
         """Return the keys of one row with published ones; any larger number instead of a key above the limit."""
@@ -56,7 +56,14 @@ class SketchSpace:
         """Return the vector's row."""
         return vector.row[None, :]
 
-    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:
+    def keys(
+        self,
+        one: Rows,
+        many: Rows,
+        *,
+        own: Vector | None = None,
+        limit: float = np.inf,  # noqa: ARG002
+    ) -> Floats:
         """Return the keys of one row with many."""
         y = one[0].astype(np.float64)
         found = self._sums(many, y)
@@ -124,7 +131,14 @@ class BitSpace:
         """Return the vector's bits in words."""
         return self.rows(vector.row[None, :])
 
-    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:
+    def keys(
+        self,
+        one: Rows,
+        many: Rows,
+        *,
+        own: Vector | None = None,
+        limit: float = np.inf,  # noqa: ARG002
+    ) -> Floats:
         """Return the keys of one row with many."""
         differ = np.empty((1, len(many)))
         kernels.differing_bits(one, many, differ)
@@ -322,12 +336,19 @@ class DenoisedSpace:
     def _rest_of(self, one: Rows) -> float:
         return 0.0 if self.lengths is None else float(one[0, self.denoiser.rank]) ** 2
 
-    def keys(self, one: Rows, many: Rows, *, own: Vector | None = None) -> Floats:  # noqa: ARG002  (its row says all)
+    def keys(
+        self,
+        one: Rows,
+        many: Rows,
+        *,
+        own: Vector | None = None,  # noqa: ARG002  (its row says all)
+        limit: float = np.inf,
+    ) -> Floats:
         """Return the keys of one row with many; of a vector of one's own, for similarities only."""
         if self.metric == "euclidean":
-            found = np.empty(len(many))
-            kernels.distances_with_one(many, self.asking(one)[0], found)
-            return found + self._rest_of(one)
+            found, rest = np.empty(len(many)), self._rest_of(one)
+            kernels.distances_within(many, self.asking(one)[0], limit - rest, found)
+            return found + rest
         row, sums = one[0].astype(np.float64), np.empty((len(many), 3))
         kernels.sums_with_one(many, row, sums)
         return similarity_keys(Pairs(sums[:, 1], row @ row, sums[:, 2], sums[:, 2]), self)

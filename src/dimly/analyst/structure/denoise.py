@@ -59,10 +59,20 @@ class Moments:
     @property
     def covariance(self) -> Floats:
         """Of the published points, their noise included: (dimension, dimension)."""
-        mean = self.mean
-        covariance: Floats = self.products / max(self.n_people, 1)
+        covariance: Floats = self._covariance(np.float64)
+        return covariance
+
+    @property
+    def single_covariance(self) -> Points:
+        """The same, each rounded once to single precision."""
+        covariance: Points = self._covariance(np.float32)
+        return covariance
+
+    def _covariance(self, dtype: type[np.floating[Any]]) -> Any:
+        mean, part = self.mean, 1 / max(self.n_people, 1)
+        covariance = np.empty(self.products.shape, dtype)
         for i, own in enumerate(mean):  # a row at a time stays in a cache
-            covariance[i] -= own * mean
+            covariance[i] = part * self.products[i] - own * mean
         return covariance
 
 
@@ -102,10 +112,8 @@ def _moments_of_bits(parts: Iterable[NDArray[Any]], plan: ResponsePlan) -> Momen
             words.view(np.uint8)[:, : columns.shape[1]] = columns
             kernels.add_shared_bits(words, shared)
     f, gain = plan.error.flip, 1 / (1 - 2 * plan.error.flip)
-    shared -= f * counts
-    shared -= f * counts[:, None]
-    shared += n_people * f**2
-    shared *= gain**2
+    for i, own in enumerate(counts):  # a row at a time stays in a cache
+        shared[i] = (shared[i] - (f * counts + (f * own - n_people * f**2))) * gain**2
     return Moments(n_people, (counts - n_people * f) * gain, shared)
 
 
@@ -124,6 +132,8 @@ _BITS = 1 << 19  # words of 64 unpacked at once: 32 MB
 _NARROW = 1024  # dimension up to which all directions are computed in less time than it takes to search for some
 _WIDTH = 8  # directions by which a search grows at a time
 _MOST_SEARCHED = 1024
+_LITTLE = 0.01  # of a variance: what is left of a direction that was nearly in the others
+_CHECKED = 64  # directions after which it is told whether they are enough
 _CONVERGED = 2e-4  # what is left of a direction, as a part of its variance
 _SAMPLE = 1 << 14  # people by whom the worth of what is left out is told
 
@@ -421,14 +431,15 @@ def _principal(sketches: Sketches | StoredSketches, coordinates: Coordinates) ->
 
 
 def _decomposed(moments: Moments, coordinates: Coordinates) -> _Principal:
-    covariance = moments.covariance
-    if len(covariance) > _NARROW:
+    if len(moments.total) > _NARROW:
         edge = coordinates.noise_variance * edge_of_noise(coordinates.free / max(moments.n_people, 1))
         with threadpool_limits(1):  # many narrow products, for which threads wait longer than they work
-            found = _above(covariance.astype(np.float32), edge)
+            found = _above(moments.single_covariance, edge)
         if found is not None:
             return _Principal(moments.n_people, moments.mean, *found)
-    variances, basis = scipy.linalg.eigh(covariance, overwrite_a=True)
+    decomposed = scipy.linalg.eigh  # whose own threads can be limited only once it is loaded
+    with threadpool_limits(1 if len(moments.total) <= _NARROW else None):  # small: as above
+        variances, basis = decomposed(moments.covariance, overwrite_a=True)
     return _Principal(moments.n_people, moments.mean, basis[:, ::-1], variances[::-1])
 
 
@@ -437,36 +448,44 @@ def _above(matrix: Points, least: float) -> tuple[Floats, Floats] | None:
 
     Two at least, for a map; None if they are too many.
 
-    Block Lanczos with full orthogonalization, in single precision: the matrix is read once for eight directions. Where
-    noise dominates, few rise above it, and they are found in a tenth of the time of a whole decomposition. The
-    search goes on until all of them, and the next one, are eigenvectors up to 0.0002 of their length.
+    Block Lanczos in single precision: the matrix is read once for eight directions. What a block becomes is made
+    orthogonal to the last two, which is all that is left of it but for rounding, and then to all. Where noise
+    dominates, few rise above it, and they are found in a tenth of the time of a whole decomposition. The search goes
+    on until all of them, and the next one, are eigenvectors up to 0.0002 of their length.
     """
     d, b = len(matrix), _WIDTH
     size = min(_MOST_SEARCHED, d // (2 * b) * b)
-    space, within = np.zeros((d, size), np.float32), np.zeros((size, size))
-    block = np.linalg.qr(np.random.default_rng(0).standard_normal((d, b)).astype(np.float32))[0]
+    space, within = np.zeros((size, d), np.float32), np.zeros((size, size))
+    block = np.linalg.qr(np.random.default_rng(0).standard_normal((d, b)).astype(np.float32))[0].T
+    n_before = -1
     for end in range(b, size + 1, b):
-        space[:, end - b : end] = block
-        so_far = space[:, :end]
-        block = matrix @ block
-        for _ in range(2):
-            products = so_far.T @ block
-            within[:end, end - b : end] += products
-            block -= so_far @ products
-        block, left = np.linalg.qr(block)
-        block -= so_far @ (so_far.T @ block)  # once more, where nothing but rounding was left
-        block = np.linalg.qr(block)[0]
-        if end % 128 and end < size:
+        space[end - b : end] = block
+        block = space[end - b : end] @ matrix
+        for start in (max(end - 2 * b, 0), 0):
+            so_far = space[start:end]
+            products = so_far @ block.T
+            within[start:end, end - b : end] += products
+            block -= products.T @ so_far
+        turned, left = np.linalg.qr(block.T)
+        if np.abs(left.diagonal()).min() < _LITTLE * least:  # of which rounding is a part
+            turned = np.linalg.qr(turned - space[:end].T @ (space[:end] @ turned))[0]
+        block = turned.T
+        if end % _CHECKED and end < size:
             continue
         upper = np.triu(within[:end, :end])
-        variances, turn = scipy.linalg.eigh(upper + np.triu(upper, 1).T)
-        n_above = int(np.count_nonzero(variances > least))
+        tridiagonal = upper + np.triu(upper, 1).T
+        # NumPy's: threads of SciPy's own could be limited only once it is loaded.
+        n_above = int(np.count_nonzero(np.linalg.eigvalsh(tridiagonal) > least))
         if n_above > end // 2:
             return None
+        if n_above > n_before and end < size:  # more are still being found
+            n_before = n_above
+            continue
+        variances, turn = np.linalg.eigh(tridiagonal)
         kept = slice(None, -max(n_above + 1, 2) - 1, -1)
         rest = np.linalg.norm(left @ turn[-b:, kept], axis=0)
         if (rest <= _CONVERGED * np.maximum(variances[kept], least)).all():
-            return (so_far @ turn[:, kept].astype(np.float32)).astype(np.float64), variances[kept]
+            return (space[:end].T @ turn[:, kept].astype(np.float32)).astype(np.float64), variances[kept]
     return None
 
 

@@ -110,7 +110,8 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
         return Structure(0, 0.0, 0.0, float("inf"))
     with threadpool_limits(1):  # many small products, which threads only slow down
         table = _ComparedPeople.of(people, plan)
-        found = _variances(_covariances(table.people), _COMPONENTS)
+        products = _covariances(table.people)
+        found = _variances(products, _FIRST)
         by_chance: list[Points] = []
         for several in (_FEWEST_SHUFFLES, _SHUFFLES):
             seeds = range(len(by_chance), several)
@@ -118,9 +119,10 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
             chance = _Chance.of(by_chance, table.people.shape, _FIRST)
             if found[0] <= (1 + _TOLERANCE) * chance.averages[0]:
                 break  # four standard deviations below the threshold, of which further shuffles move it by half of one
-        if (found[:_FIRST] > chance.thresholds).all():
+        if (found > chance.thresholds).all():
+            found = _variances(products, _COMPONENTS)
             chance = _Chance.of(by_chance, table.people.shape, _COMPONENTS)
-    above = found[: len(chance.thresholds)] > chance.thresholds
+    above = found > chance.thresholds
     # Horn's count: up to the first direction that is no stronger than chance's of the same place.
     n_components = len(above) if above.all() else int(above.argmin())
     beyond = (found[:n_components] - chance.averages[:n_components]).sum()
@@ -279,8 +281,8 @@ def _variances(covariances: Points, count: int) -> Floats:
             covariances, count, tol=1e-6, v0=np.ones(size, np.float32), return_eigenvectors=False
         )
         return np.sort(found)[::-1].astype(np.float64)
-    falling: Floats = scipy.linalg.eigvalsh(covariances, subset_by_index=[size - count, size - 1])[::-1]
-    return falling.astype(np.float64)
+    # NumPy's: threads of SciPy's own could be limited only once it is loaded.
+    return np.linalg.eigvalsh(covariances)[::-1][:count].astype(np.float64)
 
 
 def _spread(n: int, k: int) -> float:

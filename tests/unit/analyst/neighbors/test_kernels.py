@@ -51,6 +51,17 @@ def test_distances_are_summed_in_doubles() -> None:
     np.testing.assert_allclose(out, ((exact - exact[3]) ** 2).sum(1), rtol=1e-12)
 
 
+def test_distances_beyond_a_limit_are_infinite_and_all_others_as_they_are() -> None:
+    rows = ROWS.astype(np.float32) / 7
+    wanted = ((rows.astype(np.float64) - rows[3]) ** 2).sum(1)
+    limit, out = float(np.median(wanted)), np.empty(70)
+    kernels.distances_within(rows, rows[3], limit, out)
+    np.testing.assert_array_equal(np.isinf(out), wanted > limit)
+    np.testing.assert_allclose(out[wanted <= limit], wanted[wanted <= limit], rtol=1e-12)
+    kernels.distances_within(rows, rows[3], np.inf, out)
+    np.testing.assert_allclose(out, wanted, rtol=1e-12)
+
+
 def test_bits_are_counted() -> None:
     words = RANDOM.integers(0, 2**64, (20, 3), dtype=np.uint64)
     wanted = np.bitwise_count(words[:, None, :] ^ words[None, :, :]).sum(axis=2)
