@@ -172,6 +172,9 @@ def _check_lists(table: ListedTable, options: Options, wrong_list: str, wrong_ro
 
 def _tell_lines(error: DataError, source: object, options: Options, file: Path | None) -> None:
     """Say of CSV files that do not fit how their first line was read, and in private which lines do not."""
+    roster = options.roster
+    if isinstance(roster, str | os.PathLike) and str(error).startswith(f"{os.fspath(roster)} "):
+        return  # which is not the table's fault
     words = header_words(source, options)
     if words:
         error.add_note(Note(words))

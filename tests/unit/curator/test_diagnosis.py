@@ -4,9 +4,12 @@ import gzip
 from pathlib import Path
 
 import pytest
+from tests.plans import plan_of
 
+from dimly.api import publish
 from dimly.curator.diagnosis import header_words, lines_that_do_not_fit
 from dimly.curator.options import Options
+from dimly.errors import DataError
 
 OPTIONS = Options(user="person", attribute="place")
 LINES = "person,place,rating\nada,mill,5\nbob,mill\ncy,,3\n"
@@ -52,3 +55,12 @@ def test_rows_that_are_dropped_are_not_named(tmp_path: Path) -> None:
     path.write_text(LINES)
     found = lines_that_do_not_fit(path, Options(user="person", attribute="place", nulls="drop"))
     assert [one["line"] for one in found] == [3]
+
+
+def test_of_a_roster_that_cannot_be_read_nothing_is_said_of_the_table(tmp_path: Path) -> None:
+    table, roster = tmp_path / "t.csv", tmp_path / "people.csv"
+    table.write_text("person,place\nada,mill\n")
+    roster.write_bytes("person\nJosé\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"people\.csv must be text in UTF-8.* save it as UTF-8") as stop:
+        publish(table, plan_of("counting+laplace"), user="person", attribute="place", roster=roster)
+    assert not any("first line of" in note for note in getattr(stop.value, "__notes__", ()))
