@@ -28,6 +28,7 @@ from dimly.planner.brief import PURPOSES, Purpose
 from dimly.planner.verdicts import VERDICTS
 
 PURPOSE_OF: dict[str, Purpose] = {"error": "distances", "closeness": "neighbors", "agreement": "segments"}
+CLASSES = ("good", "coarse", "not feasible")
 TELLING = 0.3
 """Agreement below which no plan finds the groups, and one is as good as another."""
 
@@ -181,6 +182,23 @@ def verdicts(trials: Sequence[Trial]) -> str:
     return "\n".join(lines)
 
 
+def limits(trials: Sequence[Trial]) -> str:
+    """Return what was measured of neighbors at each figure predicted, in both halves of the third check."""
+    lines = ["| half | predicted | plans | good | coarse | not feasible | lowest |", "|---|---|---|---|---|---|---|"]
+    for half, held_out in (("set", False), ("test", True)):
+        for target in planning_verdicts.TARGETS:
+            found = [
+                trial
+                for trial in trials
+                if planning_verdicts.is_held_out(trial) == held_out and planning_verdicts.target_of(trial) == target
+            ]
+            measured = [planning_verdicts.judged(trial)[1] for trial in found]
+            of_each = " | ".join(str(sum(one == each for one in measured)) for each in CLASSES)
+            lowest = min(trial.mean for trial in found)
+            lines.append(f"| {half} | {target} | {len(found)} | {of_each} | {lowest:.2f} |")
+    return "\n".join(lines)
+
+
 def _range(ratios: Sequence[float]) -> str:
     return f"{min(ratios):.2f}–{max(ratios):.2f}"
 
@@ -194,6 +212,7 @@ def tables() -> list[str]:
         real_tables(cells),
         errors(planning_errors.load(), planning_errors.load("grid")),
         verdicts(planning_verdicts.load()),
+        limits(planning_verdicts.load(planning_verdicts.LIMITS)),
     ]
 
 

@@ -12,10 +12,13 @@ those within a group and between two). Measured is what the verdict is about:
 A verdict is right if the figure measured is in the class that it names (``BOUNDS``). Where the verdict is unknown, the
 range that is given beside it is right if the figure is within.
 
-There were two checks. Before the first, rules and thresholds were fixed; by what it showed (``WORLDS``, garments 0, 5,
-7 and mushrooms 2,000 and on) ranges were introduced. So it says nothing of those. Then all was fixed again, and the
+There were three checks. Before the first, rules and thresholds were fixed; by what it showed (``WORLDS``, garments 0,
+5, 7 and mushrooms 2,000 and on) ranges were introduced. So it says nothing of those. Then all was fixed again, and the
 second (``FRESH``, ``--fresh``) was measured: other people, circles and groups of unequal size among them, other classes
 of garments, other mushrooms, retail and reviews. By what it showed ranges were widened (docs/planning-evidence.md).
+The third (``--limits set``, then ``--limits test``, with ``--out`` benchmarks/planning_limits.json) is about the limit
+from which on neighbors are called good: see :mod:`benchmarks.planning_people`.
+
 Each world was measured once. Tables without labels are judged on segments by the groups that k-means finds in the raw
 table.
 """
@@ -35,6 +38,7 @@ from sklearn.cluster import KMeans
 
 from benchmarks.accuracy import tables_of
 from benchmarks.planning import COUNTING, NO_GROUPS, RESPONSE, STRUCTURES, Truth, World
+from benchmarks.planning_people import Table, people
 from dimly.api import publish
 from dimly.lab.population import Population
 from dimly.planner.advice import answer
@@ -44,6 +48,8 @@ from dimly.planner.verdicts import Range, Verdict, range_on
 from dimly.privacy import Budget
 
 RESULTS = Path(__file__).with_name("planning_verdicts.json")
+LIMITS = Path(__file__).with_name("planning_limits.json")
+"""Of the third check."""
 MECHANISMS = (COUNTING, RESPONSE)
 WORLDS = [
     *(World("tastes", 6_000, 1_200, 30, e, 1.4, seed=11, n_groups=4) for e in (0.9, 2.2)),
@@ -83,6 +89,13 @@ FRESH_PASSED_OVER = {"mushrooms": 4_000}
 """People whom the rules were set on: others are taken here."""
 N_RAW_GROUPS = 3
 """Groups of tables without labels."""
+TARGETS = (0.35, 0.5, 0.6, 0.7, 0.85)
+"""Of the third check, figures predicted for neighbors: around those at which a verdict may change."""
+LIMIT_MECHANISMS = (COUNTING, RESPONSE, "hashing+laplace")
+"""Of the third check, in turn."""
+BUDGETS = (0.05, 12.0)
+HELD_OUT_SEED = 4
+"""In the place of a world's seed; one less where limits were set."""
 LARGEST_RESPONSE = 2e7
 """Bits of a release by randomized response; more take too long."""
 WIDEST_RESPONSE = 1_200
@@ -176,6 +189,56 @@ def trials(world: World, truth: Truth, *, runs: int) -> Iterator[Trial]:
             yield replace(blank, k=k, runs=tuple(round(value, 4) for value in measured))
 
 
+def limit_trials(table: Table, number: int, *, runs: int) -> Iterator[Trial]:
+    """Yield what came of one table's neighbors at budgets where the planner predicts the figures of ``TARGETS``."""
+    truth = Truth(table.people, ())
+    facts, (n_users, d) = told(truth), table.people.table.shape
+    weight = round(float(truth.people.weights.mean()), 1)
+    distance = stated("neighbors", facts)
+    if distance is None:
+        return
+    world = World(table.name, n_users, d, round(weight), 1.0, seed=HELD_OUT_SEED - (not table.held_out))
+    for i, target in enumerate(TARGETS):
+        mechanism = LIMIT_MECHANISMS[(number + i) % len(LIMIT_MECHANISMS)]
+        blank = Trial(world, "neighbors", mechanism, None, *distance, weight, 0, facts, ())
+        epsilon = budget_at(blank, target)
+        if epsilon is None:
+            continue
+        blank = replace(blank, world=replace(world, epsilon=epsilon))
+        plan = answer(question(blank)).plan
+        measured = (measure("neighbors", truth, publish(table.people.table, plan), distance) for _ in range(runs))
+        yield replace(blank, k=plan.k, runs=tuple(round(value, 4) for value in measured))
+
+
+def is_held_out(trial: Trial) -> bool:
+    """Return whether a trial of the third check is of the half that limits were tested on."""
+    return trial.world.seed == HELD_OUT_SEED
+
+
+def target_of(trial: Trial) -> float:
+    """Return which of ``TARGETS`` is nearest to what the planner predicts."""
+    found = candidate(trial.mechanism, question(trial))
+    assert isinstance(found, Candidate), found
+    return min(TARGETS, key=lambda target: abs(target - found.closeness))
+
+
+def budget_at(trial: Trial, target: float) -> float | None:
+    """Return the ε, to two digits, at which a figure is predicted; None if it is out of ``BUDGETS``."""
+    asked = question(trial)
+
+    def predicted(epsilon: float) -> float:
+        found = candidate(trial.mechanism, asked.at(epsilon))
+        return found.closeness if isinstance(found, Candidate) else 0.0
+
+    least, most = BUDGETS
+    if not predicted(least) < target < predicted(most):
+        return None
+    while most > 1.01 * least:
+        middle = (least * most) ** 0.5
+        least, most = (middle, most) if predicted(middle) < target else (least, middle)
+    return float(f"{most:.2g}")
+
+
 def measure(purpose: Purpose, truth: Truth, release: Any, distance: tuple[float, float]) -> float:
     """Return how good a release is for a purpose."""
     if purpose == "distances":
@@ -234,12 +297,19 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", type=Path, help="long tables in Parquet instead of made-up people")
     parser.add_argument("--fresh", action="store_true", help="the second check, and not the first")
     parser.add_argument("--large", action="store_true", help="100,000 people alone, where verdicts change")
+    parser.add_argument("--limits", choices=("set", "test"), help="the third check, one half of its people")
     parser.add_argument("--only", nargs="+", choices=STRUCTURES, help="people of these structures alone")
     parser.add_argument("--people", type=int, default=1_500, help="largest number of people of a real table")
     parser.add_argument("--most", type=int, default=1 << 30, help="leave out worlds of more people")
     parser.add_argument("--runs", type=int, default=1, help="fresh publications of each plan")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
+    if options.limits:
+        for number, table in enumerate(people()):
+            if table.held_out == (options.limits == "test"):
+                store(options.out, list(limit_trials(table, number, runs=options.runs)))
+                print(table.name, file=sys.stderr, flush=True)
+        return
     if options.tables:
         for path in options.tables:
             world, truth = table_of(path, options.people, fresh=options.fresh)

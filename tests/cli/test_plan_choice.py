@@ -108,7 +108,7 @@ def test_what_the_verdict_goes_by_and_what_was_assumed() -> None:
     near = answer(*line.replace("segments", "neighbors").split())
     assert near["figure"] == near["candidates"][0]["closeness"]
     shown = run(*line.replace("segments", "neighbors").split(), "-v").stdout
-    assert f"those found are {near['figure']:.0%} of the way from random people to the nearest; good from 50%" in shown
+    assert f"those found are {near['figure']:.0%} of the way from random people to the nearest; good from 60%" in shown
     light = run("plan", "--epsilon", 1, "--distance", "100:800", "--weight", 60).stdout
     assert "at squared distance 800 have 400 attributes each: those of 60 cannot differ in more than 120" in light
 

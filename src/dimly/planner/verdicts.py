@@ -94,7 +94,7 @@ Verdict = Literal["good", "coarse", "unknown", "not feasible"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("good", "coarse", "unknown", "not feasible")
 """The best first; what is not known may be better than what cannot be."""
 
-GOOD: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 0.9, "neighbors": 0.5, "segments": 0.7})
+GOOD: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 0.9, "neighbors": 0.6, "segments": 0.7})
 """From which figure on a purpose is served well: see :func:`figure`."""
 COARSE: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 0.55, "neighbors": 0.25, "segments": 0.2})
 """From which on groups can be told apart, if not pairs; who is found is of the right kind; groups are found in part.

@@ -32,7 +32,7 @@ def test_sometimes_no_epsilon_is_enough() -> None:
 def test_verdicts() -> None:
     assert [verdict(p) for p in (0.9, 0.899, 0.55, 0.549)] == ["good", "coarse", "coarse", "not feasible"]
     assert [verdict(p, "segments") for p in (0.7, 0.69, 0.19)] == ["good", "coarse", "not feasible"]
-    assert [verdict(p, "neighbors") for p in (0.5, 0.49, 0.24)] == ["good", "coarse", "not feasible"]
+    assert [verdict(p, "neighbors") for p in (0.6, 0.59, 0.24)] == ["good", "coarse", "not feasible"]
 
 
 def test_segments_need_people_who_can_be_placed() -> None:
