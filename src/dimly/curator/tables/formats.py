@@ -262,6 +262,8 @@ def open_json_cells(
     DataError
         If a line is no object, or has a name twice, or if there are none.
     """
+    if quoted(user).lower() in (OBJECT, FILLED):
+        raise ParameterError(f"user must be a column of another name than {user!r}, which is taken. Rename it.")
     plain = plain_files(database, files)
     objects = database.create_table(
         f"SELECT 0 AS {OBJECT}, 0 AS {FILLED}, CAST(NULL AS JSON) AS {quoted(user)} WHERE false"

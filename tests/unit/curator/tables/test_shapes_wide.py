@@ -231,6 +231,8 @@ def test_wide_json_is_refused_as_it_was(database: PrivateDatabase, tmp_path: Pat
         view_of(database, path, apart=True)
     with pytest.raises(ParameterError, match="user must be a column of the table, got 'v'"):
         view_of(database, path, apart=True, user="v")
+    with pytest.raises(ParameterError, match="of another name than 'Dimly object'"):
+        view_of(database, path, apart=True, user="Dimly object")
     with pytest.raises(ParameterError, match="columns must be a column of the table, got 'c0'"):
         view_of(database, path, apart=True, columns=[f"c{n}" for n in range(101)])
 
