@@ -221,6 +221,52 @@ def number_people(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @compiled
+def split_keys(
+    keys: NDArray[np.uint64], people: NDArray[np.uint64], counts: NDArray[np.int32], codes: NDArray[np.int32]
+) -> tuple[int, int]:
+    """Divide keys (person << 32 | code + 1), which do not fall, into people, how many codes each has, and the codes.
+
+    Repeats count once, and a lower half of 0 names a person without a code. The arrays are as long as the keys; return
+    how many people and how many codes were written.
+    """
+    n_people = n_codes = 0
+    for i in range(keys.size):
+        key = keys[i]
+        if i and key == keys[i - 1]:
+            continue
+        person, code = key >> np.uint64(32), key & np.uint64(0xFFFFFFFF)
+        if n_people == 0 or people[n_people - 1] != person:
+            people[n_people] = person
+            counts[n_people] = 0
+            n_people += 1
+        if code:
+            counts[n_people - 1] += 1
+            codes[n_codes] = np.int32(code - np.uint64(1))
+            n_codes += 1
+    return n_people, n_codes
+
+
+@compiled
+def join_keys(
+    people: NDArray[np.int64],
+    counts: NDArray[np.int32],
+    codes: NDArray[np.int32],
+    ranks: NDArray[np.int64],
+    keys: NDArray[np.int64],
+) -> None:
+    """Write keys (person << 32 | rank of the code) of rows in the order of people, who have ``counts`` of them each.
+
+    Without ranks codes stand for themselves.
+    """
+    row = 0
+    for i in range(people.size):
+        person = people[i] << 32
+        for _ in range(counts[i]):
+            keys[row] = person | (ranks[codes[row]] if ranks.size else np.int64(codes[row]))
+            row += 1
+
+
+@compiled
 def rows_of_sorted(
     keys: NDArray[np.int64],
     values: NDArray[np.float64] | None,

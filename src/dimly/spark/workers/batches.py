@@ -6,7 +6,7 @@ repeats may be fewer or more.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dimly.curator import kernels
 from dimly.curator.engine import Batch, people_of_sorted
 from dimly.curator.tables.numbered_table import NumberedRows
 from dimly.errors import DataError
@@ -78,18 +79,13 @@ class ExactRows:
             there[people] |= piece.is_list
         numbers = np.cumsum(there) - 1
         tables = [(people, piece) for people, piece in zip(who, pieces, strict=True) if not piece.is_list]
-        codes: list[NDArray[Any]] = [piece.codes for _, piece in tables]
-        texts = None
+        ranks, texts = [np.empty(0, np.int64)] * len(tables), None
         if not plan.by_position:
             ranks, texts = numbered_together([piece.texts for _, piece in tables] or [pa.array([], pa.string())])
-            codes = [rank[code] for rank, code in zip(ranks, codes, strict=False)]
-        keys, values = [np.empty(0, np.int64)], [np.empty(0)]
-        for code, (people, piece) in zip(codes, tables, strict=True):
-            kept = np.repeat(there[people], piece.counts) if listed else slice(None)
-            keys.append(((np.repeat(numbers[people], piece.counts) << 32) | code)[kept])
-            if piece.values is not None:
-                values.append(piece.values[kept])
-        rows = NumberedRows(np.concatenate(keys), np.concatenate(values) if len(values) > 1 else None)
+        rows = _numbered([(numbers[people], piece) for people, piece in tables], ranks)
+        if listed:
+            kept = np.concatenate([np.repeat(there[people], piece.counts) for people, piece in tables] or [there[:0]])
+            rows = NumberedRows(rows.keys[kept], None if rows.values is None else rows.values[kept])
         if rows.values is None:
             rows.keys.sort()
         else:
@@ -137,6 +133,18 @@ class ExactRows:
         parts = [self.users, pa.array(np.diff(self.indptr)), pa.array(self.attributes), self.texts]
         parts.append(None if self.steps is None else pa.array(self.steps))
         return hashlib.sha256(b"".join(b"-" if part is None else _digest_of(part) for part in parts)).digest()
+
+
+def _numbered(
+    tables: Sequence[tuple[NDArray[np.int64], SortedRows]], ranks: Sequence[NDArray[np.int64]]
+) -> NumberedRows:
+    """Return the rows of some pieces, one after another, by numbers of people and ranks of texts."""
+    ends = np.cumsum([0, *(len(piece.codes) for _, piece in tables)])
+    keys = np.empty(ends[-1], np.int64)
+    for i, (numbers, piece) in enumerate(tables):
+        kernels.join_keys(numbers, piece.counts, piece.codes, ranks[i], keys[ends[i] : ends[i + 1]])
+    values = [piece.values for _, piece in tables if piece.values is not None]
+    return NumberedRows(keys, np.concatenate(values) if values else None)
 
 
 def batches_of_place(

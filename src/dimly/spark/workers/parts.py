@@ -44,7 +44,7 @@ WRITTEN = f"{_FILE}, first {{0}}, last {{0}}, after bigint, full boolean"
 MARK: Final = b"PAR1"
 """How every Parquet file ends."""
 
-_MOST_ROWS = 1 << 20
+_MOST_ROWS = 1 << 21  # so that most parts are one batch
 
 
 @lru_cache(maxsize=4)
@@ -128,16 +128,28 @@ class PerturbParts(ABC):
         most_rows = _MOST_ROWS if plan.places_people else None
         for place, pieces in of_places(batches):
             part = self.parts[place]
-            held: list[tuple[pa.Array, NDArray[Any]]] = []
+            held: list[pa.Array] = []
+            values = self._room(plan, part)
             for number, people in batches_of_place(pieces, plan, listed=self.listed, most_rows=most_rows):
                 words = self.words(batch_name(plan, part, number, people))
-                held.append((people.users, _perturbed(perturber, people, words)))
-            if held:
-                yield from self._write(plan, part, held)
+                start = sum(map(len, held))
+                out = None if values is None else values[start : start + len(people)]
+                if out is not None and len(out) < len(people):
+                    raise DataError(CHANGED)
+                perturbed = _perturbed(perturber, people, words, out)
+                values = perturbed if values is None else values
+                held.append(people.users)
+            if held and values is not None:
+                yield from self._write(plan, part, pa.chunked_array(held).combine_chunks(), values)
 
-    def _write(self, plan: Plan, index: int, held: list[tuple[pa.Array, NDArray[Any]]]) -> Batches:
-        users = pa.chunked_array([some for some, _ in held]).combine_chunks()
-        values = held[0][1] if len(held) == 1 else np.concatenate([some for _, some in held])
+    def _room(self, plan: Plan, part: int) -> NDArray[Any] | None:
+        """Return where the people of a part are published, batch after batch; None if they are one batch."""
+        if not plan.places_people:
+            return None
+        n_users = sum(segment.n for segment in self.people[part])
+        return np.empty(plan.published_shape(n_users), plan.published_dtype)
+
+    def _write(self, plan: Plan, index: int, users: pa.Array, values: NDArray[Any]) -> Batches:
         layout = layout_of(plan)
         if not is_same(users, self.people[index]):
             raise DataError(CHANGED)
@@ -258,8 +270,8 @@ def batch_name(plan: Plan, part: int, number: int, people: ExactRows) -> bytes:
     return b"%s\0%d\0%d\0%s" % (plan.digest.encode(), part, number, people.digest())
 
 
-def _perturbed(perturber: Perturber, people: ExactRows, words: WordSource) -> NDArray[Any]:
-    """Return what is published of people."""
+def _perturbed(perturber: Perturber, people: ExactRows, words: WordSource, out: NDArray[Any] | None) -> NDArray[Any]:
+    """Return what is published of people, written to ``out`` if that is given."""
     if people.texts is not None:
         perturber = perturber.with_attributes(encoded_texts(people.texts))
-    return perturber.perturb(People(people.indptr, people.attributes, people.steps), words)
+    return perturber.perturb(People(people.indptr, people.attributes, people.steps), words, out=out)

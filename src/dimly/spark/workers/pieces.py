@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dimly.curator import kernels
 from dimly.curator.people import Pseudonyms
 from dimly.errors import DataError
 from dimly.spark.cluster import Batches, in_pieces
@@ -100,25 +101,27 @@ class SortedRows:
         if not pa.types.is_integer(attributes.type):
             coded = attributes.dictionary_encode()
             attributes, texts = coded.indices, coded.dictionary.cast(pa.string())
-        keys = (who << np.uint64(32)) | (pc.fill_null(attributes, -1).to_numpy().astype(np.int64) + 1).view(np.uint64)
-        values = None
+        keys = who << np.uint64(32)
+        keys += pc.fill_null(attributes, -1).to_numpy().view(np.uint32) + np.uint32(1)  # 0: none
         if "v" in rows.column_names:
             order = np.argsort(keys)
             keys, values = keys[order], rows.column("v").to_numpy()[order]
+            upper, has = keys >> np.uint64(32), (keys & _LOW) != 0
+            starts = np.flatnonzero(np.diff(upper, prepend=~upper[:1]))
+            people, values = upper[starts], values[has]
+            counts = np.add.reduceat(has, starts, dtype=np.int32) if len(starts) else np.empty(0, np.int32)
+            codes = ((keys[has] & _LOW) - np.uint64(1)).astype(np.int32)
         else:
             keys.sort()
-            keys = keys[np.flatnonzero(np.diff(keys, prepend=~keys[:1]))]
-        upper, has = keys >> np.uint64(32), (keys & _LOW) != 0
-        starts = np.flatnonzero(np.diff(upper, prepend=~upper[:1]))
-        people = upper[starts]
+            people, counts, codes = np.empty_like(keys), np.empty(len(keys), np.int32), np.empty(len(keys), np.int32)
+            n_people, n_codes = kernels.split_keys(keys, people, counts, codes)
+            people, counts, codes, values = people[:n_people], counts[:n_people], codes[:n_codes], None
         marks = None
         if "m" in rows.column_names:
             marked = who[rows.column("m").combine_chunks().is_valid().to_numpy(zero_copy_only=False)]
             marks = np.bincount(np.searchsorted(people, marked), minlength=len(people)).astype(np.int32)
-        counts = np.add.reduceat(has, starts, dtype=np.int32) if len(starts) else np.empty(0, np.int32)
-        codes = ((keys[has] & _LOW) - np.uint64(1)).astype(np.int32)
         users, own = ids.at(people)
-        return cls(users, own, counts, marks, codes, texts, None if values is None else values[has])
+        return cls(users, own, counts, marks, codes, texts, values)
 
     def between(self, start: int, stop: int) -> "SortedRows":
         """Return people ``start`` … ``stop`` − 1."""
@@ -262,6 +265,9 @@ def numbered_together(columns: Sequence[pa.Array]) -> tuple[list[NDArray[np.int6
     """Return the number of each id or text of some columns among all different ones in their order, and those."""
     if pa.types.is_integer(columns[0].type):
         parts = [column.to_numpy() for column in columns]
+        dense = _numbered_by_place(parts)
+        if dense is not None:
+            return dense
         found = np.sort(np.concatenate(parts))  # np.unique takes several times as long: it hashes
         found = found[np.diff(found, prepend=~found[:1]) != 0]
         return [np.searchsorted(found, part) for part in parts], pa.array(found)
@@ -269,6 +275,23 @@ def numbered_together(columns: Sequence[pa.Array]) -> tuple[list[NDArray[np.int6
     numbers, texts = numbered(pa.concat_arrays([column.cast(pa.large_string()) for column in columns]))
     ends = np.cumsum([len(column) for column in columns])
     return np.split(numbers, ends[:-1]), texts
+
+
+def _numbered_by_place(parts: Sequence[NDArray[np.int64]]) -> tuple[list[NDArray[np.int64]], pa.Array] | None:
+    """Return what :func:`numbered_together` does, without sorting, of numbers that lie close together; else None."""
+    total = sum(map(len, parts))
+    if not total:
+        return None
+    lowest = min(int(part.min()) for part in parts if len(part))
+    highest = max(int(part.max()) for part in parts if len(part))
+    if highest - lowest >= 2 * total:
+        return None
+    there = np.zeros(highest - lowest + 1, np.bool_)
+    places = [part - lowest for part in parts]
+    for place in places:
+        there[place] = True
+    numbers = np.cumsum(there, dtype=np.int64) - 1
+    return [numbers[place] for place in places], pa.array(np.flatnonzero(there) + lowest)
 
 
 def only_used(codes: NDArray[Any], texts: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
