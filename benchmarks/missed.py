@@ -115,10 +115,11 @@ REASONS = (
         "tables",
         "text",
         "publishing",
-        "Ids that are text are read twice: the distinct ones are found and numbered, and then each row is joined with "
-        "them. Both look up a text in a hash table for each row, which is larger than the caches, and take some 0.1 µs "
-        "for that. Of 17 seconds of the processor for 1,000,000 people, 3.8 go into numbering and 4.5 into the join. "
-        "Ids that are integers need neither: one sort finds the people and orders their rows.",
+        "Each text is hashed, looked up in a table that is larger than the caches, and compared byte by byte with "
+        "what is there; and reading text takes twice as long as reading integers. On a busy AMD EPYC, numbering took "
+        "11 of 23 seconds of the processor for 1,000,000 people: 2 for reading, 5 for the look-up, 2 for sorting the "
+        "ids, since cut to a third. It takes 1.5 of 11 seconds with integers that lie near each other, whose distance "
+        "from the least one is a number already.",
     ),
     Reason(
         "start-up",

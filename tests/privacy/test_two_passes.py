@@ -22,6 +22,7 @@ from tests.streams import NO_NOISE
 
 from dimly.curator.options import Options, Silence
 from dimly.curator.publication import publish_in_memory
+from dimly.curator.tables import numbered_table
 from dimly.curator.tables.numbered_table import open_table
 from dimly.errors import DataError
 from dimly.mechanisms import Plan
@@ -64,9 +65,14 @@ def test_values_of_a_frame_that_changes_stay_in_range(later: float, counts_as: i
     assert exact(frame, plan_at(), meddle, **LONG).sum(axis=1).tolist() == [counts_as] * N
 
 
-@pytest.mark.parametrize(("roster", "counts_as"), [(list(range(N)), 1), (None, 2)])
-def test_an_attribute_that_repeats_later_counts_once(roster: list[int] | None, counts_as: int) -> None:
-    """Without a roster people are found while the rows are sorted, so that what comes later is not looked at."""
+@pytest.mark.parametrize("roster", [list(range(N)), None])
+@pytest.mark.parametrize(("fits", "counts_as"), [(True, 2), (False, 1)])
+def test_an_attribute_that_repeats_later_counts_once(
+    roster: list[int] | None, fits: bool, counts_as: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows whose people and attributes fit in memory are read once, so that what comes later is not looked at."""
+    if not fits:
+        monkeypatch.setattr(numbered_table._CodedRows, "of", lambda *_, **__: None)
     page = np.arange(2 * N)
     frame = pa.table({"user": [i // 2 for i in range(2 * N)], "page": pa.array(page)})
 

@@ -204,23 +204,6 @@ def step_of(value: float, resolution: int) -> int:
 
 
 @compiled
-def number_people(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Replace ids, the upper halves of keys that do not fall, by 0, 1, …; return them, each once."""
-    count = min(keys.size, 1)
-    for i in range(1, keys.size):
-        count += keys[i] >> 32 != keys[i - 1] >> 32
-    ids = np.empty(count, np.int64)
-    last = -1
-    for i in range(keys.size):
-        person = keys[i] >> 32
-        if last < 0 or person != ids[last]:
-            last += 1
-            ids[last] = person
-        keys[i] = (np.int64(last) << 32) | (keys[i] & 0xFFFFFFFF)
-    return ids
-
-
-@compiled
 def split_keys(
     keys: NDArray[np.uint64], people: NDArray[np.uint64], counts: NDArray[np.int32], codes: NDArray[np.int32]
 ) -> tuple[int, int]:

@@ -68,15 +68,6 @@ def test_a_lane_is_set_exactly_where_its_number_is_below_the_threshold(
         assert [(word >> lane) & 1 for lane in range(LANES)] == [number < threshold for number in row]
 
 
-def test_people_are_numbered_in_the_order_of_sorted_keys() -> None:
-    keys = np.sort(np.random.default_rng(0).integers(0, 30, 200) << 32 | np.arange(200) % 7 + 2**31)
-    before = keys.copy()
-    expected, numbers = np.unique(before >> 32, return_inverse=True)
-    np.testing.assert_array_equal(kernels.number_people(keys), expected)
-    np.testing.assert_array_equal(keys, numbers << 32 | before & 0xFFFFFFFF)
-    assert kernels.number_people(keys[:0]).size == 0
-
-
 def test_words_begin_with_the_bits_drawn_at_their_places() -> None:
     """Counted among those that settle nothing: the first thousand, and what comes 60,000 later."""
     begun = np.arange(1 << 16, dtype=np.uint16)

@@ -340,6 +340,11 @@ class PrivateDatabase(Cursor):
         self._put_data(name, data)
         self._objects[name] = data
 
+    def unregister(self, name: str) -> None:
+        """Let registered Arrow data go; views of it can no longer be read."""
+        del self._objects[name]
+        self._run(lambda: self._connection.unregister(name[1:-1]))
+
     def keep_copy(self, pieces: Iterable[bytes], name: str, kind: str) -> Path:
         """Write a file into the private folder, closed to others; errors about it will speak of ``name``.
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
@@ -9,16 +10,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dimly.curator import kernels
 from dimly.curator.diagnosis import LeftOutRows
 from dimly.curator.options import Options, Resources
 from dimly.curator.people import Pseudonyms
 from dimly.curator.perturb import ListedTexts, Texts
+from dimly.curator.tables import kernels
 from dimly.curator.tables.columns import encoded_texts, literal
 from dimly.curator.tables.condition import apply_condition, columns_to_read, wide_columns
 from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.database import Cursor, PrivateDatabase
+from dimly.curator.tables.dictionary import (
+    OTHER_ROWS,
+    Dictionary,
+    IntegerDictionary,
+    NoRoomError,
+    RangeDictionary,
+    TextDictionary,
+)
 from dimly.curator.tables.input_files import find_files
+from dimly.curator.tables.key_sort import KeySort, KeySpool
 from dimly.curator.tables.public_lists import Roster, nobody_there, read_roster
 from dimly.curator.tables.shapes import Grain, RowsView, rows_view
 from dimly.curator.tables.sources import are_paths, open_source
@@ -31,9 +41,10 @@ from dimly.release.format import UserType, numbers_of
 _CHUNK = 1 << 17
 _ROWS = 1 << 20
 _OF_A_JSON_THREAD = 256 << 20
-_MOST_PEOPLE = 1 << 31
-"""Whose numbers fit the upper half of a key."""
-_OTHER_ROWS = "the table must hold the same rows whenever it is read, but it does not."
+_CODED_AT_ONCE = 1 << 15
+_FEW_ROWS = 1 << 17
+"""As many are numbered without compiled code, which takes longer to load."""
+_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 
 
 class NumberedRows(NamedTuple):
@@ -93,8 +104,9 @@ class NumberedTable:
     keep_values : bool
         Whether values other than 0 and 1 matter.
     memory : int
-        Bytes for rows of bits that are sorted here, which takes a seventh of the time; more are sorted by DuckDB, which
-        spills them, and so are values.
+        Bytes for rows of bits, and the distinct people and attributes in them, that are numbered and sorted here.
+        Rows that do not fit are spilled. If people and attributes do not fit, DuckDB numbers and sorts the rows, which
+        takes several times as long, and so it does with values.
     check_unchanged : callable
         Refuses a source that changed since it was opened: called after the last pass over it, and before anything can
         be drawn. What becomes of it later no longer matters, and must not cost a charge.
@@ -134,21 +146,21 @@ class NumberedTable:
         self._user = "CAST(r.u AS VARCHAR)" if as_text and view.user_type == "int64" else "r.u"
         self.user_type: UserType = "text" if as_text or pseudonyms else view.user_type
         self._texts: str | None = None
-        self._attributes = self._number_attributes()
+        self._memory = memory
+        self._keys: KeySort | None = None
+        coded = None if self._values else _CodedRows.of(database, view.name, memory=memory)
+        self._attributes = self._number_attributes(coded)
         self._n_rows = int(database.fetch(f"SELECT coalesce(sum(n), 0) FROM {self._spelled}")[0][0])
-        self._is_sorted_here = not self._values and 8 * self._n_rows <= memory
-        self._keys: NDArray[np.int64] | None = None
         people = view.people_sql if roster is None else f"SELECT u FROM {roster.name}"  # each once, either way
-        # Where nothing but the rows says who is there, and ids say the order, sorting the rows finds people as well.
-        only_rows = view.people_in_rows and roster is None and vocabulary is None
-        if only_rows and pseudonyms is None and order_key is None and self._is_sorted_here:
-            people = self._sort_by_id() or people
+        if coded is not None and view.people_in_rows and roster is None:
+            people = f"SELECT x AS u FROM {coded.users}"
         if as_text:
             people = f"SELECT CAST(u AS VARCHAR) AS u FROM ({people})"
         self._people = self._number_people(people, pseudonyms, order_key)
         self.n_users = self._count(self._people)
         if self.n_users == 0:
             raise nobody_there("table" if roster is None else "roster")
+        self._waiting = None if coded is None else self._recoded(coded)
         self._cursor = database.cursor()  # beside the stream of rows
         check_unchanged()
 
@@ -170,12 +182,13 @@ class NumberedTable:
     def rows(self) -> Iterator[NumberedRows]:
         """Return all rows in the order of people and then attributes, repeats included."""
         key = "(CAST(p.code AS BIGINT) << 32) | t.code"
-        if self._is_sorted_here:
-            if self._keys is None:
-                self._keys = self._sorted(f"SELECT {key} FROM {self._published_rows}")
-                self._check_unchanged()
-            for start in range(0, len(self._keys), _ROWS):
-                yield NumberedRows(self._keys[start : start + _ROWS], None)
+        if self._waiting is not None:
+            self._keys = self._sorted(self._waiting)
+            self._waiting = None
+        if self._keys is not None:
+            for keys in self._keys:
+                for start in range(0, len(keys), _ROWS):
+                    yield NumberedRows(keys[start : start + _ROWS], None)
             return
         value = ", r.v AS v" if self._values else ""
         sql = f"SELECT {key} AS key{value} FROM {self._published_rows} ORDER BY key"
@@ -239,47 +252,47 @@ class NumberedTable:
     def _count(self, relation: str) -> int:
         return int(self._database.fetch(f"SELECT count(*) FROM {relation}")[0][0])
 
-    def _sort_by_id(self) -> str | None:
-        """Sort the rows by ids and return a query of the people who come; None if ids do not fit half of a key.
+    def _recoded(self, coded: "_CodedRows") -> "_WaitingRows":
+        """Return rows that were read, and what the numbers in them are in order; their values are let go."""
+        users = f"(SELECT x AS u, seen FROM {coded.users}) AS r JOIN {self._people} AS p ON {self._user} = p.u"
+        attributes = f"(SELECT x AS a, seen FROM {coded.attributes}) AS r JOIN {self._attributes} AS p ON r.a = p.a"
+        codes = self._codes(users, coded.n_users), self._codes(attributes, coded.n_attributes)
+        for name in (coded.users, coded.attributes):
+            self._database.unregister(name)
+        return _WaitingRows(coded.rows, *codes)
 
-        To find distinct ids in a pass of its own, and to join the rows with them, would take longer than all of this.
-        """
-        if self._view.user_type != "int64" or self._n_rows == 0:
-            return None
-        ((least, greatest),) = self._database.fetch(f"SELECT min(u), max(u) FROM {self._view.name}")
-        if greatest - least >= _MOST_PEOPLE:
-            return None
-        key = f"((r.u - {least}) << 32) | t.code"
-        rows = f"{self._view.name} AS r LEFT JOIN {self._attributes} AS t ON r.a = t.a"
-        keys = self._sorted(f"SELECT coalesce({key}, -1) FROM {rows}")
-        if keys[0] < 0:  # no row was without user or attribute before
-            raise DataError(_OTHER_ROWS)
-        ids = kernels.number_people(keys)
-        self._keys = keys
-        return f"SELECT u FROM {self._database.register(pa.table({'u': ids + least}))}"
-
-    def _sorted(self, sql: str) -> NDArray[np.int64]:
-        """Return the integers of a query, sorted; there are at most as many as rows."""
-        keys = np.empty(self._n_rows, np.int64)
-        size = 0
-        for batch in self._database.stream(sql, batch_rows=_ROWS):
-            if size + len(batch) > len(keys):
-                raise DataError(_OTHER_ROWS)
-            keys[size : size + len(batch)] = numbers_of(batch.column(0))
-            size += len(batch)
-        keys = keys[:size]
-        keys.sort()
+    def _sorted(self, waiting: "_WaitingRows") -> KeySort:
+        """Return the keys of rows that are published, ready to be sorted."""
+        keys = KeySort(
+            self._database.folder,
+            first=0,
+            stop=self.n_users << 32,
+            spilled=waiting.rows.is_spilled,
+            most=max(_ROWS, self._memory // 32),
+        )
+        for some in waiting.rows.drain():
+            known = np.empty_like(some)
+            keys.add(known[: kernels.renumber(some, waiting.users, waiting.attributes, known)])
         return keys
+
+    def _codes(self, found: str, size: int) -> NDArray[np.int32]:
+        """Return the number of each value by the number that it was seen with; −1 if it is not published."""
+        codes = np.full(size, -1, np.int32)
+        for batch in self._database.stream(f"SELECT r.seen, p.code FROM {found}", batch_rows=_ROWS):
+            seen, code = map(numbers_of, batch.columns)
+            codes[seen] = code
+        return codes
 
     def _number_people(self, people: str, pseudonyms: Pseudonyms | None, order_key: str | None) -> str:
         """Return a table of own ids ``u``, published ids ``id`` and numbers ``code``."""
-        named = f"SELECT u, u AS id FROM ({people})"
-        if pseudonyms is not None:
-            found = self._database.create_table(people)
-            renamed = self._rename(found, pseudonyms)
-            named = f"SELECT f.u, n.id FROM {found} f JOIN {renamed} n ON CAST(f.u AS VARCHAR) = n.u"
         order = "id" if order_key is None else f"sha256({literal(order_key)} || CAST(id AS VARCHAR)), id"
         number = f"CAST(row_number() OVER (ORDER BY {order}) - 1 AS INTEGER)"
+        if pseudonyms is None:  # one column of ids sorts in a third of the time of two
+            numbered = f"SELECT id, {number} AS code FROM (SELECT u AS id FROM ({people}))"
+            return self._database.create_table(f"SELECT id AS u, id, code FROM ({numbered})")
+        found = self._database.create_table(people)
+        renamed = self._rename(found, pseudonyms)
+        named = f"SELECT f.u, n.id FROM {found} f JOIN {renamed} n ON CAST(f.u AS VARCHAR) = n.u"
         return self._database.create_table(f"SELECT u, id, {number} AS code FROM ({named})")
 
     def _rename(self, found: str, pseudonyms: Pseudonyms) -> str:
@@ -291,10 +304,12 @@ class NumberedTable:
                 cursor.insert(pairs, pa.table({"u": names, "id": pseudonyms.of(names)}))
         return pairs
 
-    def _number_attributes(self) -> str:
+    def _number_attributes(self, coded: "_CodedRows | None") -> str:
         """Return a table of attributes ``a`` as the rows have them, and numbers ``code``."""
         database = self._database
         counted = f"SELECT a, count(*) AS n FROM {self._view.name} GROUP BY a"
+        if coded is not None:
+            counted = f"SELECT x AS a, n FROM {coded.attributes}"
         spelled = database.create_table(f"SELECT a, {self._view.attribute_text_sql('a')} AS text, n FROM ({counted})")
         self._spelled = spelled
         if self._vocabulary is None:
@@ -315,6 +330,103 @@ class NumberedTable:
                 codes = np.arange(start, start + len(texts), dtype=np.int32)
                 cursor.insert(listed, pa.table({"text": pa.array(texts, pa.string()), "code": codes}))
         return database.create_table(f"SELECT s.a, v.code FROM {spelled} s JOIN {listed} v USING (text)")
+
+
+class _WaitingRows(NamedTuple):
+    """Rows that were read but not sorted: their keys, and what the numbers of users and attributes in them become."""
+
+    rows: KeySpool
+    users: NDArray[np.int32]
+    attributes: NDArray[np.int32]
+
+
+class _CodedRows(NamedTuple):
+    """All rows of a view, once read, by the numbers with which people and attributes were first seen.
+
+    ``users`` and ``attributes`` name registered tables of the values ``x``, their numbers ``seen`` and counts ``n``;
+    numbers are below ``n_users`` and ``n_attributes``. A key of ``rows`` has both, as :class:`NumberedRows` says.
+    """
+
+    rows: KeySpool
+    users: str
+    attributes: str
+    n_users: int
+    n_attributes: int
+
+    @classmethod
+    def of(cls, database: PrivateDatabase, view: str, *, memory: int) -> "_CodedRows | None":
+        """Read a view of ``u`` and ``a``; None if one is neither text nor integers, or they do not fit in memory."""
+        types = dict(database.columns(view))
+        if not all(types[column] in {"VARCHAR", *_INTEGERS} for column in ("u", "a")):
+            return None
+        batches = database.stream(f"SELECT u, a FROM {view}", batch_rows=_CODED_AT_ONCE)
+        with contextlib.closing(batches):
+            few: list[pa.RecordBatch] = []
+            while sum(map(len, few)) <= _FEW_ROWS and sum(batch.nbytes for batch in few) <= memory // 4:
+                batch = next(batches, None)
+                if batch is None:
+                    return cls._of_few(database, few) if few else None
+                few.append(_without_nulls(batch))
+        made = [_dictionary(database, view, column, types[column], memory=memory // 4) for column in ("u", "a")]
+        try:
+            rows = _code_rows(database, view, made, memory=memory)
+        except NoRoomError:
+            return None
+        n_users, n_attributes = (one.size for one in made)
+        users, attributes = (database.register(one.values()) for one in made)
+        return cls(rows, users, attributes, n_users, n_attributes)
+
+    @classmethod
+    def _of_few(cls, database: PrivateDatabase, batches: list[pa.RecordBatch]) -> "_CodedRows":
+        """Return some rows without loading compiled code, which takes longer than reading them."""
+        rows = KeySpool(database.folder)
+        keys, tables = np.zeros(sum(map(len, batches)), np.int64), []
+        for place in (0, 1):
+            values = pa.concat_arrays([batch.column(place) for batch in batches]).dictionary_encode()
+            codes, size = numbers_of(values.indices), len(values.dictionary)
+            counts = np.bincount(codes, minlength=size)
+            tables.append(pa.table({"x": values.dictionary, "seen": np.arange(size), "n": counts}))
+            keys = (keys << 32) | codes
+        rows.append(keys)
+        users, attributes = map(database.register, tables)
+        return cls(rows, users, attributes, *map(len, tables))
+
+
+def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, memory: int) -> KeySpool:
+    """Return all rows of a view by the numbers of two dictionaries, for users and attributes; may raise NoRoomError."""
+    users, attributes = made
+    rows = KeySpool(database.folder)
+    batches = database.stream(f"SELECT u, a FROM {view}", batch_rows=_CODED_AT_ONCE)
+    with contextlib.closing(batches), ThreadPoolExecutor(1, thread_name_prefix="dimly") as beside:
+        for batch in map(_without_nulls, batches):
+            free = memory - users.nbytes - attributes.nbytes
+            if free < 0:
+                raise NoRoomError
+            for one in made:
+                one.memory = one.nbytes + free // 2
+            numbered = beside.submit(attributes.number, batch.column(1))
+            codes = users.number(batch.column(0))
+            codes <<= 32
+            codes |= numbered.result()
+            rows.append(codes)
+            if users.nbytes + attributes.nbytes + rows.nbytes > memory:
+                rows.spill()
+    return rows
+
+
+def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if any(column.null_count for column in batch.columns):
+        raise DataError(OTHER_ROWS)  # checks found none
+    return batch
+
+
+def _dictionary(database: PrivateDatabase, view: str, column: str, type_: str, *, memory: int) -> Dictionary:
+    """Return a dictionary for the values of a column."""
+    if type_ == "VARCHAR":
+        return TextDictionary()
+    ((least, greatest),) = database.fetch(f"SELECT min({column}), max({column}) FROM {view}")
+    is_near = least is not None and RangeDictionary.bytes_for(least, greatest) <= memory
+    return RangeDictionary(least, greatest) if is_near else IntegerDictionary()
 
 
 class _KeptTexts:
