@@ -2,15 +2,14 @@
 
 One person has one cell more, or another value in a cell, and the cell is as odd as a mutation can make it. Both tables
 are published with the same injected noise: with a roster or without one, by a condition, pseudonyms, a list or
-directions; or they are surveyed. Then only that person's row may differ, and by no more than the plan says; file
-shapes, manifests and whatever is said must be the same. A run may stop, but says nothing of the table.
+directions, or into a release that grows; or they are surveyed, by segments too, or directions are learned from them.
+Then only that person's row may differ, and by no more than the plan says; file shapes, manifests and whatever is said
+must be the same. A run may stop, but says nothing of the table, and leaves an older release as it was.
 """
 
 import csv
 import datetime as dt
 import gzip
-import hashlib
-import hmac
 import io
 import json
 import os
@@ -18,15 +17,16 @@ import random
 import re
 import shutil
 import sqlite3
+import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import duckdb
 import numpy as np
@@ -40,14 +40,21 @@ from tests.privacy.moves import check, moved
 from tests.privacy.shared_duckdb import one_duckdb
 from tests.streams import Recorded
 
+from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
+from dimly.curator.people import Pseudonyms
 from dimly.curator.publication import Published, publish_table
+from dimly.curator.sampling import NoiseSampler
+from dimly.curator.survey import private_directions
+from dimly.curator.survey.private_directions import learn_from_table
+from dimly.curator.survey.profiles import profile_table
 from dimly.curator.survey.questions import survey_table
 from dimly.errors import DimlyError
 from dimly.mechanisms import Directions, Plan
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 from dimly.privacy.budget import Unit
+from dimly.release.documents.segments_file import Labels
 
 MARK: Final = "q7zxw"
 PEOPLE: Final = ["ada", "bob", "cy", "dee", "eve"]
@@ -379,27 +386,85 @@ KEY: Final = bytes(range(32))
 
 
 class Way(NamedTuple):
-    """What a curator says beside the source: a plan, and further options."""
+    """What a curator says beside the source: a plan, further options, and whether an earlier release grows by it."""
 
     plan: Callable[[], Plan]
     options: dict[str, Any]
+    grows: Literal["append", "update"] | None = None
 
     def said(self, folder: Path) -> dict[str, Any]:
-        """Return the options; a key is written into the folder first."""
-        if "pseudonyms" not in self.options:
-            return self.options
-        key = folder / "key"
-        key.write_bytes(KEY)
-        key.chmod(0o600)
-        return self.options | {"pseudonyms": key}
+        """Return the options; what they name is written into the folder first."""
+        said = dict(self.options)
+        if "pseudonyms" in said:
+            said["pseudonyms"] = write_key(folder)
+        if self.grows is not None:
+            for name, content in _earlier_release(self).items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(content)
+            place = folder / "release"
+            if self.grows == "update":
+                place = place.rename(folder / "earlier")
+            else:
+                said["out"] = None
+            said |= {self.grows: place} | _charged(folder)
+        return said
+
+    @property
+    def earlier(self) -> list[str]:
+        """Who is in the earlier release: others alone where people are added; where they are replaced, some of them."""
+        return [*EARLIER, *(PEOPLE[:2] if self.grows == "update" else [])] if self.grows else []
 
     @property
     def person(self) -> int:
         """Where the person is published whose cell is odd."""
-        if "pseudonyms" not in self.options:
-            return PERSON
-        named = [hmac.digest(KEY, who.encode(), hashlib.sha256).hex() for who in PEOPLE]
-        return sorted(named).index(named[PERSON])
+        people = sorted({*PEOPLE, *self.earlier})
+        named = pseudonyms_of(people) if "pseudonyms" in self.options else people
+        return sorted(named).index(named[people.index(PEOPLE[PERSON])])
+
+
+EARLIER: Final = ["abe", "bo", "zoe"]
+
+
+def write_key(folder: Path) -> Path:
+    """Write a key of pseudonyms."""
+    key = folder / "key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    return key
+
+
+def pseudonyms_of(people: Iterable[str]) -> list[str]:
+    """Return what people are called by this key."""
+    return Pseudonyms(KEY).of(people)
+
+
+def _charged(folder: Path) -> dict[str, Any]:
+    return {"ledger": folder / "ledger.db", "dataset": "visits"}
+
+
+@cache
+def _earlier_release_by(plan: Callable[[], Plan], people: tuple[str, ...]) -> dict[str, bytes]:
+    """Return a release and its ledger as files, in which other noise was drawn."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        Ledger.create(folder / "ledger.db").add_dataset("visits", epsilon=100.0)
+        table = pa.table({"person": people, "page": ["tea"] * len(people)})
+        options = Options(
+            user="person", attribute="page", roster=list(people), out=folder / "release", threads=1, **_charged(folder)
+        )
+        publish_table(table, plan(), options, words=lambda: Recorded(8))
+        return contents_of(folder)
+
+
+def _earlier_release(way: Way) -> dict[str, bytes]:
+    return _earlier_release_by(way.plan, tuple(way.earlier))
+
+
+def contents_of(folder: Path) -> dict[str, bytes]:
+    """Return all files of a folder."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 @cache
@@ -428,12 +493,17 @@ WAYS: Final[dict[str, Way]] = {
     "by pseudonyms": Way(plan_at, {"pseudonyms": True}),
     "of a list": Way(_listed_plan, {"vocabulary": LISTED}),
     "along directions": Way(_directed_plan, {"directions": _along()}),
+    "by a list, where a cell is not one": Way(_listed_plan, {"vocabulary": LISTED, "where": "page <> 'tea'"}),
+    "added to a release": Way(plan_at, {}, "append"),
+    "added to a release, where a cell is not one": Way(plan_at, {"where": "page <> 'tea'"}, "append"),
+    "in the place of earlier ones": Way(plan_at, {}, "update"),
 }
 
 
 def ways_of(name: str) -> list[str]:
     """Return the ways in which a source can be published: a condition on a list of attributes is refused."""
-    return [way for way, (_, options) in WAYS.items() if "lists" not in name or "page" not in options.get("where", "")]
+    conditions = {name: way.options.get("where", "") for name, way in WAYS.items()}
+    return [way for way, condition in conditions.items() if "lists" not in name or "page" not in condition]
 
 
 def by_this_machine(source: Any, plan: Plan, options: Options) -> Published:
@@ -441,12 +511,27 @@ def by_this_machine(source: Any, plan: Plan, options: Options) -> Published:
     return publish_table(source, plan, options, words=lambda: Recorded(7))
 
 
-def published(source: Any, plan: Plan, folder: Path, *, publish: Any = by_this_machine, **options: Any) -> Outcome:
+class Engine(NamedTuple):
+    """Where tables are published and surveyed."""
+
+    name: str
+    publish: Callable[[Any, Plan, Options], Published]
+    asked: Callable[[Any, Options], tuple[Any, Options]]
+    """Returns what is to be surveyed, and the options that are left to say of it."""
+
+
+HERE: Final = Engine("here", by_this_machine, lambda source, options: (source, options))
+
+
+def published(source: Any, plan: Plan, folder: Path, *, engine: Engine = HERE, **options: Any) -> Outcome:
     """Publish with recorded noise, on one engine or another, and return everything that anybody may see."""
     named: dict[str, Any] = {"user": "person", "attribute": "page", "roster": PEOPLE, "out": folder / "release"}
+    before = contents_of(folder / "release")
     try:
-        done = publish(source, plan, Options(**(named | options)))
+        done = engine.publish(source, plan, Options(**(named | options)))
     except DimlyError as error:
+        if contents_of(folder / "release") != before:
+            raise LeakError("a run that stopped left something") from None
         return Outcome(None, None, _told(error))
     manifest = json.loads((folder / "release" / "manifest.json").read_text())
     seen = (_without_digests(manifest), _shapes(folder / "release"), done.warnings, done.n_users, done.bytes)
@@ -521,20 +606,21 @@ def chance_of(name: str, seed: int) -> random.Random:
     return random.Random(f"{name} {seed}")  # noqa: S311 - the same in every run
 
 
-def pair(name: str, seed: int, folder: Path, *, way: str = "with a roster") -> bool:
+def pair(name: str, seed: int, folder: Path, *, way: str = "with a roster", engine: Engine = HERE) -> bool:
     """Publish two neighboring tables of one source, and compare; return whether both went through."""
     chance, chosen = chance_of(name, seed), WAYS[way]
     cell = _cell(name, chance, listed=chosen.plan is not plan_at)
     rows, changed_rows = _neighbors(chance, cell)
-    changed = _published_rows(name, changed_rows, folder, chosen)
+    changed = _published_rows(name, changed_rows, folder, chosen, engine=engine)
     if changed is None:
         return False  # no such file can be
-    if (name, way) not in _usual:
-        usual = _published_rows(name, rows, folder, chosen)
+    key = name, way, engine.name
+    if key not in _usual:
+        usual = _published_rows(name, rows, folder, chosen, engine=engine)
         if usual is None or usual.stopped is not None:
             raise LeakError(f"the usual table was refused: {usual and usual.stopped}")
-        _usual[name, way] = usual
-    return compare(chosen.plan(), _usual[name, way], changed, planted=cell, folder=folder, person=chosen.person)
+        _usual[key] = usual
+    return compare(chosen.plan(), _usual[key], changed, planted=cell, folder=folder, person=chosen.person)
 
 
 def _cell(name: str, chance: random.Random, *, listed: bool) -> Any:
@@ -543,11 +629,13 @@ def _cell(name: str, chance: random.Random, *, listed: bool) -> Any:
     return chance.choice(LISTED) if listed and chance.random() < 0.5 else cell
 
 
-def _neighbors(chance: random.Random, cell: Any) -> tuple[list[Row], list[Row]]:
+def _neighbors(
+    chance: random.Random, cell: Any, *, rows: list[Row] | None = None, person: str = PEOPLE[PERSON]
+) -> tuple[list[Row], list[Row]]:
     """Return the usual rows, and those in which one person has a cell more, wherever it stands."""
-    rows: list[Row] = list(zip(PEOPLE, USUAL, strict=True))
+    rows = list(zip(PEOPLE, USUAL, strict=True)) if rows is None else rows
     place = chance.randint(0, len(rows))
-    odd = [(PEOPLE[PERSON], cell)] * chance.choice([1, 1, 2])  # the same twice is one attribute
+    odd = [(person, cell)] * chance.choice([1, 1, 2])  # the same twice is one attribute
     return rows, [*rows[:place], *odd, *rows[place:]]
 
 
@@ -794,34 +882,170 @@ def _compare_crowds(plan: Plan, one: Outcome, other: Outcome, cells: dict[str, A
 # Surveys.
 
 QUESTIONS: Final = ("counts", "weights", "distances")
+_RELEASE: Final = "0" * 64
+GROUPED: Final[list[Row]] = [
+    *((f"{who} {number}", name) for number in range(5) for who in PEOPLE for name in LISTED[number % 2 * 5 :][:7])
+]
+"""People in two groups that differ, so that there are directions to learn. They have more than count of each."""
 
 
-def surveyed_pair(name: str, seed: int, folder: Path) -> bool:
+class Asked(NamedTuple):
+    """What a survey asks, of which rows, and how it is answered: numbers that may move by one in all, and the rest."""
+
+    rows: list[Row]
+    person: str
+    options: dict[str, Any]
+    answer: Callable[[Any, Options], tuple[list[Any], Any]]
+
+
+def _usual_rows() -> list[Row]:
+    return list(zip(PEOPLE, USUAL, strict=True))
+
+
+def _curves(source: Any, options: Options) -> tuple[list[Any], Any]:
+    plan = SurveyPlan.of(Budget(30.0), QUESTIONS, seed=SEED)
+    survey = survey_table(source, plan, options, words=lambda: Recorded(7)).survey
+    assert survey is not None
+    assert survey.counts is not None
+    answers = [np.array([one.count for one in survey.counts.attributes])]
+    answers += [np.array(curve.noisy) for curve in (survey.weights, survey.distances) if curve is not None]
+    return answers, survey.model_dump(exclude={"id", *QUESTIONS})
+
+
+def _profiles(segment: int, *, renamed: bool = False) -> Callable[[Any, Options], tuple[list[Any], Any]]:
+    """Return what counts people by segments; −1: nobody knows that of the person whose cell is odd."""
+
+    def answer(source: Any, options: Options) -> tuple[list[Any], Any]:
+        segments = np.array([0, 1, 0, 1, -1])
+        segments[PERSON] = segment
+        labels = Labels(pa.array(pseudonyms_of(PEOPLE) if renamed else PEOPLE), segments, _RELEASE)
+        plan = SurveyPlan.of(Budget(30.0), ["profiles"], seed=SEED, release=_RELEASE)
+        found = profile_table(source, plan, options, labels=labels, words=lambda: Recorded(7)).survey
+        assert found is not None
+        # Of nobody's counts but those of the person's own segment, if they have one.
+        own = found.counts[[segment] if segment >= 0 else []]
+        others = np.delete(found.counts, segment, axis=0) if segment >= 0 else found.counts
+        return [own], (others.tolist(), found.attributes, found.sizes.tolist(), found.spread, found.private)
+
+    return answer
+
+
+class Replay:
+    """Draws noise for a first table, and gives the second one the same answers after a look at how far it would move.
+
+    Later steps of a survey follow from the answers to earlier ones. With the same answers they must be the same.
+    """
+
+    def __init__(self, farthest: Callable[[int, Any], bool]) -> None:
+        self._farthest = farthest
+        self._answers: list[tuple[Any, Any]] = []
+        self._step: int | None = None
+
+    def again(self) -> None:
+        """Begin with the second table."""
+        self._step = 0
+
+    def sampler(self, table: Any) -> "Replay._Sampler":
+        """Take the place of a sampler."""
+        return Replay._Sampler(self, NoiseSampler(table))
+
+    def finished(self) -> bool:
+        """Return whether the second table was asked as often as the first."""
+        return self._step == len(self._answers)
+
+    class _Sampler(NamedTuple):
+        replay: "Replay"
+        sound: NoiseSampler
+
+        def add(self, exact: Any, words: Any, out: Any) -> None:
+            replay = self.replay
+            if replay._step is None:
+                self.sound.add(exact, words, out)
+                replay._answers.append((exact.copy(), out.copy()))
+                return
+            if replay._step >= len(replay._answers):
+                raise LeakError("more is asked of the second table")
+            before, answer = replay._answers[replay._step]
+            if before.shape != exact.shape or not replay._farthest(replay._step, exact - before):
+                raise LeakError("an answer moved too far")
+            out[...] = answer
+            replay._step += 1
+
+
+MEMBERS: Final = 4
+
+
+def _few_enough(step: int, difference: Any) -> bool:
+    """Return whether one attribute of a person can move an answer so far, by what docs/survey.md proves."""
+    largest, moved = int(np.abs(difference).max(initial=0)), int((difference**2).sum())
+    if step == 0:
+        return moved <= 1
+    if difference.size == 1:  # an eigenvalue, rounded
+        return bool(largest <= np.sqrt(2 * (MEMBERS - 1)) + 1)
+    return largest <= 1 and moved <= 2 * (MEMBERS - 1)
+
+
+_replays: dict[Any, Replay] = {}
+
+
+def _learned(source: Any, options: Options) -> tuple[list[Any], Any]:
+    """Learn directions, in buckets if there is no list. What is written may not differ at all."""
+    buckets = 64 if options.vocabulary is None else None
+    plan = SurveyPlan.of(Budget(50.0, 1e-6), ["directions"], seed=SEED, members=MEMBERS, buckets=buckets)
+    replay = _replays.get(buckets)
+    with pytest.MonkeyPatch.context() as patch:
+        if replay is None:
+            replay = _replays[buckets] = Replay(_few_enough)
+        else:
+            replay.again()
+        patch.setattr(private_directions, "NoiseSampler", replay.sampler)
+        found = learn_from_table(source, plan, options, words=lambda: Recorded(7)).survey
+    assert found is not None
+    return [], (found.content(), found.eigenvalues, found.noise)
+
+
+_OF_LIST: Final[dict[str, Any]] = {"vocabulary": LISTED, "roster": PEOPLE}
+_RENAMED: Final[dict[str, Any]] = {"vocabulary": LISTED, "pseudonyms": True}
+_OF_GROUPS: Final[dict[str, Any]] = {"roster": sorted({who for who, _ in GROUPED})}
+SURVEYS: Final[dict[str, Asked]] = {
+    "survey": Asked(_usual_rows(), PEOPLE[PERSON], _OF_LIST, _curves),
+    "survey where a cell is not one": Asked(
+        _usual_rows(), PEOPLE[PERSON], _OF_LIST | {"where": "page <> 'tea'"}, _curves
+    ),
+    "profiles": Asked(_usual_rows(), PEOPLE[PERSON], {"vocabulary": LISTED}, _profiles(1)),
+    "profiles by pseudonyms": Asked(_usual_rows(), PEOPLE[PERSON], _RENAMED, _profiles(0, renamed=True)),
+    "profiles of others": Asked(_usual_rows(), PEOPLE[PERSON], _RENAMED, _profiles(-1, renamed=True)),
+    "directions": Asked(GROUPED, GROUPED[0][0], _OF_GROUPS | {"vocabulary": LISTED}, _learned),
+    "directions of buckets": Asked(GROUPED, GROUPED[0][0], _OF_GROUPS, _learned),
+}
+
+
+def surveyed_pair(name: str, seed: int, folder: Path, *, kind: str = "survey", engine: Engine = HERE) -> bool:
     """As :func:`pair`, for a survey: each of its answers may move by one count, and nothing else may differ."""
-    chance = chance_of(f"survey of {name}", seed)
+    chance = chance_of(f"{kind} of {name}", seed)
     cell = _cell(name, chance, listed=True)
-    rows, changed_rows = _neighbors(chance, cell)
-    changed = _surveyed(name, changed_rows, folder)
-    key = f"survey of {name}"
-    if changed is None:
-        return False  # no such file can be
-    if key not in _usual:
-        usual = _surveyed(name, rows, folder)
+    rows, changed_rows = _neighbors(chance, cell, rows=SURVEYS[kind].rows, person=SURVEYS[kind].person)
+    key = f"{kind} of {name} {engine.name}"
+    _replays.clear()
+    if key not in _usual or "directions" in kind:  # whose answers are compared as they are given
+        usual = _surveyed(name, rows, folder, kind, engine)
         if usual is None or usual.stopped is not None:
             raise LeakError(f"the usual table was refused: {usual and usual.stopped}")
         _usual[key] = usual
-    one = _usual[key]
+    one, changed = _usual[key], _surveyed(name, changed_rows, folder, kind, engine)
+    if changed is None:
+        return False  # no such file can be
     if changed.stopped is not None:
         check_quiet(changed.stopped.replace(str(folder), ""), cell)
         return False
-    if one.seen != changed.seen:
+    if one.seen != changed.seen or not all(replay.finished() for replay in _replays.values()):
         raise LeakError("what is said differs")
     if any(int(np.abs(a - b).sum()) > 1 for a, b in zip(one.sketches, changed.sketches, strict=True)):
         raise LeakError("an answer moved too far")
     return True
 
 
-def _surveyed(name: str, rows: list[Row], folder: Path) -> Outcome | None:
+def _surveyed(name: str, rows: list[Row], folder: Path, kind: str, engine: Engine) -> Outcome | None:
     """Write rows as a source and survey them with recorded noise; None if they cannot be written."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -829,18 +1053,19 @@ def _surveyed(name: str, rows: list[Row], folder: Path) -> Outcome | None:
         source, options = SOURCES[name][0](rows, folder)
     except _UNWRITTEN:
         return None
-    named: dict[str, Any] = {"user": "person", "attribute": "page", "roster": PEOPLE, "vocabulary": LISTED}
-    plan = SurveyPlan.of(Budget(30.0), QUESTIONS, seed=SEED)
+    named: dict[str, Any] = {"user": "person", "attribute": "page"} | SURVEYS[kind].options | options | {"threads": 1}
+    if "pseudonyms" in named:
+        named["pseudonyms"] = write_key(folder)
     try:
-        done = survey_table(source, plan, Options(**(named | options), threads=1), words=lambda: Recorded(7))
+        answers, seen = SURVEYS[kind].answer(*engine.asked(source, Options(**named)))
     except DimlyError as error:
         return Outcome(None, None, _told(error))
-    survey = done.survey
-    assert survey is not None
-    assert survey.counts is not None
-    answers = [np.array([one.count for one in survey.counts.attributes])]
-    answers += [np.array(curve.noisy) for curve in (survey.weights, survey.distances) if curve is not None]
-    return Outcome(answers, (survey.model_dump(exclude={"id", *QUESTIONS}), [len(one) for one in answers]), None)
+    return Outcome(answers, (seen, [len(one) for one in answers]), None)
+
+
+def surveys_of(name: str) -> list[str]:
+    """Return the surveys that a source can be asked: a condition on a list of attributes is refused."""
+    return [kind for kind, asked in SURVEYS.items() if "lists" not in name or "where" not in asked.options]
 
 
 LATER: Final = [0.0, 1.0, -1998.0, 1998.0, float("nan"), float("inf")]
@@ -871,7 +1096,7 @@ def valued_pair(seed: int, folder: Path) -> bool:
         shutil.rmtree(inner, ignore_errors=True)
         inner.mkdir(parents=True)
         watcher = Meddler(much, later if i else value)
-        options = {"value": "much", "progress": watcher, "threads": 1}
+        options: dict[str, Any] = {"value": "much", "progress": watcher, "threads": 1}
         outcomes.append(published(frame, plan_at(resolution=resolution), inner, **options))
     return compare(plan_at(resolution=resolution), *outcomes, planted=None, folder=folder)
 
@@ -927,10 +1152,11 @@ def attempts(start: int, folder: Path) -> Iterator[tuple[str, int, Callable[[], 
         for i, name in enumerate(SOURCES):
             ways = ways_of(name)
             way = ways[(seed + i) % len(ways)]
-            yield f"{name} {way}", seed, lambda name=name, seed=seed, way=way: pair(name, seed, folder, way=way)  # type: ignore[misc]
+            yield f"{name} {way}", seed, partial(pair, name, seed, folder, way=way)
         for name in WIDE:
-            yield name, seed, lambda name=name, seed=seed: wide_pair(name, seed, folder)  # type: ignore[misc]
+            yield name, seed, partial(wide_pair, name, seed, folder)
         name = list(SOURCES)[seed % len(SOURCES)]
-        yield f"survey of {name}", seed, lambda name=name, seed=seed: surveyed_pair(name, seed, folder)  # type: ignore[misc]
-        yield "values", seed, lambda seed=seed: valued_pair(seed, folder)  # type: ignore[misc]
+        for kind in surveys_of(name):
+            yield f"{kind} of {name}", seed, partial(surveyed_pair, name, seed, folder, kind=kind)
+        yield "values", seed, partial(valued_pair, seed, folder)
         seed += 1

@@ -86,7 +86,7 @@ def spark_pair(spark: Any, shape: str, seed: int, folder: Path) -> bool:
         shutil.rmtree(inner, ignore_errors=True)
         inner.mkdir(parents=True)
         frame = spark.createDataFrame(cells, schema)
-        outcomes.append(files.published(frame, plan, inner, publish=publish, **options))
+        outcomes.append(files.published(frame, plan, inner, engine=files.HERE._replace(publish=publish), **options))
     if outcomes[0].stopped is not None:
         raise LeakError(f"the usual frame was refused: {outcomes[0].stopped}")
     return files.compare(plan, *outcomes, planted=cell, folder=folder)

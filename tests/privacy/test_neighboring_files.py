@@ -32,9 +32,9 @@ from tests.privacy.neighboring_files import (
 )
 from tests.privacy.shared_duckdb import one_duckdb
 
-from dimly.curator import engine
+from dimly.curator import append, engine
 from dimly.curator.people import People
-from dimly.curator.survey import exact_counts
+from dimly.curator.survey import exact_counts, private_directions, profiles
 from dimly.curator.tables import condition, numbered_table, shapes
 from dimly.curator.tables import csv as csv_tables
 from dimly.errors import DataError
@@ -98,8 +98,8 @@ def caught(name: str, seeds: Iterable[int], folder: Path, **way: str) -> int:
             try:
                 if name == "values":
                     valued_pair(seed, folder)
-                elif name == "survey":
-                    surveyed_pair("Arrow", seed, folder)
+                elif name in files.SURVEYS:
+                    surveyed_pair("Arrow", seed, folder, kind=name)
                 else:
                     (wide_pair if name in files.WIDE else pair)(name, seed, folder, **way)
             except LeakError:
@@ -236,6 +236,59 @@ def test_surveys_that_count_repeats_twice_are_found(tmp_path: Path, monkeypatch:
     assert caught("survey", range(14, 20), tmp_path / "pair") == 0
     monkeypatch.setattr(exact_counts, "people_of_sorted", repeating)
     assert caught("survey", range(14, 20), tmp_path / "pair") == 3
+
+
+def test_profiles_that_count_repeats_twice_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As surveys do; and people without a segment, who are counted by one that is not theirs."""
+    assert caught("profiles", range(14), tmp_path / "pair") == 0
+    monkeypatch.setattr(exact_counts, "people_of_sorted", repeating)
+    assert 0 < caught("profiles", range(14), tmp_path / "pair") < 14
+    monkeypatch.undo()
+    in_order = profiles._in_order
+    monkeypatch.setattr(profiles, "_in_order", lambda *rest, **more: np.maximum(in_order(*rest, **more), 0))
+    assert caught("profiles of others", range(6), tmp_path / "pair") > 0
+
+
+def test_pairs_of_more_attributes_than_the_plan_says_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the person's seven four count. Without a limit an eighth moves seven pairs, and six may move."""
+
+    def without_limit(*rest: Any, **more: Any) -> Any:
+        return exact_counts.count_pairs(*rest, **more | {"members": 100})
+
+    held = {name for who, name in files.GROUPED if who == files.SURVEYS["directions"].person}
+    for kind, others in (("directions", set(files.LISTED) - held), ("directions of buckets", None)):
+        cells = {
+            seed: files._cell("Arrow", files.chance_of(f"{kind} of Arrow", seed), listed=True) for seed in range(40)
+        }
+        new = [seed for seed, cell in cells.items() if (cell not in held if others is None else cell in others)][:3]
+        assert caught(kind, new, tmp_path / "pair") == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(private_directions, "count_pairs", without_limit)
+            assert caught(kind, new, tmp_path / "pair") == len(new) == 3
+
+
+def test_a_cell_that_moves_those_of_an_earlier_release_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if people who are added were merged into the wrong rows, or a run that stops had changed the release."""
+    way = "added to a release"
+    assert caught("Arrow", range(3), tmp_path / "pair", way=way) == 0
+
+    def shifted(*rest: Any, **more: Any) -> Any:
+        for users, values in merged(*rest, **more):
+            yield users, np.roll(values, int(values[files.WAYS[way].person].sum()) % 3, axis=0)
+
+    merged = append.merged
+    monkeypatch.setattr(append, "merged", shifted)
+    assert caught("Arrow", range(6), tmp_path / "pair", way=way) > 0
+    monkeypatch.undo()
+
+    def spoiled(base: Any, *rest: Any, **more: Any) -> None:
+        (base.path / "manifest.json").write_text("{}")
+        raise DataError("stopped.")
+
+    monkeypatch.setattr(append.Base, "merge_into", spoiled)
+    assert caught("Arrow", [0], tmp_path / "pair", way=way) == 1
 
 
 def test_a_message_that_quotes_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
