@@ -154,7 +154,7 @@ class _Run:
                 progress.advance(sum(future.result() for future in done))
 
         batches = cut_batches(self._table.rows(), n_users=n_users, step=self._layout.users_per_group)
-        first = next(batches)  # after sorting
+        first = next(batches)  # after all rows are read, and written if they do not fit in memory
         self._making.result()  # if it failed, nothing was drawn
         before_noise()
         progress.start(n_users)

@@ -126,8 +126,8 @@ class TextDictionary(Dictionary):
         count, used = self.size, int(self._state[kernels.USED])
         del self._slots
         offsets = np.empty(count + 1, np.int64)
-        lengths = kernels.text_offsets(self._arena, used, offsets)
-        data = np.empty(lengths, np.uint8)
+        size = kernels.text_offsets(self._arena, used, offsets)
+        data = np.empty(size, np.uint8)
         kernels.copy_texts(self._arena, offsets, data)
         del self._arena
         texts = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))

@@ -300,13 +300,13 @@ def _taken_apart(database: PrivateDatabase, files: Sequence[Stamp]) -> Iterator[
     paths = [glob_literal(stamp.path) for stamp in files]
     scan = database.create_view("SELECT json FROM read_json_objects(?, format = 'auto')", [paths])
     texts = database.create_table(f"SELECT json FROM {scan}")
-    ((size, longest),) = database.fetch(f"SELECT max(rowid) + 1, max(strlen(json)) FROM {texts}")
-    step = max(1, _PIECE // max(1, longest or 0))
-    for start in range(0, size or 0, step):
+    # By the sum of lengths: one long object must not make the pieces of all others short.
+    lengths = f"SELECT rowid AS i, sum(strlen(json)) OVER (ORDER BY rowid) // {_PIECE} AS piece FROM {texts}"
+    for start, stop in database.fetch(f"SELECT min(i), max(i) + 1 FROM ({lengths}) GROUP BY piece ORDER BY 1"):
         apart = database.create_table(
             "SELECT CAST(rowid AS INTEGER) AS object, json_type(json) AS type, json_keys(json) AS k, "
             "json -> '$.*' AS v "
-            f"FROM {texts} WHERE rowid >= {start} AND rowid < {start + step}"
+            f"FROM {texts} WHERE rowid >= {start} AND rowid < {stop}"
         )
         wrong = "type <> 'OBJECT' OR list_unique(k) <> len(k) OR len(v) <> len(k)"
         if database.fetch(f"SELECT coalesce(bool_or({wrong}), false) FROM {apart}") == [(True,)]:

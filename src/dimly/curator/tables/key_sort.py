@@ -144,6 +144,7 @@ class KeySort:
         if spilled:
             self._spool.spill()
         self._starts: list[NDArray[np.int64]] = []
+        self._divided: dict[int, KeySort] = {}
 
     def add(self, keys: Keys) -> None:
         """Take some keys; raises as :meth:`KeySpool.append` does."""
@@ -152,22 +153,36 @@ class KeySort:
         self._spool.append(parted)
         self._starts.append(starts)
 
+    def settle(self) -> None:
+        """Divide buckets that are too large: nothing is written from then on. Raises as :meth:`add` does."""
+        for bucket, size in enumerate(self._sizes()):
+            if size > self._most and self._shift > 32:
+                self._divided[bucket] = self._divide(bucket)
+
     def __iter__(self) -> Iterator[Keys]:
         """Return all keys in order, in pieces of any size; can be asked for again."""
-        for bucket in range(self._buckets):
-            sizes = [int(starts[bucket + 1] - starts[bucket]) for starts in self._starts]
-            if sum(sizes) > self._most and self._shift > 32:
-                yield from self._divided(bucket)
-            elif any(sizes):
-                keys = np.concatenate([piece for piece in self._pieces(bucket) if len(piece)])
+        for bucket, size in enumerate(self._sizes()):
+            if bucket in self._divided:
+                yield from self._divided[bucket]
+            elif size:
+                keys = np.empty(size, np.int64)
+                at = 0
+                for piece in self._pieces(bucket):
+                    keys[at : at + len(piece)] = piece
+                    at += len(piece)
                 keys.sort()
                 yield keys
 
+    def _sizes(self) -> list[int]:
+        sizes: list[int] = sum(map(np.diff, self._starts), np.zeros(self._buckets, np.int64)).tolist()
+        return sizes
+
     def _pieces(self, bucket: int) -> Iterator[Keys]:
         for piece, starts in enumerate(self._starts):
-            yield self._spool.read(piece, int(starts[bucket]), int(starts[bucket + 1]))
+            if starts[bucket + 1] > starts[bucket]:
+                yield self._spool.read(piece, int(starts[bucket]), int(starts[bucket + 1]))
 
-    def _divided(self, bucket: int) -> "KeySort":
+    def _divide(self, bucket: int) -> "KeySort":
         first = self._first + (bucket << self._shift)
         smaller = KeySort(
             self._folder,
@@ -176,7 +191,13 @@ class KeySort:
             spilled=self._spool.is_spilled,
             most=self._most,
         )
+        some: list[Keys] = []
         for piece in self._pieces(bucket):
-            if len(piece):
-                smaller.add(piece)
+            some.append(piece)
+            if sum(map(len, some)) >= PIECE:
+                smaller.add(np.concatenate(some))
+                some = []
+        if some:
+            smaller.add(np.concatenate(some))
+        smaller.settle()
         return smaller

@@ -18,7 +18,7 @@ from dimly.curator.tables import kernels
 from dimly.curator.tables.columns import encoded_texts, literal
 from dimly.curator.tables.condition import apply_condition, columns_to_read, wide_columns
 from dimly.curator.tables.csv import CsvOptions
-from dimly.curator.tables.database import Cursor, PrivateDatabase
+from dimly.curator.tables.database import Cursor, NotInParallelError, PrivateDatabase
 from dimly.curator.tables.dictionary import (
     OTHER_ROWS,
     Dictionary,
@@ -41,6 +41,7 @@ from dimly.release.format import UserType, numbers_of
 _CHUNK = 1 << 17
 _ROWS = 1 << 20
 _OF_A_JSON_THREAD = 256 << 20
+_READ_AT_ONCE = 1 << 11
 _CODED_AT_ONCE = 1 << 15
 _FEW_ROWS = 1 << 17
 """As many are numbered without compiled code, which takes longer to load."""
@@ -183,8 +184,10 @@ class NumberedTable:
         """Return all rows in the order of people and then attributes, repeats included."""
         key = "(CAST(p.code AS BIGINT) << 32) | t.code"
         if self._waiting is not None:
-            self._keys = self._sorted(self._waiting)
-            self._waiting = None
+            waiting, self._waiting = self._waiting, None  # if this is interrupted, DuckDB is asked the next time
+            self._keys = self._sorted(waiting)
+        elif self._keys is None and not self._values and 8 * self._n_rows <= self._memory:
+            self._keys = self._sorted_here(f"SELECT {key} FROM {self._published_rows}")
         if self._keys is not None:
             for keys in self._keys:
                 for start in range(0, len(keys), _ROWS):
@@ -263,17 +266,28 @@ class NumberedTable:
 
     def _sorted(self, waiting: "_WaitingRows") -> KeySort:
         """Return the keys of rows that are published, ready to be sorted."""
-        keys = KeySort(
-            self._database.folder,
-            first=0,
-            stop=self.n_users << 32,
-            spilled=waiting.rows.is_spilled,
-            most=max(_ROWS, self._memory // 32),
-        )
+        keys = self._key_sort(spilled=waiting.rows.is_spilled)
         for some in waiting.rows.drain():
             known = np.empty_like(some)
             keys.add(known[: kernels.renumber(some, waiting.users, waiting.attributes, known)])
+        keys.settle()
         return keys
+
+    def _sorted_here(self, sql: str) -> KeySort:
+        """Return the keys of a query, ready to be sorted in memory, which takes a fraction of DuckDB's time."""
+        keys, count = self._key_sort(spilled=False), 0
+        for batch in self._database.stream(sql, batch_rows=_ROWS):
+            count += len(batch)
+            if count > self._n_rows:
+                raise DataError(OTHER_ROWS)
+            keys.add(numbers_of(batch.column(0)))
+        self._check_unchanged()
+        keys.settle()
+        return keys
+
+    def _key_sort(self, *, spilled: bool) -> KeySort:
+        most = max(_ROWS, self._memory // 32)
+        return KeySort(self._database.folder, first=0, stop=self.n_users << 32, spilled=spilled, most=most)
 
     def _codes(self, found: str, size: int) -> NDArray[np.int32]:
         """Return the number of each value by the number that it was seen with; −1 if it is not published."""
@@ -359,26 +373,29 @@ class _CodedRows(NamedTuple):
         types = dict(database.columns(view))
         if not all(types[column] in {"VARCHAR", *_INTEGERS} for column in ("u", "a")):
             return None
-        batches = database.stream(f"SELECT u, a FROM {view}", batch_rows=_CODED_AT_ONCE)
-        with contextlib.closing(batches):
+        try:
+            return cls._read(database, view, types, memory=memory)
+        except (NoRoomError, NotInParallelError):  # DuckDB's path is bounded, and changes to serial reading by itself
+            return None
+
+    @classmethod
+    def _read(cls, database: PrivateDatabase, view: str, types: dict[str, str], *, memory: int) -> "_CodedRows | None":
+        with contextlib.closing(_read_rows(database, view, memory)) as batches:
             few: list[pa.RecordBatch] = []
-            while sum(map(len, few)) <= _FEW_ROWS and sum(batch.nbytes for batch in few) <= memory // 4:
+            while sum(map(len, few)) <= _FEW_ROWS and sum(batch.nbytes for batch in few) <= memory // 8:
                 batch = next(batches, None)
                 if batch is None:
                     return cls._of_few(database, few) if few else None
-                few.append(_without_nulls(batch))
+                few.append(batch)
         made = [_dictionary(database, view, column, types[column], memory=memory // 4) for column in ("u", "a")]
-        try:
-            rows = _code_rows(database, view, made, memory=memory)
-        except NoRoomError:
-            return None
+        rows = _code_rows(database, view, made, memory=memory)
         n_users, n_attributes = (one.size for one in made)
         users, attributes = (database.register(one.values()) for one in made)
         return cls(rows, users, attributes, n_users, n_attributes)
 
     @classmethod
     def _of_few(cls, database: PrivateDatabase, batches: list[pa.RecordBatch]) -> "_CodedRows":
-        """Return some rows without loading compiled code, which takes longer than reading them."""
+        """Return some rows without compiled code, which a dry run then need not load."""
         rows = KeySpool(database.folder)
         keys, tables = np.zeros(sum(map(len, batches)), np.int64), []
         for place in (0, 1):
@@ -396,16 +413,17 @@ def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, 
     """Return all rows of a view by the numbers of two dictionaries, for users and attributes; may raise NoRoomError."""
     users, attributes = made
     rows = KeySpool(database.folder)
-    batches = database.stream(f"SELECT u, a FROM {view}", batch_rows=_CODED_AT_ONCE)
+    batches = _read_rows(database, view, memory)
     with contextlib.closing(batches), ThreadPoolExecutor(1, thread_name_prefix="dimly") as beside:
-        for batch in map(_without_nulls, batches):
+        for some in _gathered(batches, memory // 16):
             free = memory - users.nbytes - attributes.nbytes
             if free < 0:
                 raise NoRoomError
             for one in made:
                 one.memory = one.nbytes + free // 2
-            numbered = beside.submit(attributes.number, batch.column(1))
-            codes = users.number(batch.column(0))
+            user, attribute = (pa.concat_arrays([batch.column(place) for batch in some]) for place in (0, 1))
+            numbered = beside.submit(attributes.number, attribute)
+            codes = users.number(user)
             codes <<= 32
             codes |= numbered.result()
             rows.append(codes)
@@ -414,18 +432,34 @@ def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, 
     return rows
 
 
-def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    if any(column.null_count for column in batch.columns):
-        raise DataError(OTHER_ROWS)  # checks found none
-    return batch
+def _read_rows(database: PrivateDatabase, view: str, memory: int) -> Iterator[pa.RecordBatch]:
+    """Yield users and attributes, few at a time: texts may be long. NoRoomError if even so they take much memory."""
+    for batch in database.stream(f"SELECT u, a FROM {view}", batch_rows=_READ_AT_ONCE):
+        if any(column.null_count for column in batch.columns):
+            raise DataError(OTHER_ROWS)  # checks found none
+        if batch.nbytes > memory // 16:
+            raise NoRoomError
+        yield batch
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
+    """Yield batches that are numbered together: so many rows, or so many bytes."""
+    some: list[pa.RecordBatch] = []
+    for batch in batches:
+        some.append(batch)
+        if sum(map(len, some)) >= _CODED_AT_ONCE or sum(one.nbytes for one in some) >= most:
+            yield some
+            some = []
+    if some:
+        yield some
 
 
 def _dictionary(database: PrivateDatabase, view: str, column: str, type_: str, *, memory: int) -> Dictionary:
     """Return a dictionary for the values of a column."""
     if type_ == "VARCHAR":
         return TextDictionary()
-    ((least, greatest),) = database.fetch(f"SELECT min({column}), max({column}) FROM {view}")
-    is_near = least is not None and RangeDictionary.bytes_for(least, greatest) <= memory
+    ((least, greatest, rows),) = database.fetch(f"SELECT min({column}), max({column}), count(*) FROM {view}")
+    is_near = rows > 0 and greatest - least < 4 * rows and RangeDictionary.bytes_for(least, greatest) <= memory
     return RangeDictionary(least, greatest) if is_near else IntegerDictionary()
 
 

@@ -102,7 +102,7 @@ class SortedRows:
             coded = attributes.dictionary_encode()
             attributes, texts = coded.indices, coded.dictionary.cast(pa.string())
         keys = who << np.uint64(32)
-        keys += pc.fill_null(attributes, -1).to_numpy().view(np.uint32) + np.uint32(1)  # 0: none
+        keys += pc.fill_null(attributes.cast(pa.int32()), -1).to_numpy().view(np.uint32) + np.uint32(1)  # 0: none
         if "v" in rows.column_names:
             order = np.argsort(keys)
             keys, values = keys[order], rows.column("v").to_numpy()[order]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dimly.curator.tables import formats
 from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
 from dimly.curator.tables.formats import json_names
 from dimly.curator.tables.input_files import Stamp
@@ -79,3 +80,20 @@ def test_what_is_no_object_a_line(database: PrivateDatabase, tmp_path: Path, tex
         database.fetch(f"SELECT a FROM {open_source(database, path).name}")
     assert "SECRET" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+def test_one_long_object_leaves_the_pieces_of_others_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "_PIECE", 1000)
+    path = tmp_path / "t.jsonl"
+    objects = [{"person": n} for n in range(500)]
+    objects[200] |= {f"name {n}": 1 for n in range(1000)}
+    path.write_text("\n".join(map(json.dumps, objects)))
+    with PrivateDatabase(memory=1 << 28, threads=1) as database:
+        sizes = [
+            database.fetch(f"SELECT count(*) FROM {apart}")[0][0]
+            for apart, _ in formats._taken_apart(database, [Stamp.of(path)])
+        ]
+    assert sum(sizes) == 500
+    assert len(sizes) < 20

@@ -1,10 +1,12 @@
 """Numbered rows, whoever sorts them; and when a source that changes stops a run: before anything was drawn."""
 
 import contextlib
+import datetime as dt
 import gzip
 import os
 import sqlite3
 from collections.abc import Callable
+from csv import writer as csv_writer
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,20 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.plans import plan_of
 
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options, Silence
+from dimly.curator.people import Pseudonyms
 from dimly.curator.publication import publish_table
 from dimly.curator.tables import numbered_table
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.dictionary import RangeDictionary
-from dimly.curator.tables.key_sort import KeySpool
-from dimly.curator.tables.numbered_table import NumberedTable
+from dimly.curator.tables.key_sort import KeySort, KeySpool
+from dimly.curator.tables.numbered_table import NumberedTable, open_table
 from dimly.curator.tables.shapes import RowsView, rows_view
 from dimly.curator.tables.sources import open_source
 from dimly.errors import DataError
@@ -198,7 +203,7 @@ def test_many_rows_are_numbered_as_duckdb_does(text: bool, spilled: bool, monkey
 
 
 @pytest.mark.parametrize("text", [True, False])
-def test_numbers_do_not_hang_on_the_order_of_rows(text: bool) -> None:
+def test_numbers_do_not_depend_on_the_order_of_rows(text: bool) -> None:
     people, pages = many(6, text=text)
     with (
         numbered(people, pages, memory=64 * LARGE) as here,
@@ -212,8 +217,106 @@ def test_numbers_do_not_hang_on_the_order_of_rows(text: bool) -> None:
 def test_values_that_do_not_fit_are_left_to_duckdb() -> None:
     people, pages = many(7, text=True)
     with numbered(people, pages, memory=LARGE // 2) as here, numbered(people, pages, memory=0) as there:
+        assert here._waiting is None
         np.testing.assert_array_equal(content(here)[1], content(there)[1])
-        assert here._keys is None
+        assert there._keys is None
+
+
+def test_so_are_long_texts() -> None:
+    """A batch of them would take more than the memory that it is given."""
+    pages = [f"{n % 50}" * 5_000 for n in range(4_000)]
+    people = np.arange(4_000) % 300
+    with numbered(people, pages, memory=1 << 20) as here, numbered(people, pages, memory=0) as there:
+        assert here._waiting is None
+        np.testing.assert_array_equal(content(here)[1], content(there)[1])
+
+
+def test_so_are_other_types_which_are_sorted_here_all_the_same() -> None:
+    pages = [dt.date(2024, 1, 1 + n) for n in PAGES]
+    with numbered(PEOPLE, pages, memory=1 << 20) as here, numbered(PEOPLE, pages, memory=0) as there:
+        assert here._waiting is None
+        np.testing.assert_array_equal(content(here)[1], content(there)[1])
+        assert here._keys is not None
+        assert there._keys is None
+
+
+def test_more_rows_than_before_are_refused() -> None:
+    with numbered(PEOPLE, [dt.date(2024, 1, 1 + n) for n in PAGES], memory=1 << 20) as table:
+        table._n_rows = len(PEOPLE) - 1
+        with pytest.raises(DataError, match="same rows"):
+            list(table.rows())
+
+
+def test_integers_that_lie_far_apart_take_no_memory_for_those_between() -> None:
+    people = np.arange(1000) * 10_000
+    with PrivateDatabase(memory=1 << 28, threads=1) as database:
+        name = database.register(pa.table({"u": people}))
+        made = numbered_table._dictionary(database, name, "u", "BIGINT", memory=1 << 30)
+        assert not isinstance(made, RangeDictionary)
+        made = numbered_table._dictionary(
+            database, database.register(pa.table({"u": people // 5_000})), "u", "BIGINT", memory=1 << 30
+        )
+        assert isinstance(made, RangeDictionary)
+
+
+def test_an_interrupted_pass_does_not_lose_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    with numbered(PEOPLE, memory=1 << 20) as table, numbered(PEOPLE, memory=0) as other:
+
+        def interrupted(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(KeySort, "add", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                list(table.rows())
+        np.testing.assert_array_equal(content(table)[1], content(other)[1])
+
+
+def test_line_breaks_that_are_met_late(tmp_path: Path) -> None:
+    """DuckDB notices them in the middle of reading, when some rows have been numbered, and they must be read anew."""
+    cell = "\n".join(["eve,jam,ok"] * 3000)
+    rows = [
+        (f"p{i % 9_000:05}", f"page {i % 50}", cell if i > 200_000 and i % 100 == 0 else "ok") for i in range(230_000)
+    ]
+    path = tmp_path / "t.csv"
+    with path.open("w", newline="") as file:
+        csv_writer(file, lineterminator="\n").writerows([("person", "page", "note"), *rows])
+    options = Options(user="person", attribute="page", nulls="drop", threads=2)
+    with open_table(path, PLAN, options) as table:
+        ids, keys = content(table)
+    assert ids == sorted({person for person, _, _ in rows})
+    assert len(keys) == len(rows)
+
+
+@pytest.mark.parametrize("roster", [None, "own", "text"])
+@pytest.mark.parametrize("pseudonyms", [None, Pseudonyms(bytes(range(32)))])
+@pytest.mark.parametrize("listed", [None, Vocabulary.listed(["1", "7", "é"])])
+@pytest.mark.parametrize("text", [True, False])
+@settings(max_examples=5)
+@given(data=st.data())
+def test_rosters_pseudonyms_and_lists(
+    data: st.DataObject, roster: str | None, pseudonyms: Pseudonyms | None, listed: Vocabulary | None, text: bool
+) -> None:
+    """All ways of numbering publish the same rows of the same people."""
+    extreme = st.sampled_from([0, 1, 7, -1, 2**62, -(2**63), 2**63 - 1])
+    ids = st.text(min_size=1, max_size=20).filter(str.isprintable) | st.sampled_from(["é", "x" * 8, "x" * 16, "x" * 17])
+    rows = data.draw(st.lists(st.tuples(ids if text else extreme, ids if text else extreme), min_size=1, max_size=30))
+    people = [person for person, _ in rows]
+    options = {"user": "person", "attribute": "page", "nulls": "drop"}
+    if roster is not None:
+        named = sorted({*people[::2], *(["somebody"] if text else [5])})
+        options["roster"] = [str(one) for one in named] if roster == "text" else named
+    table = pa.table({"person": people, "page": [page for _, page in rows]})
+    found = []
+    for few, coded in ((1 << 17, True), (0, True), (0, False)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(numbered_table, "_FEW_ROWS", few)
+            if not coded:
+                patch.setattr(numbered_table._CodedRows, "of", lambda *_, **__: None)
+            with open_table(table, PLAN, Options(**options), vocabulary=listed, pseudonyms=pseudonyms) as one:
+                ids_, keys = content(one)
+                found.append((ids_, keys.tolist()))
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("few", [1 << 17, 0])
