@@ -31,7 +31,7 @@ def test_learned_directions_say_how_they_were_chosen(volunteers: Path, tmp_path:
     again = run("directions", "learn", volunteers, *LEARN, "--count", 2, "-o", out, "--overwrite", "--buckets", 16)
     assert again.exit_code == 0
     assert "2 directions of 16 buckets" in again.stdout
-    assert "only as good as these people" in again.stdout
+    assert "only as far as these people are like" in again.stdout
 
 
 def test_made_directions_are_shown_by_both_ends(tmp_path: Path) -> None:

@@ -189,8 +189,6 @@ class Joined:
     @cached_property
     def _sketches(self) -> SideBySide:
         users = common_users(self.releases)
-        if not len(users):
-            raise ParameterError("releases must be of the same people, but nobody is in all of them.")
         values = [release.values for release in self.releases]
         held = np.result_type(*(np.int16 if part.dtype == np.uint8 else part.dtype for part in values))
         size = len(users) * held.itemsize * sum(part.shape[1] for part in values)

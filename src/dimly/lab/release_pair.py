@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from dimly.analyst.joined_releases import common_users
 from dimly.analyst.release import Release
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
@@ -80,7 +79,7 @@ def compare_releases(a: Release, b: Release, *, n_pairs: int = _PAIRS, seed: int
         raise ParameterError(
             "releases must name people alike to be compared, but one has numbers as ids, the other text."
         )
-    users = common_users([a, b])
+    users = np.intersect1d(a.users, b.users, assume_unique=True)
     costs = [a.plan.cost, b.plan.cost]
     delta = sum(cost.delta for cost in costs)
     epsilon = sum(cost.epsilon for cost in costs)

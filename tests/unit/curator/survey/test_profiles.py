@@ -155,7 +155,7 @@ def test_the_file_says_what_was_asked(by: Path, tmp_path: Path) -> None:
     assert isinstance(found, Profiles)
     assert found.private
     facts = json.loads(pq.read_schema(out).metadata[b"dimly.profiles"])
-    assert facts["profiles"] == 1
+    assert facts["profiles"] == 2
     assert facts["id"] == found.id == ledger.status("visits").charges[-1].release_id
     assert facts["plan"]["release"] == RELEASE
     assert "any one attribute" in facts["guarantee"][0]
