@@ -49,7 +49,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
             cost=PLAN.cost,
             plan_digest=PLAN.digest,
             release_id=None if options["dry_run"] else "ab" * 32,
-            ledger={"dataset": options["dataset"], "charge": 3, "left": 0.5} if options["ledger"] else None,
+            ledger={"dataset": options["dataset"], "charge": None if options["dry_run"] else 3, "left": 0.5}
+            if options["ledger"]
+            else None,
             warnings=() if options["ledger"] else ("No ledger: nothing keeps count.",),
             diagnostics={"rows": 4_321},
         )
@@ -216,6 +218,12 @@ def test_a_dry_run_needs_no_folder(plan: Path, calls: Calls) -> None:
     result = run(*line(plan, "--attribute", "place", "--dry-run"))
     assert "none: a dry run" in result.stdout
     assert refusal(*line(plan, "--attribute", "place")).startswith("error: --out must be a folder to make, got none.")
+
+
+def test_a_dry_run_names_no_charge(plan: Path, calls: Calls) -> None:
+    result = run(*line(plan, "--attribute", "place", "--dry-run", "--ledger", "l.db", "--dataset", "visits"))
+    assert "dataset visits, left 0.5" in result.stdout
+    assert "None" not in result.stdout
 
 
 def test_private_numbers_are_shown_only_on_request_and_on_stderr(plan: Path, calls: Calls) -> None:

@@ -1,7 +1,7 @@
 """Unbiased estimates for pairs from published rows (Algorithms 2 and 6); which people are meant; saturation."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, Protocol
@@ -292,10 +292,10 @@ def positions_of(sketches: Published, users: Any) -> NDArray[np.int64]:
     """
     ids, positions = located(sketches, users)
     if (positions < 0).any():
-        missing = ids[int(np.argmin(positions))]
+        missing = ids[positions < 0].tolist()
         raise ParameterError(
-            f"users must be in this release, but some are not.{near_ids(sketches, missing)} release.users lists "
-            "everybody."
+            f"users must be in this release, but {not_there(missing)}.{near_ids(sketches, missing[0])} release.users "
+            "lists everybody."
         )
     return positions
 
@@ -319,11 +319,26 @@ def located(sketches: Published, users: Any) -> tuple[NDArray[Any], NDArray[np.i
     return ids, np.where(wanted == ids, sketches.locate(wanted), -1)  # a large unsigned id is none of ours
 
 
-def near_ids(sketches: Published, missing: Any) -> str:
-    """Return a sentence on ids that are spelled much like one that is not in the release, or nothing.
+def not_there(missing: Sequence[int | str]) -> str:
+    """Return which of the ids that somebody asked for are not in a release: the first few of them, shortened.
 
-    Only published ids are named; the one that was asked for is not repeated.
+    Examples
+    --------
+    >>> not_there(["zoe"]), not_there([8, 9]), not_there([5, 6, 7, 8])
+    ("'zoe' is not", '8 and 9 are not', '5, 6, 7 and 1 more are not')
     """
+    named = [
+        repr(f"{one[:_LONGEST_NAMED]}…" if isinstance(one, str) and len(one) > _LONGEST_NAMED else one)
+        for one in missing[:_MOST_NAMED]
+    ]
+    if len(missing) > _MOST_NAMED:
+        named.append(f"{len(missing) - _MOST_NAMED:,} more")
+    together = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    return f"{together} {'is' if len(missing) == 1 else 'are'} not"
+
+
+def near_ids(sketches: Published, missing: Any) -> str:
+    """Return a sentence on published ids that are spelled much like one that is not in the release, or nothing."""
     if not len(sketches):
         return ""
     if not sketches.textual:

@@ -517,14 +517,14 @@ class Opened(NamedTuple):
         ----------
         text : str
         name : str
-            What the command calls it, to be told apart in a refusal: ids themselves are not repeated.
+            What the command calls it, to be told apart in a refusal.
 
         Raises
         ------
         ParameterError
             If the release's ids are integers and this is none, or nobody has it.
         """
-        from dimly.analyst.pairs import near_ids
+        from dimly.analyst.pairs import near_ids, not_there
 
         if not self.textual and not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
             raise ParameterError(f"{name} must be an integer, as all users of this release are.")
@@ -532,8 +532,9 @@ class Opened(NamedTuple):
         if user not in self.release:
             near = near_ids(self.release._sketches, user)
             raise ParameterError(
-                f"{name} must be a user of this release, but it is not.{near} List all ids with dimly inspect RELEASE "
-                "--ids" + (", and write them as they are there, zeros in front included." if self.textual else ".")
+                f"{name} must be a user of this release, but {not_there([user])}.{near} List all ids with dimly "
+                "inspect RELEASE --ids"
+                + (", and write them as they are there, zeros in front included." if self.textual else ".")
             )
         return user
 

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 from dimly.curator.options import Options
 from dimly.curator.tables.csv import CsvOptions, Dialect, read_header
 from dimly.curator.tables.input_files import Stamp, find_files, open_bytes
+from dimly.curator.tables.public_lists import MISSING_IDS, ODD_IDS
 from dimly.curator.tables.sources import are_paths
 from dimly.errors import DataError, DimlyError, Note, ParameterError, check_path
 from dimly.files import check_outside_releases, drafted
@@ -173,7 +174,8 @@ def _check_lists(table: ListedTable, options: Options, wrong_list: str, wrong_ro
 def _tell_lines(error: DataError, source: object, options: Options, file: Path | None) -> None:
     """Say of CSV files that do not fit how their first line was read, and in private which lines do not."""
     roster = options.roster
-    if isinstance(roster, str | os.PathLike) and str(error).startswith(f"{os.fspath(roster)} "):
+    of_roster = f"{os.fspath(roster)} " if isinstance(roster, str | os.PathLike) else MISSING_IDS
+    if str(error).startswith((of_roster, MISSING_IDS, ODD_IDS)):
         return  # which is not the table's fault
     words = header_words(source, options)
     if words:

@@ -2,6 +2,7 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.plans import plan_of
@@ -63,4 +64,19 @@ def test_of_a_roster_that_cannot_be_read_nothing_is_said_of_the_table(tmp_path: 
     roster.write_bytes("person\nJosé\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"people\.csv must be text in UTF-8.* save it as UTF-8") as stop:
         publish(table, plan_of("counting+laplace"), user="person", attribute="place", roster=roster)
+    assert not any("first line of" in note for note in getattr(stop.value, "__notes__", ()))
+
+
+@pytest.mark.parametrize(
+    ("roster", "said"),
+    [("people.csv", "some are missing"), (["ada", None], "some are missing"), ("people.jsonl", "some ids are neither")],
+)
+def test_of_ids_that_a_roster_lacks_nothing_is_said_of_the_table(roster: Any, said: str, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("person,place\nada,mill\n")
+    (tmp_path / "people.csv").write_text('person\nada\n""\n')
+    (tmp_path / "people.jsonl").write_text('{"person": "ada"}\n{"person": true}\n')
+    given = tmp_path / roster if isinstance(roster, str) else roster
+    with pytest.raises(DataError, match=f"roster must .*{said}") as stop:
+        publish(table, plan_of("counting+laplace"), user="person", attribute="place", roster=given)
     assert not any("first line of" in note for note in getattr(stop.value, "__notes__", ()))

@@ -268,5 +268,5 @@ def _fields(published: "Published") -> dict[str, str]:
         "ledger": "none",
     }
     if published.ledger is not None:
-        fields["ledger"] = ", ".join(f"{name} {value}" for name, value in published.ledger.items())
+        fields["ledger"] = ", ".join(f"{name} {value}" for name, value in published.ledger.items() if value is not None)
     return {name: text for name, text in fields.items() if text}

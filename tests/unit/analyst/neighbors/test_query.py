@@ -121,7 +121,7 @@ def test_progress_is_told(small_parts: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"who": 77}, "users must be in this release, but some are not"),
+        ({"who": 77}, "users must be in this release, but 77 is not"),
         ({"who": "07"}, "users must be integers, as in this release"),
         ({"who": [1, 2]}, r"neighbors must be of one user or vector, got 2. Use neighbor_graph for all."),
         ({"n": 0}, r"n must be an integer of at least 1, got 0."),

@@ -120,6 +120,12 @@ def test_with_a_delta_no_factor_is_said_to_bound_all_odds(grouped: Path, tmp_pat
     assert "δ together" in loose
 
 
+def test_bits_that_are_mostly_kept_are_not_said_to_be_changed(tmp_path: Path) -> None:
+    said = Page(page_of(report_of(release_folder(tmp_path / "release", "randomized-response")))).text
+    assert "unchanged" not in said
+    assert "A guess about one attribute that was 50 % sure becomes at most" in said
+
+
 def test_headings_go_down_one_step_at_a_time(thirds: Report) -> None:
     levels = [int(tag[1]) for tag, _ in Page(page_of(thirds)).tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
