@@ -75,6 +75,31 @@ def test_a_plan_is_asked_for_in_plain_words(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "plan.json").read_text())["budget"]["epsilon"] == 0.5
 
 
+def test_options_are_the_answers_in_brackets(tmp_path: Path) -> None:
+    given = ["--n-users", "5000", "--n-attributes", "1000", "--weight", "40", "--distance", "20:100"]
+    line = ["plan", "--interactive", *given, "-o", str(tmp_path / "mine.json")]
+    result = CliRunner(env={"NO_COLOR": "1"}).invoke(app_for(["plan"]), line, input="\n" * 8)
+    assert result.exit_code == 0, result.stderr
+    assert f"--purpose segments {' '.join(given)} -o {tmp_path / 'mine.json'}" in result.stderr
+    assert (tmp_path / "mine.json").exists()
+
+
+def test_what_cannot_be_used_is_asked_again_at_once(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text("{}")
+    paths = [str(tmp_path / "old.json"), str(tmp_path / "nowhere" / "plan.json"), str(tmp_path / "new.json")]
+    answers = ["1", "3", "5000", "1000", "4000", "40", "100", "20", "20", "100", *paths]
+    result = CliRunner(env={"NO_COLOR": "1"}).invoke(
+        app_for(["plan"]), ["plan", "--interactive"], input="\n".join(answers) + "\n"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "There are 1,000 attributes" in result.stderr
+    assert "Please answer both again." in result.stderr
+    assert "The file must be in a folder that exists" in result.stderr
+    assert "--weight 40 --distance 20:100" in result.stderr
+    assert (tmp_path / "old.json").read_text() == "{}"
+    assert (tmp_path / "new.json").exists()
+
+
 def test_nobody_answers() -> None:
     result = CliRunner().invoke(app_for(["plan"]), ["plan", "--interactive"], input="1\n")
     assert result.exit_code == 2

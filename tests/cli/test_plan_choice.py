@@ -69,7 +69,7 @@ def test_people_get_a_table_and_a_verdict(tmp_path: Path) -> None:
         "epsilon = 1, delta = 0. A guess about one attribute that was 50 % sure becomes at most 73.2",
         "All 500 attributes of a person together are not protected",
         "not protected   who is in the release",
-        f"{made.mechanism}, {made.k} numbers a person",
+        f"{made.mechanism}, {made.k} numbers, ",
         f"Next: dimly publish TABLE --plan {path} --user COLUMN",
         "Add --verbose",
         made.digest,

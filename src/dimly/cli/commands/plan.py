@@ -34,7 +34,7 @@ from dimly.errors import ParameterError
 from dimly.files import check_output
 
 if TYPE_CHECKING:
-    from dimly.cli.commands.plan_interactive import Answers
+    from dimly.cli.commands.plan_interactive import Answers, Given
     from dimly.mechanisms import Directions, Vocabulary
     from dimly.planner import Brief
     from dimly.privacy import Budget
@@ -285,7 +285,9 @@ def plan(
     from dimly.planner import Brief
 
     if interactive:
-        told = _answers(epsilon)
+        from dimly.cli.commands.plan_interactive import Given
+
+        told = _answers(epsilon, Given(n_users, n_attributes, weight, distance, output, overwrite))
         epsilon, purpose, n_users, n_attributes = told.epsilon, told.purpose, told.n_users, told.n_attributes
         weight, distance, output = told.weight, told.distance, told.output
     budget = _budget(epsilon, delta)
@@ -352,13 +354,13 @@ def plan(
         plan_by_advice(brief, written)
 
 
-def _answers(epsilon: float | None) -> "Answers":
+def _answers(epsilon: float | None, given: "Given") -> "Answers":
     """Ask in plain words, and say how to do the same without questions."""
     from dimly.cli.commands.plan_interactive import ask
 
     if epsilon is not None:
         raise ParameterError("--interactive asks for epsilon. Leave --epsilon out, or --interactive.")
-    told = ask()
+    told = ask(given)
     typer.echo(f"The same without questions: {told.command}", err=True)
     return told
 

@@ -224,14 +224,14 @@ def _in_options(words: str) -> str:
 def _short_fields(found: "Advice") -> dict[str, str]:
     """Return what somebody reads who will not read on: verdict, promise, what is published, what it rests on."""
     asked, chosen = found.question, found.chosen
-    numbers = f", {chosen.k:,} numbers a person" if chosen.k else ""
+    numbers = f", {chosen.k:,} numbers" if chosen.k else ""
     low, high = _number(chosen.stderr_low), _number(chosen.stderr_high)
     closed = found.plan.vocabulary
     return {
         "verdict": _in_options(found.words),
         "promise": short_promise(found.plan, found.meaning),
         "not protected": not_protected(found.plan),
-        "publishes": f"{chosen.mechanism}{numbers}, {size_text(chosen.bytes_per_user)}",
+        "publishes": f"{chosen.mechanism}{numbers}, {size_text(chosen.bytes_per_user)} a person",
         "standard error": f"{low} at squared distance {asked.low:g}, {high} at {asked.high:g}, for single pairs",
         "attributes": f"0 to {closed.size - 1:,}, by number: all others are left out. If yours have names, give their "
         "public list (--vocabulary)"

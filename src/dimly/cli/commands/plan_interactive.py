@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import typer
 
 from dimly.errors import ParameterError
+from dimly.files import check_output
 
 Purpose = Literal["distances", "neighbors", "segments"]
 _PURPOSES: dict[str, Purpose] = {"1": "distances", "2": "neighbors", "3": "segments"}
@@ -37,8 +38,21 @@ class Answers(NamedTuple):
         return "dimly plan " + " ".join(f"{name} {value}" for name, value in said.items() if value is not None)
 
 
-def ask() -> Answers:
+class Given(NamedTuple):
+    """What the options say already: the answers in brackets."""
+
+    n_users: int | None = None
+    n_attributes: int | None = None
+    weight: float | None = None
+    distance: str | None = None
+    output: Path | None = None
+    overwrite: bool = False
+
+
+def ask(given: Given) -> Answers:
     """Ask on the terminal. An empty answer is the one in brackets, or "I do not know".
+
+    What could not be used is asked again at once.
 
     Raises
     ------
@@ -46,7 +60,7 @@ def ask() -> Answers:
         If nobody answers.
     """
     try:
-        return _asked()
+        return _asked(given)
     except (EOFError, typer.Abort):
         raise ParameterError(
             "the questions of --interactive must be answered on a terminal, but the input ended. Give the options "
@@ -54,7 +68,7 @@ def ask() -> Answers:
         ) from None
 
 
-def _asked() -> Answers:
+def _asked(given: Given) -> Answers:
     typer.echo("How sure may somebody become of one single fact about one person?", err=True)
     typer.echo("  epsilon 0.1: from 50 % to 52.5 %;  0.5: 62 %;  1: 73 %;  2: 88 %;  4: 98 %", err=True)
     epsilon = _number("epsilon", default="1")
@@ -66,14 +80,22 @@ def _asked() -> Answers:
         "These figures must be public knowledge, not counted in the private table. Leave out what you do not know.",
         err=True,
     )
-    n_users = _number("About how many people?", default="")
-    n_attributes = _number("About how many different attributes are there (products, places, words)?", default="")
-    weight = _number("About how many of them does a person have?", default="")
+    n_users = _number("About how many people?", default=_shown(given.n_users))
+    n_attributes = _number(
+        "About how many different attributes are there (products, places, words)?", default=_shown(given.n_attributes)
+    )
+    most = float("inf") if n_attributes is None else n_attributes
+    weight = _number("About how many of them does a person have?", default=_shown(given.weight), most=most)
+    near, _, far = (given.distance or "").rpartition(":")
     typer.echo("In how many attributes do two people differ?", err=True)
-    low = _number("  two who are alike", default="")
-    high = _number("  any two", default="")
+    while True:
+        low = _number("  two who are alike", default=near, most=most)
+        high = _number("  any two", default=far, most=most)
+        if low is None or high is None or low <= high:
+            break
+        typer.echo("  Two who are alike differ in no more attributes than any two. Please answer both again.", err=True)
     distance = None if high is None else f"{high:g}" if low is None else f"{low:g}:{high:g}"
-    output = _text("File to write the plan to", default="plan.json")
+    output = _new_file(given)
     return Answers(
         epsilon=1.0 if epsilon is None else epsilon,
         purpose=_PURPOSES[choice],
@@ -81,8 +103,24 @@ def _asked() -> Answers:
         n_attributes=None if n_attributes is None else int(n_attributes),
         weight=weight,
         distance=distance,
-        output=Path(output) if output else None,
+        output=output,
     )
+
+
+def _shown(number: float | None) -> str:
+    return "" if number is None else f"{number:.15g}"
+
+
+def _new_file(given: Given) -> Path | None:
+    default = "plan.json" if given.output is None else str(given.output)
+    while answer := _text("File to write the plan to", default=default):
+        try:
+            check_output(Path(answer), overwrite=given.overwrite)
+        except ParameterError as error:
+            typer.echo(f"  {str(error).replace('output', 'The file', 1)}", err=True)
+        else:
+            return Path(answer)
+    return None
 
 
 def _text(question: str, *, default: str) -> str:
@@ -90,7 +128,7 @@ def _text(question: str, *, default: str) -> str:
     return answer.strip()
 
 
-def _number(question: str, *, default: str) -> float | None:
+def _number(question: str, *, default: str, most: float = float("inf")) -> float | None:
     while True:
         answer = _text(question, default=default).replace(",", "").replace("_", "")
         if not answer:
@@ -99,6 +137,9 @@ def _number(question: str, *, default: str) -> float | None:
             number = float(answer)
         except ValueError:
             number = -1.0
-        if 0 < number < float("inf"):
+        if 0 < number <= most and number < float("inf"):
             return number
+        if number > most:
+            typer.echo(f"  There are {most:,.0f} attributes: please answer with at most so many, or nothing.", err=True)
+            continue
         typer.echo("  Please answer with a number above 0, or with nothing.", err=True)

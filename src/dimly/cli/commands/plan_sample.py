@@ -108,7 +108,7 @@ def _print(found: "Trial", files: dict[str, str | None], source: str, output: Ou
             "verdict": found.words,
             "promise": short_promise(found.plan, found.meaning),
             "not protected": not_protected(found.plan),
-            "publishes": f"{best.name}, {size_text(best.bytes_per_user)}",
+            "publishes": f"{best.name}, {size_text(best.bytes_per_user)} a person",
             "measured": f"{figures}, on {_judged(found)}",
             "assumed": "; ".join(found.assumed),
             "attributes": ""
