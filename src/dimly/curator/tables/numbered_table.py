@@ -41,8 +41,8 @@ from dimly.release.format import UserType, numbers_of
 _CHUNK = 1 << 17
 _ROWS = 1 << 20
 _OF_A_JSON_THREAD = 256 << 20
-_READ_AT_ONCE = 1 << 11
 _CODED_AT_ONCE = 1 << 15
+_TEXTS_AT_ONCE = 1 << 11  # which may be long
 _FEW_ROWS = 1 << 17
 """As many are numbered without compiled code, which takes longer to load."""
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
@@ -433,8 +433,10 @@ def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, 
 
 
 def _read_rows(database: PrivateDatabase, view: str, memory: int) -> Iterator[pa.RecordBatch]:
-    """Yield users and attributes, few at a time: texts may be long. NoRoomError if even so they take much memory."""
-    for batch in database.stream(f"SELECT u, a FROM {view}", batch_rows=_READ_AT_ONCE):
+    """Yield users and attributes in batches. NoRoomError if even a few texts take much memory."""
+    has_texts = any(type_ == "VARCHAR" for _, type_ in database.columns(view))
+    batch_rows = _TEXTS_AT_ONCE if has_texts else _CODED_AT_ONCE
+    for batch in database.stream(f"SELECT u, a FROM {view}", batch_rows=batch_rows):
         if any(column.null_count for column in batch.columns):
             raise DataError(OTHER_ROWS)  # checks found none
         if batch.nbytes > memory // 16:
