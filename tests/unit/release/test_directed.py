@@ -136,7 +136,7 @@ def test_a_release_grows_along_the_same_directions_only(tmp_path: Path) -> None:
 def test_what_directions_do_not_tell_is_refused() -> None:
     release = publish(TABLE, plan_along())
     for ask in (release.jaccard, release.hamming):
-        with pytest.raises(ParameterError, match="about single attributes, of which directions say nothing"):
+        with pytest.raises(ParameterError, match="about single attributes: directions say nothing"):
             ask(0, 1)
     with pytest.raises(ParameterError, match="directions say nothing about single attributes"):
         release.attribute(0, "1")
