@@ -1,6 +1,7 @@
 """``dimly survey`` on the command line: the file, the ledger, one JSON object, one line for what is wrong."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -145,6 +146,7 @@ def test_profiles_of_the_segments_of_a_release(tmp_path: Path, line: list[object
     shown = run(*asked, "-o", tmp_path / "profiles.parquet", "--figure", figure)
     assert shown.exit_code == 0, shown.stderr
     assert "more than others" in shown.stdout
+    assert re.search(r"[+-]\d+ points", shown.stdout)
     drawn = figure.read_text()
     assert "segment 1," in drawn
     assert any(name in drawn for name in LIST)

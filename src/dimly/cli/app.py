@@ -18,9 +18,9 @@ from dimly.errors import ParameterError
 
 COMMANDS: Final = {
     "Curator": ("plan", "survey", "directions", "publish", "ledger"),
-    "Analyst": ("distance", "neighbors", "segments", "export"),
+    "Analyst": ("distance", "neighbors", "segments", "export", "report"),
     "Anyone": ("inspect", "verify", "audit", "studio"),
-    "Lab": ("demo", "simulate", "compare", "figure", "attack", "report"),
+    "Lab": ("demo", "simulate", "compare", "figure", "attack"),
 }
 """What there is, by the panel of the help that lists it. A command is a function, or a group of them, in the file of
 its name in ``commands``."""

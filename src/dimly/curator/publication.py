@@ -376,9 +376,9 @@ def warnings_of(
         )
     if options.where is not None and options.diagnose is None:
         found.append(
-            "A condition: whether any row fits it is not looked at, and if none does, only noise is published. Pass "
-            "diagnose=FILE (--diagnose FILE) to know, in private. The release does not hold the condition: state it by "
-            "note (--note)."
+            "A condition is given, and nobody checks whether any row meets it: if none does, only noise is published. "
+            "Pass diagnose=FILE (--diagnose FILE) to know, in private. The release does not hold the condition: state "
+            "it by note (--note)."
         )
     if n_users is None and plan.cost.delta > 0:
         found.append("delta should be well below 1/n: without a roster a dry run does not compare it with n.")

@@ -388,7 +388,7 @@ def _print_profiles(found: "Profiles") -> None:
             f"{row['count']:,}",
             f"{row['low']:,} to {row['high']:,}",
             f"{row['share']:.0%}",
-            f"{row['apart']:+.0%}",
+            f"{100 * row['apart']:+.0f} points",
         ]
         for segment in range(len(found.sizes))
         for row in found.strongest(segment, _TELLING)

@@ -254,7 +254,7 @@ def test_whether_it_stops_does_not_tell_an_attribute() -> None:
 def test_nobody_looks_whether_it_leaves_a_row(tmp_path: Path) -> None:
     """The warning follows from the options alone; a diagnosis is the answer, and the condition is in no release."""
     options: dict[str, Any] = {"where": "place = 'nowhere'", **COLUMNS}
-    with pytest.warns(PrivacyWarning, match="A condition: whether any row fits it"):
+    with pytest.warns(PrivacyWarning, match="A condition is given, and nobody checks whether any row"):
         publish(pa.table(LONG), PLAN, out=tmp_path / "out", **options)
     assert "nowhere" not in (tmp_path / "out" / "manifest.json").read_text()
     publish(pa.table(LONG), PLAN, diagnose=tmp_path / "left", **options)
