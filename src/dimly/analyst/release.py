@@ -665,7 +665,7 @@ class Release:
 
     def _need_bits(self, what: str) -> None:
         if self._directed:
-            raise ParameterError(f"{what} is about single attributes: directions say nothing about those. Use distance.")
+            raise ParameterError(f"{what} is about single attributes: directions say nothing of those. Use distance.")
         if self.plan.resolution != 1:
             raise ParameterError(
                 f"{what} is about bits: this release holds values in steps of 1/{self.plan.resolution}."
