@@ -1,7 +1,7 @@
 """``NumberedTable``: people and attributes of any source as integers, sorted, in batches of rows."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -432,16 +432,17 @@ def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, 
     return rows
 
 
-def _read_rows(database: PrivateDatabase, view: str, memory: int) -> Iterator[pa.RecordBatch]:
+def _read_rows(database: PrivateDatabase, view: str, memory: int) -> Generator[pa.RecordBatch, None, None]:
     """Yield users and attributes in batches. NoRoomError if even a few texts take much memory."""
     has_texts = any(type_ == "VARCHAR" for _, type_ in database.columns(view))
     batch_rows = _TEXTS_AT_ONCE if has_texts else _CODED_AT_ONCE
-    for batch in database.stream(f"SELECT u, a FROM {view}", batch_rows=batch_rows):
-        if any(column.null_count for column in batch.columns):
-            raise DataError(OTHER_ROWS)  # checks found none
-        if batch.nbytes > memory // 16:
-            raise NoRoomError
-        yield batch
+    with contextlib.closing(database.stream(f"SELECT u, a FROM {view}", batch_rows=batch_rows)) as batches:
+        for batch in batches:
+            if any(column.null_count for column in batch.columns):
+                raise DataError(OTHER_ROWS)  # checks found none
+            if batch.nbytes > memory // 16:
+                raise NoRoomError
+            yield batch
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:

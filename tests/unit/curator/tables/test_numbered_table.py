@@ -302,7 +302,7 @@ def test_rosters_pseudonyms_and_lists(
     ids = st.text(min_size=1, max_size=20).filter(str.isprintable) | st.sampled_from(["é", "x" * 8, "x" * 16, "x" * 17])
     rows = data.draw(st.lists(st.tuples(ids if text else extreme, ids if text else extreme), min_size=1, max_size=30))
     people = [person for person, _ in rows]
-    options = {"user": "person", "attribute": "page", "nulls": "drop"}
+    options: dict[str, Any] = {"user": "person", "attribute": "page", "nulls": "drop"}
     if roster is not None:
         named = sorted({*people[::2], *(["somebody"] if text else [5])})
         options["roster"] = [str(one) for one in named] if roster == "text" else named
