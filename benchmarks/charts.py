@@ -3,7 +3,7 @@
 from benchmarks.growth import AXES, exponent
 from benchmarks.harness import Report, Result
 from benchmarks.sketches import GAUSSIAN, HASHER, SPARSE
-from dimly.lab.charts import SEGMENTS, Axis, Chart, Line, Look, looks_of
+from dimly.lab.charts import SEGMENTS, Axis, Chart, Line, LineLook, looks_of
 
 AXIS_NAMES = {"n": "people n", "d": "attributes d", "weight": "weight (rows of a person)", "k": "sketch dimension k"}
 DRAWN = ("counting", "sparse", "sign", "gaussian", SPARSE, GAUSSIAN, HASHER)
@@ -51,7 +51,7 @@ def growth_chart(report: Report, what: str) -> Chart | None:
     if not lines:
         return None
     widest = max(max(line.x) for line in lines)
-    lines.append(Line("linear", [1.0, widest], [1.0, widest], Look("#666666", dashes=":")))
+    lines.append(Line("linear", [1.0, widest], [1.0, widest], LineLook("#666666", dashes=":")))
     unit = "time" if what == "time" else "peak of memory"
     return Chart(
         f"Publishing: {unit} against size",

@@ -21,7 +21,7 @@ import scipy.sparse
 
 from dimly.curator.options import Options
 from dimly.lab.by_example.judged_people import FigureName, JudgedPeople
-from dimly.lab.by_example.outcome import Trial, Tried
+from dimly.lab.by_example.outcome import Trial, TriedPlan
 from dimly.lab.by_example.tryout import try_out
 from dimly.lab.directions.from_sample import learn
 from dimly.lab.population import make_population
@@ -101,7 +101,7 @@ def measure(people: Sample, epsilon: float, purpose: Purpose, *, seed: int, most
     }
 
 
-def plan_of(one: Tried, found: Trial, sample: Sample, rest: JudgedPeople, names: list[str]) -> Plan:
+def plan_of(one: TriedPlan, found: Trial, sample: Sample, rest: JudgedPeople, names: list[str]) -> Plan:
     budget, resolution = Budget(one.epsilon), found.asking.resolution
     if one.mechanism.startswith("directions"):
         if found.directions is not None:

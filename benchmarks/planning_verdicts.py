@@ -44,7 +44,7 @@ from dimly.lab.population import Population
 from dimly.planner.advice import answer
 from dimly.planner.brief import PURPOSES, Brief, Purpose, Question
 from dimly.planner.candidates import Candidate, candidate
-from dimly.planner.verdicts import Range, Verdict, range_on
+from dimly.planner.verdicts import Verdict, VerdictRange, range_on
 from dimly.privacy import Budget
 
 RESULTS = Path(__file__).with_name("planning_verdicts.json")
@@ -159,7 +159,7 @@ def question(trial: Trial) -> Question:
     return Question.of(brief)
 
 
-def judged(trial: Trial) -> tuple[Range, Verdict]:
+def judged(trial: Trial) -> tuple[VerdictRange, Verdict]:
     """Return what the planner says that it may be, and what was measured."""
     asked = question(trial)
     found = candidate(trial.mechanism, asked)

@@ -7,10 +7,10 @@ from typing import Any, Literal, Unpack, overload
 
 from dimly.analyst.release import Release
 from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_fields
-from dimly.curator.publication import Published, publish_here, publish_table, warnings_of
+from dimly.curator.publication import PublishOutcome, publish_here, publish_table, warnings_of
 from dimly.curator.survey.private_directions import LearnedFile
 from dimly.curator.survey.questions import Questions, SurveyOptions, ask_table
-from dimly.curator.survey.run import Surveyed
+from dimly.curator.survey.run import SurveyOutcome
 from dimly.errors import PrivacyWarning
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.projection.directions import Directions
@@ -22,7 +22,9 @@ from dimly.release.reader import open_folder
 
 
 @overload
-def publish(source: Any, plan: Plan, *, dry_run: Literal[True], **options: Unpack[PublishOptions]) -> Published: ...
+def publish(
+    source: Any, plan: Plan, *, dry_run: Literal[True], **options: Unpack[PublishOptions]
+) -> PublishOutcome: ...
 @overload
 def publish(
     source: Any, plan: Plan, *, dry_run: Literal[False] = False, **options: Unpack[PublishOptions]
@@ -32,7 +34,7 @@ def publish(
 @takes_fields(Options)
 def publish(
     source: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[PublishOptions]
-) -> Release | Published:
+) -> Release | PublishOutcome:
     """Publish a private table by ``plan``, with fresh secret noise.
 
     Parameters
@@ -113,7 +115,7 @@ def publish(
     Returns
     -------
     Release
-        What an analyst can ask; in memory, or on disk at ``out``. After a dry run a :class:`Published`.
+        What an analyst can ask; in memory, or on disk at ``out``. After a dry run a :class:`PublishOutcome`.
 
     Raises
     ------
@@ -137,7 +139,7 @@ def publish(
         return _publish(source, plan, Options(dry_run=dry_run, **{**options, "progress": watching}))
 
 
-def _publish(source: Any, plan: Plan, chosen: Options) -> Release | Published:
+def _publish(source: Any, plan: Plan, chosen: Options) -> Release | PublishOutcome:
     if chosen.in_memory:
         sketches, vocabulary = publish_here(source, plan, chosen)
         for text in warnings_of(sketches.plan, len(sketches), chosen):
@@ -180,7 +182,7 @@ def open_release(path: PathLike, *, verify: bool = False) -> Release:
 @overload
 def survey(
     source: Any, budget: Budget, *, dry_run: Literal[True], **options: Unpack[SurveyOptions]
-) -> Surveyed[Any]: ...
+) -> SurveyOutcome[Any]: ...
 @overload
 def survey(
     source: Any, budget: Budget, *, dry_run: Literal[False] = False, **options: Unpack[SurveyOptions]
@@ -190,7 +192,7 @@ def survey(
 @takes_fields(Questions)
 def survey(
     source: Any, budget: Budget, *, dry_run: bool = False, **options: Unpack[SurveyOptions]
-) -> Survey | Profiles | Directions | Surveyed[Any]:
+) -> Survey | Profiles | Directions | SurveyOutcome[Any]:
     """Learn what planning needs to know about a private table, for a share of its budget.
 
     A few noisy counts: which attributes are frequent, how many a person has, how far apart people are. The result is
@@ -240,7 +242,7 @@ def survey(
     -------
     Survey
         The answers; with ``by`` :class:`~dimly.release.documents.profiles_file.Profiles`, for directions
-        :class:`~dimly.mechanisms.Directions`. After a dry run a :class:`~dimly.curator.survey.run.Surveyed`.
+        :class:`~dimly.mechanisms.Directions`. After a dry run a :class:`~dimly.curator.survey.run.SurveyOutcome`.
 
     Raises
     ------

@@ -22,11 +22,11 @@ def compiled(function: Callable[..., Any] | None = None, *, fastmath: set[str] |
     ``fastmath`` is what the compiler may do with sums of floats, such as ``{"reassoc"}``.
     """
     if function is None:
-        return lambda named: _Waiting(named, fastmath)
-    return _Waiting(function, fastmath)
+        return lambda named: _Uncompiled(named, fastmath)
+    return _Uncompiled(function, fastmath)
 
 
-class _Waiting:
+class _Uncompiled:
     """A function that is not compiled yet. From the first call on, its module holds the compiled one in its place."""
 
     def __init__(self, function: Callable[..., Any], fastmath: set[str] | None) -> None:
@@ -53,9 +53,9 @@ class _Waiting:
                 one._made = made[one]
             return made[self]
 
-    def _waiting(self) -> dict[str, "_Waiting"]:
+    def _waiting(self) -> dict[str, "_Uncompiled"]:
         """Those that the function may call, by name."""
-        return {name: one for name, one in list(self._function.__globals__.items()) if isinstance(one, _Waiting)}
+        return {name: one for name, one in list(self._function.__globals__.items()) if isinstance(one, _Uncompiled)}
 
     def _dispatcher(self) -> Callable[..., Any]:
         from numba import njit  # noqa: PLC0415 - the reason for this module

@@ -15,7 +15,7 @@ from tests.plans import plan_of
 from dimly.cli import terminal
 from dimly.curator import publication as curator_run
 from dimly.curator.options import Options
-from dimly.curator.publication import Published
+from dimly.curator.publication import PublishOutcome
 
 PLAN = plan_of("counting+laplace")
 publish_command = importlib.import_module("dimly.cli.commands.publish")
@@ -35,14 +35,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Return what publishing was called with; it says what it would say, and does nothing."""
     made: Calls = []
 
-    def publish_table(source: Any, plan: Any, given: Options) -> Published:
+    def publish_table(source: Any, plan: Any, given: Options) -> PublishOutcome:
         assert plan == PLAN
         options = {field.name: getattr(given, field.name) for field in fields(Options)}
         made.append((source, options))
         options["progress"].phase("reading")
         options["progress"].start(1_000)
         options["progress"].advance(1_000)
-        return Published(
+        return PublishOutcome(
             path=None if options["dry_run"] else Path(options["out"]),
             n_users=1_000,
             bytes=64_000,

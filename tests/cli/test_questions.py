@@ -17,7 +17,7 @@ from tests.streams import Recorded
 
 from dimly.analyst import Estimate, Release
 from dimly.api import open_release
-from dimly.cli.options import Opened, estimate_facts, interval_text, number_text
+from dimly.cli.options import AskedRelease, estimate_facts, interval_text, number_text
 from dimly.errors import ParameterError
 from dimly.release import ReleaseWriter
 
@@ -319,9 +319,9 @@ def test_numbers_for_people() -> None:
 def test_ids_for_the_release() -> None:
     plan = plan_of("hashing+laplace")
     named = Release(publish_matrix(PEOPLE[:2], plan, users=["007", "8"]))
-    assert Opened(named, textual=True).user("007", name="A") == "007"
+    assert AskedRelease(named, textual=True).user("007", name="A") == "007"
     numbered = Release(publish_matrix(PEOPLE[:3], plan, users=[-3, 4, 7]))
-    assert [Opened(numbered, textual=False).user(text, name="A") for text in ("007", "-3", "+4")] == [7, -3, 4]
+    assert [AskedRelease(numbered, textual=False).user(text, name="A") for text in ("007", "-3", "+4")] == [7, -3, 4]
     for text in ("", "x", "1.0", " 1", "１", "9" * 20):
         with pytest.raises(ParameterError, match="A must be an integer"):
-            Opened(numbered, textual=False).user(text, name="A")
+            AskedRelease(numbered, textual=False).user(text, name="A")

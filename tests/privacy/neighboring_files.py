@@ -43,7 +43,7 @@ from tests.streams import Recorded
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms
-from dimly.curator.publication import Published, publish_table
+from dimly.curator.publication import PublishOutcome, publish_table
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey import private_directions
 from dimly.curator.survey.private_directions import learn_from_table
@@ -506,7 +506,7 @@ def ways_of(name: str) -> list[str]:
     return [way for way, condition in conditions.items() if "lists" not in name or "page" not in condition]
 
 
-def by_this_machine(source: Any, plan: Plan, options: Options) -> Published:
+def by_this_machine(source: Any, plan: Plan, options: Options) -> PublishOutcome:
     """Publish with recorded noise."""
     return publish_table(source, plan, options, words=lambda: Recorded(7))
 
@@ -515,7 +515,7 @@ class Engine(NamedTuple):
     """Where tables are published and surveyed."""
 
     name: str
-    publish: Callable[[Any, Plan, Options], Published]
+    publish: Callable[[Any, Plan, Options], PublishOutcome]
     asked: Callable[[Any, Options], tuple[Any, Options]]
     """Returns what is to be surveyed, and the options that are left to say of it."""
 

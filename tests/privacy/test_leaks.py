@@ -26,7 +26,7 @@ from tests.streams import Recorded
 
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options, Silence
-from dimly.curator.publication import Published, publish_table
+from dimly.curator.publication import PublishOutcome, publish_table
 from dimly.mechanisms import Plan
 from dimly.release.reader import open_folder
 
@@ -78,7 +78,7 @@ class Watching(Silence):
         self.done += n_users
 
 
-def publish(rows: list[Row], plan: Plan, folder: Path) -> tuple[Published, Watching]:
+def publish(rows: list[Row], plan: Plan, folder: Path) -> tuple[PublishOutcome, Watching]:
     """Publish with secret noise and a ledger."""
     folder.mkdir()
     Ledger.create(folder / "ledger.db").add_dataset("visits", epsilon=8.0, delta=1e-4)

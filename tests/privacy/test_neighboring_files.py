@@ -287,7 +287,7 @@ def test_a_cell_that_moves_those_of_an_earlier_release_is_found(
         (base.path / "manifest.json").write_text("{}")
         raise DataError("stopped.")
 
-    monkeypatch.setattr(append.Base, "merge_into", spoiled)
+    monkeypatch.setattr(append.BaseRelease, "merge_into", spoiled)
     assert caught("Arrow", [0], tmp_path / "pair", way=way) == 1
 
 

@@ -28,7 +28,7 @@ def four_times(number: float) -> float:
 def test_a_kernel_calls_another() -> None:
     assert four_times(2.5) == 10.0
     assert four_times.__doc__ == "Call one that is not compiled yet."
-    assert not isinstance(_twice, module._Waiting)  # the module holds the compiled one from now on
+    assert not isinstance(_twice, module._Uncompiled)  # the module holds the compiled one from now on
 
 
 def test_threads_that_come_first_get_the_same_answer() -> None:

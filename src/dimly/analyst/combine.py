@@ -159,7 +159,7 @@ class Combined:
         return float(plan.error.distance(one_sided=one_sided, weights=self._people)(self.distance_planned))
 
 
-class _Told(NamedTuple):
+class _PairEstimates(NamedTuple):
     """What one release tells of pairs: unbiased estimates, and their variance as a function of the truth."""
 
     value: Floats
@@ -170,14 +170,14 @@ class _Told(NamedTuple):
     """Whose published numbers are saturated."""
 
 
-def _told(release: Release, a: Whom, b: Whom) -> _Told:
+def _told(release: Release, a: Whom, b: Whom) -> _PairEstimates:
     error, reader = release.plan.error, release._reader
     if reader is None:
         published = release.distances(a, b)
-        return _Told(published.value, error.distance(), published.stderr == 0, np.isnan(published.value))
+        return _PairEstimates(published.value, error.distance(), published.stderr == 0, np.isnan(published.value))
     _, y, pairs, same, lost = compared(reader, *(chosen(release._sketches, who) for who in (a, b)))
     variance = distance_variance(error, pairs, one_sided=not y.noisy)
-    return _Told(pairs.squared_distance, variance, same, lost)
+    return _PairEstimates(pairs.squared_distance, variance, same, lost)
 
 
 def _sum_of_squares(weights: tuple[float, ...], parts: tuple[ArrayLike, ...]) -> Floats:

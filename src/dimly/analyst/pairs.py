@@ -61,7 +61,7 @@ class Pairs(NamedTuple):
         return np.maximum(self.squared_norm_x, 0.0), np.maximum(self.squared_norm_y, 0.0)
 
 
-class Sums(NamedTuple):
+class PairSums(NamedTuple):
     """Sums of pairs of rows, in published units."""
 
     x: Floats
@@ -74,13 +74,13 @@ class Sums(NamedTuple):
 class Reader(Protocol):
     """Turns published rows into estimates."""
 
-    def sums(self, x: Side, y: Side) -> Sums:
+    def sums(self, x: Side, y: Side) -> PairSums:
         """Return the sums of each pair of rows; a side with one row is taken for all."""
 
-    def gram(self, x: Side, y: Side) -> Sums:
+    def gram(self, x: Side, y: Side) -> PairSums:
         """Return the sums of every row of x with every row of y."""
 
-    def pairs(self, sums: Sums, x: Side, y: Side) -> Pairs:
+    def pairs(self, sums: PairSums, x: Side, y: Side) -> Pairs:
         """Return unbiased estimates from sums."""
 
 
@@ -92,27 +92,27 @@ class SketchReader:
     scale: float
     error: SketchError
 
-    def sums(self, x: Side, y: Side) -> Sums:
+    def sums(self, x: Side, y: Side) -> PairSums:
         """Return the sums of each pair of rows; a side with one row is taken for all."""
         n = max(len(x.rows), len(y.rows)) if len(x.rows) and len(y.rows) else 0
         if n * self.k > _PIECE:  # fewer are not worth the compiler's time, if these are the first
             found = np.empty((n, 5))
             kernels.sums_in_step(x.rows, y.rows, found)
-            return Sums(*found.T)
+            return PairSums(*found.T)
         parts = [
             (a.sum(axis=1), b.sum(axis=1), *(np.einsum("nk,nk->n", u, v) for u, v in ((a, a), (b, b), (a, b))))
             for a, b in _pieces(x, y, np.float64)
         ]
-        return Sums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        return PairSums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def gram(self, x: Side, y: Side) -> Sums:
+    def gram(self, x: Side, y: Side) -> PairSums:
         """Return the sums of every row of x with every row of y."""
         a, b = x.rows.astype(np.float64), y.rows.astype(np.float64)
         ones_a, ones_b = a.sum(axis=1)[:, None], b.sum(axis=1)[None, :]
         squares_a, squares_b = (a**2).sum(axis=1)[:, None], (b**2).sum(axis=1)[None, :]
-        return Sums(*np.broadcast_arrays(ones_a, ones_b, squares_a, squares_b, a @ b.T))
+        return PairSums(*np.broadcast_arrays(ones_a, ones_b, squares_a, squares_b, a @ b.T))
 
-    def pairs(self, sums: Sums, x: Side, y: Side) -> Pairs:
+    def pairs(self, sums: PairSums, x: Side, y: Side) -> Pairs:
         """Return unbiased estimates from sums."""
         k, s = self.k, self.scale
         vx, vy = (self.error.noise.variance if side.noisy else 0.0 for side in (x, y))
@@ -138,21 +138,21 @@ class BitReader:
 
     error: FlippedBitsError
 
-    def sums(self, x: Side, y: Side) -> Sums:
+    def sums(self, x: Side, y: Side) -> PairSums:
         """Return the sums of each pair of rows; a side with one row is taken for all."""
         parts = [(_count(a), _count(b), _count(a, b)) for a, b in _pieces(x, y, np.uint8)]
         ones_x, ones_y, both = (np.concatenate(part).astype(np.float64) for part in zip(*parts, strict=True))
-        return Sums(ones_x, ones_y, ones_x, ones_y, both)
+        return PairSums(ones_x, ones_y, ones_x, ones_y, both)
 
-    def gram(self, x: Side, y: Side) -> Sums:
+    def gram(self, x: Side, y: Side) -> PairSums:
         """Return the sums of every row of x with every row of y."""
         both = np.empty((len(x.rows), len(y.rows)))
         for i, row in enumerate(x.rows):
             both[i] = _count(y.rows, row)
         ones_x, ones_y = (_count(side.rows).astype(np.float64) for side in (x, y))
-        return Sums(*np.broadcast_arrays(ones_x[:, None], ones_y[None, :], ones_x[:, None], ones_y[None, :], both))
+        return PairSums(*np.broadcast_arrays(ones_x[:, None], ones_y[None, :], ones_x[:, None], ones_y[None, :], both))
 
-    def pairs(self, sums: Sums, x: Side, y: Side) -> Pairs:
+    def pairs(self, sums: PairSums, x: Side, y: Side) -> Pairs:
         """Return unbiased estimates from sums."""
         d, p = self.error.n_attributes, self.error.flip
         px, py = (p if side.noisy else 0.0 for side in (x, y))
@@ -208,7 +208,7 @@ _FEW = 1 << 16  # numbers that are not worth the compiler's time, if these are t
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenSide:
     """People or a vector of one's own, whose rows are fetched when they are needed. Offers what ``Side`` does."""
 
     sketches: Published
@@ -253,11 +253,11 @@ class Chosen:
         return Side(self.sketches.take(positions), noisy=True, positions=positions)
 
 
-class Compared(NamedTuple):
+class ComparedPairs(NamedTuple):
     """Both sides, the analyst's own vector second if there is one, and their estimates."""
 
-    x: Chosen
-    y: Chosen
+    x: ChosenSide
+    y: ChosenSide
     pairs: Pairs
     same: NDArray[np.bool_]
     """Who is compared with themselves."""
@@ -265,7 +265,7 @@ class Compared(NamedTuple):
     """Whose published numbers are saturated: they say "at least", and no more."""
 
 
-def chosen(sketches: Published, who: "Whom | Chosen") -> Chosen:
+def chosen(sketches: Published, who: "Whom | ChosenSide") -> ChosenSide:
     """Return whom a question is about.
 
     Raises
@@ -273,13 +273,13 @@ def chosen(sketches: Published, who: "Whom | Chosen") -> Chosen:
     ParameterError
         If somebody is not in the release, or a vector belongs to another one.
     """
-    if isinstance(who, Chosen):
+    if isinstance(who, ChosenSide):
         return who
     if isinstance(who, Vector):
         if who.plan != sketches.plan:
             raise ParameterError("a vector must be made by project of this release: it belongs to another plan.")
-        return Chosen(sketches, vector=who)
-    return Chosen(sketches, positions_of(sketches, who))
+        return ChosenSide(sketches, vector=who)
+    return ChosenSide(sketches, positions_of(sketches, who))
 
 
 def positions_of(sketches: Published, users: Any) -> NDArray[np.int64]:
@@ -361,7 +361,7 @@ def near_ids(sketches: Published, missing: Any) -> str:
     return f" Did you mean {' or '.join(named)}?" if named else ""
 
 
-def compared(reader: Reader, x: Chosen, y: Chosen) -> Compared:
+def compared(reader: Reader, x: ChosenSide, y: ChosenSide) -> ComparedPairs:
     """Return unbiased estimates of pairs, of which a side of one takes part in all.
 
     Raises
@@ -375,21 +375,21 @@ def compared(reader: Reader, x: Chosen, y: Chosen) -> Compared:
     if x.vector is not None and y.vector is not None:  # nothing to estimate
         norms, inner = (x.vector.squared_norm, y.vector.squared_norm), x.vector.inner_product(y.vector)
         exact = Pairs(*(np.array([float(n)]) for n in (*norms, inner, sum(norms) - 2 * inner)))
-        return Compared(x, y, exact, np.array([False]), np.array([False]))
+        return ComparedPairs(x, y, exact, np.array([False]), np.array([False]))
     found, lost = [], []
     for side_x, side_y in pieces(x, y):
         found.append(reader.pairs(reader.sums(side_x, side_y), side_x, side_y))
         lost.append(np.broadcast_to(saturated(side_x) | saturated(side_y), found[-1].inner_product.shape))
     pairs, unknown = Pairs(*map(np.concatenate, zip(*found, strict=True))), np.concatenate(lost)
     if x.positions is None or y.positions is None:
-        return Compared(x, y, pairs, np.zeros(len(unknown), np.bool_), unknown)
+        return ComparedPairs(x, y, pairs, np.zeros(len(unknown), np.bool_), unknown)
     same = np.broadcast_to(x.positions == y.positions, unknown.shape)
     # A person's noise is the same on both sides: the product with oneself is told by the squared norm.
     pairs = pairs._replace(inner_product=np.where(same, pairs.squared_norm_x, pairs.inner_product))
-    return Compared(x, y, pairs, same, unknown)
+    return ComparedPairs(x, y, pairs, same, unknown)
 
 
-def pieces(x: Chosen, y: Chosen) -> Iterator[tuple[Side, Side]]:
+def pieces(x: ChosenSide, y: ChosenSide) -> Iterator[tuple[Side, Side]]:
     """Return the rows of both sides in step, so many pairs at a time that memory is bounded; at least one piece."""
     n = max(len(x), len(y)) if len(x) and len(y) else 0
     step = max(1, int(_PIECE_BYTES / max(1.0, x.sketches.plan.bytes_per_user)))

@@ -35,8 +35,8 @@ from dimly.analyst.neighbors.index import Index, index_of
 from dimly.analyst.neighbors.query import Neighbors, nearest_to
 from dimly.analyst.neighbors.spaces import Metric
 from dimly.analyst.pairs import (
-    Chosen,
-    Compared,
+    ChosenSide,
+    ComparedPairs,
     Pairs,
     Published,
     Reader,
@@ -206,12 +206,12 @@ class Release:
         if self._reader is None:
             rows, columns = np.meshgrid(positions, positions, indexing="ij")
             return self._condensed(rows, columns, confidence)
-        whole = Chosen(self._sketches, positions)
+        whole = ChosenSide(self._sketches, positions)
         side = whole.cut(slice(None))
         pairs = self._reader.pairs(self._reader.gram(side, side), side, side)
         same = positions[:, None] == positions[None, :]
         lost = saturated(side)
-        found = self._distance_estimate(Compared(whole, whole, pairs, same, lost[:, None] | lost), confidence)
+        found = self._distance_estimate(ComparedPairs(whole, whole, pairs, same, lost[:, None] | lost), confidence)
         return self._named(found, "squared distance")
 
     def inner_product(self, a: Whom, b: Whom, *, confidence: float = 0.95) -> Estimate[Any]:
@@ -593,7 +593,7 @@ class Release:
     def _largest(self) -> float:
         return np.inf if self.plan.n_attributes is None else float(self.plan.n_attributes)
 
-    def _compare(self, a: Whom, b: Whom) -> Compared:
+    def _compare(self, a: Whom, b: Whom) -> ComparedPairs:
         reader = self._need_reader("inner products")
         return compared(reader, chosen(self._sketches, a), chosen(self._sketches, b))
 
@@ -602,7 +602,7 @@ class Release:
         plan = self.plan
         return replace(found, measure=plan.name_of(quantity)) if isinstance(plan, DirectionsPlan) else found
 
-    def _distance_estimate(self, compared: Compared, confidence: float, method: Method = "unbiased") -> Arrays:
+    def _distance_estimate(self, compared: ComparedPairs, confidence: float, method: Method = "unbiased") -> Arrays:
         x, _, pairs, same, lost = compared
         if not x.noisy:  # both are the analyst's own
             return exactly(pairs.squared_distance)
@@ -619,7 +619,7 @@ class Release:
         found = choose(lost, unknown(lost.shape, self._largest), found)
         return choose(same, exactly(np.zeros_like(found.value)), found)
 
-    def _unbiased(self, compared: Compared, confidence: float) -> Arrays:
+    def _unbiased(self, compared: ComparedPairs, confidence: float) -> Arrays:
         y, pairs = compared.y, compared.pairs
         variance = distance_variance(self.plan.error, pairs, one_sided=not y.noisy)
         skewness = distance_skewness(self.plan, sides=1 + y.noisy)
@@ -631,7 +631,7 @@ class Release:
         skewness = distance_skewness(self.plan, sides=1)
         return inverted(value, variance, confidence, largest=self._largest, skewness=skewness)
 
-    def _joint(self, pairs: Pairs, y: Chosen) -> Floats:
+    def _joint(self, pairs: Pairs, y: ChosenSide) -> Floats:
         norms = pairs.possible_norms
         most = np.sqrt(norms[0] * norms[1])
         inner = np.clip(pairs.inner_product, -most if self._directed else 0.0, most)

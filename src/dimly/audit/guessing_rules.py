@@ -76,7 +76,7 @@ def _edges(values: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Rule:
+class GuessingRule:
     """Which coins to guess: those with a score of at least ``threshold``, on either side or on one."""
 
     threshold: int
@@ -116,7 +116,7 @@ def _errors(says: NDArray[np.bool_], truth: NDArray[np.bool_]) -> Errors:
     return Errors(len(truth) - present, int((says & ~truth).sum()), present, int((~says & truth).sum()))
 
 
-def best_rule(pilot: ScoredCoins, *, false_alarm: float, scale: float) -> Rule:
+def best_rule(pilot: ScoredCoins, *, false_alarm: float, scale: float) -> GuessingRule:
     """Return the rule whose guesses will prove the most of ``scale`` times as many coins.
 
     Frequencies are counted in one half of the pilot and judged by the other, beside the plan's own likelihood ratio.
@@ -129,18 +129,18 @@ def best_rule(pilot: ScoredCoins, *, false_alarm: float, scale: float) -> Rule:
     )
     # Frequencies have to prove clearly more: they are counted, and a little worse than the ratio that they estimate.
     if other <= max(0.0, _CLEARLY * bound):
-        return Rule(best_threshold(pilot, false_alarm=false_alarm, scale=scale)[0])
-    return Rule(by_count, counted)
+        return GuessingRule(best_threshold(pilot, false_alarm=false_alarm, scale=scale)[0])
+    return GuessingRule(by_count, counted)
 
 
-def best_test(pilot: ScoredCoins, bound: Callable[[Errors], float], *, scale: float) -> Rule:
+def best_test(pilot: ScoredCoins, bound: Callable[[Errors], float], *, scale: float) -> GuessingRule:
     """Return the test of one side whose errors will prove the most of ``scale`` times as many coins, where δ > 0.
 
     Frequencies are counted in one half of the pilot and judged by the other, beside the plan's own likelihood ratio.
     """
     first, second = _halves(pilot)
     counted = Frequencies.of(first)
-    best, found = Rule(1), -1.0
+    best, found = GuessingRule(1), -1.0
     for frequencies in (None, counted):
         scores = second.scores if frequencies is None else frequencies.scores(second)
         for side in (1, -1):
@@ -157,7 +157,7 @@ def best_test(pilot: ScoredCoins, bound: Callable[[Errors], float], *, scale: fl
                     int(2 * scale * (len(present) - max(0.0, hits - math.sqrt(hits)))),
                 )
                 if (proven := bound(expected)) > found:
-                    best, found = Rule(threshold, frequencies, side), proven
+                    best, found = GuessingRule(threshold, frequencies, side), proven
     return best
 
 

@@ -16,7 +16,7 @@ from rich.progress import (
 from rich.text import Text
 
 
-class _Done(ProgressColumn):
+class _DoneColumn(ProgressColumn):
     """How much of how much, and how much a second."""
 
     def __init__(self, amount: Callable[[float], str]) -> None:
@@ -38,7 +38,7 @@ def moving_bar(amount: Callable[[float], str] | None, console: Console | None) -
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TaskProgressColumn() if amount is None else _Done(amount),
+        TaskProgressColumn() if amount is None else _DoneColumn(amount),
         TimeRemainingColumn(),
         console=out,
         transient=True,

@@ -503,7 +503,7 @@ PARTS = ("value", "stderr", "low", "high")
 """Of an estimate, in the order that it is told in."""
 
 
-class Opened(NamedTuple):
+class AskedRelease(NamedTuple):
     """A release to be asked, whether its people have names or numbers, and its id."""
 
     release: "Release"
@@ -539,7 +539,7 @@ class Opened(NamedTuple):
         return user
 
 
-def open_to_ask(path: Path) -> Opened:
+def open_to_ask(path: Path) -> AskedRelease:
     """Open a release for questions; a warning on stderr if it was made for tests."""
     from dimly.analyst import Release
     from dimly.release.reader import open_folder
@@ -547,7 +547,7 @@ def open_to_ask(path: Path) -> Opened:
     sketches = open_folder(path)
     if not sketches.private:
         warn("this release was made for tests only and is NOT PRIVATE; it must not be given to anyone.")
-    return Opened(Release(sketches, vocabulary=sketches.vocabulary), sketches.textual, sketches.manifest.release)
+    return AskedRelease(Release(sketches, vocabulary=sketches.vocabulary), sketches.textual, sketches.manifest.release)
 
 
 def estimate_facts(estimate: "Estimate[float]") -> dict[str, float | None]:

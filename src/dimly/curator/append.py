@@ -111,7 +111,7 @@ def _joined(pieces: list[Rows]) -> Rows:
     return np.concatenate([users for users, _ in pieces]), np.concatenate([values for _, values in pieces])
 
 
-class Base:
+class BaseRelease:
     """The release that another one grows from.
 
     Parameters

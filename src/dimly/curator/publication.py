@@ -17,7 +17,7 @@ import pyarrow as pa
 import scipy
 from numpy.typing import NDArray
 
-from dimly.curator.append import Base
+from dimly.curator.append import BaseRelease
 from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.engine import LocalEngine, NamedTable
 from dimly.curator.ledger.ledger import Charge, Ledger
@@ -105,7 +105,7 @@ class Engine(Protocol[Table_contra]):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishOutcome:
     """What publishing did, or would do: nothing here depends on private rows but ``diagnostics``.
 
     After a dry run without a roster ``n_users`` and ``bytes`` are None: how many people the table holds is private
@@ -127,7 +127,7 @@ class Published:
 
 def publish_table(
     source: Any, plan: Plan, options: Options, *, words: Callable[[], WordSource] = Keystream
-) -> Published:
+) -> PublishOutcome:
     """Publish into a folder as :func:`dimly.publish` does, and return what was done.
 
     ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
@@ -210,7 +210,7 @@ def publish_by(
     *,
     vocabulary: Vocabulary | None = None,
     writing: Callable[[], ReleaseWriter] | None = None,
-) -> Published:
+) -> PublishOutcome:
     """Publish a table into a folder, by any engine.
 
     The target is checked and the charge reserved before the table is read; the folder appears whole or not at all.
@@ -278,7 +278,7 @@ def publish_by(
             if charge is not None and payer is not None:
                 charge.make_visible()
                 account = account_of(payer, charge.id)
-    return Published(
+    return PublishOutcome(
         path=path,
         n_users=manifest.n_users,
         bytes=published_bytes(plan, manifest.n_users),
@@ -295,13 +295,13 @@ def _overwrites(options: Options) -> bool:
     return options.overwrite and options.target is not None and options.target.is_dir()
 
 
-def _base_of(options: Options, plan: Plan) -> Base | None:
+def _base_of(options: Options, plan: Plan) -> BaseRelease | None:
     """Return the release that another one grows from, read and verified now; None if there is none."""
     grows = options.grows
-    return None if grows is None else Base(grows, plan, replace=options.append is None)
+    return None if grows is None else BaseRelease(grows, plan, replace=options.append is None)
 
 
-def _claim(table: CheckedTable, charge: Charge | None, plan: Plan, options: Options, base: Base | None) -> None:
+def _claim(table: CheckedTable, charge: Charge | None, plan: Plan, options: Options, base: BaseRelease | None) -> None:
     """Tell the ledger who is going to be published."""
     _check_people(table, plan, options, base)
     if charge is not None:
@@ -309,7 +309,7 @@ def _claim(table: CheckedTable, charge: Charge | None, plan: Plan, options: Opti
     _check_ids_together(table, base)
 
 
-def _check_people(table: CheckedTable, plan: Plan, options: Options, base: Base | None) -> None:
+def _check_people(table: CheckedTable, plan: Plan, options: Options, base: BaseRelease | None) -> None:
     """Refuse people who cannot be published by the plan, or together with those of an earlier release."""
     if table.n_users == 0:
         raise nobody_there("table")
@@ -320,7 +320,7 @@ def _check_people(table: CheckedTable, plan: Plan, options: Options, base: Base 
     check_no_volunteers(table.own_ids(), options)
 
 
-def _check_ids_together(table: CheckedTable, base: Base | None) -> None:
+def _check_ids_together(table: CheckedTable, base: BaseRelease | None) -> None:
     """Refuse new people whose ids, among those of an earlier release, no reader would take."""
     if base is not None and table.user_type == "text":
         base.check_ids(table.published_ids())
@@ -338,12 +338,12 @@ def published_bytes(plan: Plan, n_users: int) -> int:
     return plan.published_dtype.itemsize * math.prod(plan.published_shape(n_users))
 
 
-def _cost(plan: Plan, base: Base | None) -> Cost | None:
+def _cost(plan: Plan, base: BaseRelease | None) -> Cost | None:
     return plan.cost if base is None or base.replace else None
 
 
 def warnings_of(
-    plan: Plan, n_users: int | None, options: Options, base: Base | None = None, *, replaced: bool = False
+    plan: Plan, n_users: int | None, options: Options, base: BaseRelease | None = None, *, replaced: bool = False
 ) -> tuple[str, ...]:
     """Return what the curator should think about again: the same, wherever the release ends.
 
@@ -393,7 +393,7 @@ def rehearse(
     options: Options,
     *,
     vocabulary: Vocabulary | None = None,
-) -> Published:
+) -> PublishOutcome:
     """Check everything that publishing would check, and draw no noise, write nothing and charge nothing."""
     check_public(plan, vocabulary)
     check_volunteers_given(options)
@@ -410,7 +410,7 @@ def rehearse(
         _check_ids_together(table, base)
         n_users = table.n_users if options.roster_kind == "given" else None
         diagnostics = table.diagnostics()
-    return Published(
+    return PublishOutcome(
         path=None,
         n_users=n_users,
         bytes=None if n_users is None else published_bytes(plan, n_users),
@@ -495,7 +495,7 @@ class Chargeable(Protocol):
         """Which one it is."""
 
 
-class Target(Protocol):
+class ChargedTarget(Protocol):
     """Where something charged becomes visible."""
 
     @property
@@ -508,7 +508,9 @@ class Target(Protocol):
 
 
 @contextlib.contextmanager
-def charged(payer: Payer | None, plan: Chargeable, base: Base | None, writer: Target) -> Iterator[Charge | None]:
+def charged(
+    payer: Payer | None, plan: Chargeable, base: BaseRelease | None, writer: ChargedTarget
+) -> Iterator[Charge | None]:
     """Charge a release; if it fails, give the charge back if no noise was drawn, and say what became of it.
 
     Noise that was drawn was staged where others of the same account can read it, and whether a run fails may depend on
@@ -542,7 +544,7 @@ def charged(payer: Payer | None, plan: Chargeable, base: Base | None, writer: Ta
         raise
 
 
-def _reserve(payer: Payer, plan: Chargeable, base: Base | None) -> Charge:
+def _reserve(payer: Payer, plan: Chargeable, base: BaseRelease | None) -> Charge:
     ledger = Ledger(payer.ledger)
     digest, recipient = plan.digest, payer.recipient
     if base is None:
@@ -583,14 +585,14 @@ def _end_without_release(charge: Charge, payer: Payer) -> Note | None:
     )
 
 
-def _unknown_note(charge: Charge, payer: Payer, writer: Target) -> Note:
+def _unknown_note(charge: Charge, payer: Payer, writer: ChargedTarget) -> Note:
     return Note(
         f"It is not known whether {writer.place} was published, so that charge {charge.id} stays. If the release is "
         f"there, run `dimly ledger confirm {payer.ledger} {charge.id}`."
     )
 
 
-def _unconfirmed_text(charge: Charge, payer: Payer, writer: Target, reason: str) -> str:
+def _unconfirmed_text(charge: Charge, payer: Payer, writer: ChargedTarget, reason: str) -> str:
     return (
         f"{writer.place} is published and charged, by charge {charge.id}; only the ledger's entry that it can be seen "
         f"is missing. Do not publish again: run `dimly ledger confirm {payer.ledger} {charge.id}` when the ledger "

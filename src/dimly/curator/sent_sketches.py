@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dimly.curator.options import Options
 from dimly.curator.people import Pseudonyms, user_ids
-from dimly.curator.publication import Published, ReleaseParts, publish_by, with_short_ids
+from dimly.curator.publication import PublishOutcome, ReleaseParts, publish_by, with_short_ids
 from dimly.errors import DataError
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
@@ -129,7 +129,7 @@ def merge(
     *,
     vocabulary: Vocabulary | None,
     nothing: Callable[[], NDArray[Any]],
-) -> Published:
+) -> PublishOutcome:
     """Publish sketches together with those of a release: :meth:`~dimly.curator.sketcher.Sketcher.merge_into`."""
     keyed = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     makes_new = options.grows is None

@@ -19,7 +19,7 @@ from dimly.mechanisms.projection.rows import Rows
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 
 if TYPE_CHECKING:
-    from dimly.curator.publication import Published
+    from dimly.curator.publication import PublishOutcome
 
 
 PathLike = str | os.PathLike[str]
@@ -137,7 +137,7 @@ class Sketcher:
         pseudonyms: PathLike | None = None,
         volunteers: Any = None,
         except_volunteers: bool = False,
-    ) -> "Published":
+    ) -> "PublishOutcome":
         """Publish sketches that were made one by one, together with those of a release folder.
 
         A person's sketch spends the plan's cost for that person, once: so that the ledger charges the plan once for a
@@ -170,7 +170,7 @@ class Sketcher:
 
         Returns
         -------
-        Published
+        PublishOutcome
 
         Raises
         ------

@@ -46,7 +46,7 @@ NOBODY = "no such pairs"
 """Where nobody wins: people cannot differ in more attributes than there are."""
 
 
-class Look(NamedTuple):
+class LineLook(NamedTuple):
     """How a line or an area is drawn."""
 
     color: str
@@ -56,28 +56,28 @@ class Look(NamedTuple):
 
 
 LOOKS = {
-    "paper": Look("#000000", "s", hatch="xxx"),
-    "hashing+laplace": Look("#E69F00", "^", hatch="\\\\\\"),
-    "counting+laplace": Look("#0072B2", "o", hatch="///"),
-    "randomized-response": Look("#009E73", "D", hatch="..."),
-    "noisy-distances": Look("#CC79A7", "v", hatch="+++"),
-    NOBODY: Look("#EEEEEE"),
+    "paper": LineLook("#000000", "s", hatch="xxx"),
+    "hashing+laplace": LineLook("#E69F00", "^", hatch="\\\\\\"),
+    "counting+laplace": LineLook("#0072B2", "o", hatch="///"),
+    "randomized-response": LineLook("#009E73", "D", hatch="..."),
+    "noisy-distances": LineLook("#CC79A7", "v", hatch="+++"),
+    NOBODY: LineLook("#EEEEEE"),
 }
 _OTHERS = (
-    Look("#D55E00", "P", hatch="---"),
-    Look("#56B4E9", "X", hatch="|||"),
-    Look("#882255", "*", hatch="ooo"),
-    Look("#999933", "h", hatch="/"),
-    Look("#44AA99", "<", hatch="-"),
+    LineLook("#D55E00", "P", hatch="---"),
+    LineLook("#56B4E9", "X", hatch="|||"),
+    LineLook("#882255", "*", hatch="ooo"),
+    LineLook("#999933", "h", hatch="/"),
+    LineLook("#44AA99", "<", hatch="-"),
 )
 _MORE = (
-    Look("#332288", ">", hatch="|"),
-    Look("#117733", "p", hatch="O"),
-    Look("#AA4499", "d", hatch="x"),
-    Look("#CC6677", "H", hatch="+"),
-    Look("#88CCEE", "8", hatch="*"),
-    Look("#661100", "1", hatch="//"),
-    Look("#DDCC77", "2", hatch=".."),
+    LineLook("#332288", ">", hatch="|"),
+    LineLook("#117733", "p", hatch="O"),
+    LineLook("#AA4499", "d", hatch="x"),
+    LineLook("#CC6677", "H", hatch="+"),
+    LineLook("#88CCEE", "8", hatch="*"),
+    LineLook("#661100", "1", hatch="//"),
+    LineLook("#DDCC77", "2", hatch=".."),
 )
 SEGMENTS = (
     LOOKS["counting+laplace"],
@@ -90,7 +90,7 @@ SEGMENTS = (
 _NAMES = {"paper": "the paper's"}
 
 
-def looks_of(names: Sequence[str]) -> dict[str, Look]:
+def looks_of(names: Sequence[str]) -> dict[str, LineLook]:
     """Return a look for each name, the same in every figure for the usual ones; of the whole menu all differ."""
     others = itertools.cycle([*_OTHERS, *_MORE])
     return {name: LOOKS[name] if name in LOOKS else next(others) for name in names}
@@ -116,7 +116,7 @@ class Line:
     label: str
     x: Sequence[float]
     y: Sequence[float]
-    look: Look
+    look: LineLook
     marked: Sequence[int] = ()
     every_point: bool = True
     upper: Sequence[float] | None = None

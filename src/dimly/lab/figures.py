@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import scipy
 
 from dimly.errors import ParameterError, check_choice
-from dimly.lab.charts import NOBODY, Axis, Chart, Drawn, Line, Look, Winners, label_of, looks_of
+from dimly.lab.charts import NOBODY, Axis, Chart, Drawn, Line, LineLook, Winners, label_of, looks_of
 from dimly.lab.compare import DELTA, MENU, PAPER, Prediction, blocks_of, predict
 from dimly.mechanisms.error.dimension import nominal_noise
 from dimly.mechanisms.error.models import sketch_error
@@ -16,7 +16,7 @@ from dimly.planner.paper import PAPER as PAPERS_MECHANISM
 from dimly.privacy import Budget, Rule, delta_of
 
 _SIGMAS = (0.5, 1.0, 2.0)
-_SIGMA_LOOKS = (Look("#0072B2", "o"), Look("#D55E00", "s"), Look("#009E73", "^"))
+_SIGMA_LOOKS = (LineLook("#0072B2", "o"), LineLook("#D55E00", "s"), LineLook("#009E73", "^"))
 _DISTANCE = "squared distance (attributes in which two people differ)"
 _STDERR = "standard error of an estimated squared distance"
 _DASHES = ("-", "--", ":", "-.")
@@ -105,7 +105,7 @@ def error_by_epsilon(about: Circumstances) -> Chart:
             lines.append(Line(label_of(name), x, y, looks[name]))
             drawn.append(name)
     ends = [epsilons[0], epsilons[-1]]
-    as_large = Line("as large as the distance", ends, [about.distance] * 2, Look("#666666", dashes=":"))
+    as_large = Line("as large as the distance", ends, [about.distance] * 2, LineLook("#666666", dashes=":"))
     return Chart(
         f"Error against ε, squared distance {about.distance:g}, {about.n_attributes:,} attributes",
         Axis("ε (odds of one attribute change by at most $e^ε$)", "log2"),

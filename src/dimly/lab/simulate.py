@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dimly.analyst.release import Release
 from dimly.api import publish_public
 from dimly.errors import ParameterError
-from dimly.lab.charts import Axis, Chart, Line, Look, Panel, Shares, label_of, looks_of
+from dimly.lab.charts import Axis, Chart, Line, LineLook, Panel, Shares, label_of, looks_of
 from dimly.lab.compare import DELTA, PAPER, blocks_of
 from dimly.lab.population import Population
 from dimly.mechanisms.error.dimension import best_k
@@ -30,7 +30,7 @@ N_ASKED = 100
 """People whose neighbors are looked for, among all."""
 
 
-class Beside(NamedTuple):
+class PredictedAndFound(NamedTuple):
     """What theory said, and what came out."""
 
     predicted: float
@@ -44,11 +44,11 @@ class Outcome:
     Attributes
     ----------
     plan : Plan
-    error : Beside
+    error : PredictedAndFound
         Root mean square error of squared distances, over random pairs; along the directions, where there are some.
     coverage : float
         Share of 95 % intervals that hold the true distance.
-    ranking : Beside
+    ranking : PredictedAndFound
         Probability that of a near and a far pair (below the lower, above the upper quartile) the near one is
         estimated to be nearer.
     estimates : ndarray
@@ -65,9 +65,9 @@ class Outcome:
     """
 
     plan: Plan
-    error: Beside
+    error: PredictedAndFound
     coverage: float
-    ranking: Beside
+    ranking: PredictedAndFound
     estimates: NDArray[np.float64] = field(repr=False, compare=False)
     recall: float | None = None
     recall_undenoised: float | None = None
@@ -179,7 +179,9 @@ def outcome(release: Release, truth: Truth, *, segments: bool = True) -> Outcome
     found = release.segments(len(np.unique(truth.people.groups))) if segments and placed else None
     return Outcome(
         plan,
-        error=Beside(float(np.sqrt(np.mean(variances))), float(np.sqrt(np.mean((estimate.value - true) ** 2)))),
+        error=PredictedAndFound(
+            float(np.sqrt(np.mean(variances))), float(np.sqrt(np.mean((estimate.value - true) ** 2)))
+        ),
         coverage=float(np.mean((estimate.low <= true) & (true <= estimate.high))),
         ranking=_ranking(true, estimate.value, variances),
         estimates=estimate.value,
@@ -264,14 +266,16 @@ def agreement(groups: NDArray[Any], labels: NDArray[Any]) -> float:
     return float(adjusted_rand_score(groups, labels))
 
 
-def _ranking(true: NDArray[Any], estimated: NDArray[np.float64], variances: NDArray[np.float64]) -> Beside:
+def _ranking(true: NDArray[Any], estimated: NDArray[np.float64], variances: NDArray[np.float64]) -> PredictedAndFound:
     lower, upper = np.quantile(true, [0.25, 0.75])
     near, far = np.flatnonzero(true <= lower), np.flatnonzero(true >= upper)
     count = min(len(near), len(far))
     near, far = near[:count], far[:count]
     gap = true[far] - true[near]
     spread = np.sqrt(np.maximum(variances[near] + variances[far], 1e-30))
-    return Beside(float(np.mean(scipy.special.ndtr(gap / spread))), float(np.mean(estimated[near] < estimated[far])))
+    return PredictedAndFound(
+        float(np.mean(scipy.special.ndtr(gap / spread))), float(np.mean(estimated[near] < estimated[far]))
+    )
 
 
 def _recall(release: Release, truth: Truth, *, denoise: bool) -> float:
@@ -295,7 +299,7 @@ def recovered(truth: Truth, outcomes: Mapping[str, Outcome]) -> Chart:
     true = truth.squared_distances
     parts = np.array_split(np.argsort(true, kind="stable"), _PARTS)[1:-1]
     x = [float(true[part].mean()) for part in parts]
-    lines = [Line("the truth", [x[0], x[-1]], [x[0], x[-1]], Look("#666666", dashes=":"))]
+    lines = [Line("the truth", [x[0], x[-1]], [x[0], x[-1]], LineLook("#666666", dashes=":"))]
     kinds: dict[str, str] = {}  # a name for each look: the mechanism's own, if no other has it
     for name, one in outcomes.items():
         kind = one.plan.mechanism

@@ -136,7 +136,7 @@ DTYPES = ("int16", "int32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class PlanRequest:
     """Arguments that fit each other, in plain types; what remains to be seen is whether they can be kept."""
 
     mechanism: str
@@ -279,7 +279,7 @@ _FINEST_GRID = 12
 _LARGEST_GRID_SIGMA = {"int16": 2048.0, "int32": 4096.0}
 
 
-def public_fields(request: Request) -> dict[str, object]:
+def public_fields(request: PlanRequest) -> dict[str, object]:
     """Return the fields of a plan that are as they were asked for, whatever its kind."""
     vocabulary = request.vocabulary
     return {
@@ -293,13 +293,13 @@ def public_fields(request: Request) -> dict[str, object]:
     }
 
 
-def draft_response(request: Request) -> dict[str, object]:
+def draft_response(request: PlanRequest) -> dict[str, object]:
     """Return what only a plan of randomized response says, its flips calibrated."""
     flip = BitFlip.of(request.budget, bits_moved=VALUES_MOVED[request.unit])
     return {"noise": FlipNoise(probability=flip.probability), "dtype": "bit"}
 
 
-def draft_distances(request: Request) -> dict[str, object]:
+def draft_distances(request: PlanRequest) -> dict[str, object]:
     """Return what only a plan of noisy distances says, its noise calibrated."""
     n, rule = request.n_users, request.rule
     moved = distance_sensitivity(n, resolution=request.resolution, unit=request.unit)
@@ -307,7 +307,7 @@ def draft_distances(request: Request) -> dict[str, object]:
     return {"n_users": n, "noise": GaussianNoise(sigma=sigma), "rule": rule}
 
 
-def draft_sketch(request: Request) -> dict[str, object]:
+def draft_sketch(request: PlanRequest) -> dict[str, object]:
     """Return what only a plan of sketches says: its projection, and noise calibrated to it."""
     kind = Sketching.of(request.mechanism)
     k, blocks, vocabulary = request.k, request.blocks, request.vocabulary
@@ -347,7 +347,7 @@ def draft_sketch(request: Request) -> dict[str, object]:
     return {"projection": projection, "noise": noise, "rule": rule, "blend": blend}
 
 
-def draft_directions(request: Request) -> dict[str, object]:
+def draft_directions(request: PlanRequest) -> dict[str, object]:
     """Return what only a plan of directions says: which they are, and noise calibrated to their longest row."""
     directions, law = request.directions, request.mechanism.split("+")[1]
     assert directions is not None  # noqa: S101 - as the request has checked
@@ -468,7 +468,7 @@ def _least_sigma(budget: Budget, l2_sensitivity: float, touched: int, rule: Rule
     return gaussian_scale(Budget(claim.epsilon, claim.delta - allowance), l2_sensitivity=l2_sensitivity)
 
 
-def _grid_bits(request: Request, kind: Sketching) -> int:
+def _grid_bits(request: PlanRequest, kind: Sketching) -> int:
     """Return the finest grid for a gaussian P whose noise still fits the published type and a table.
 
     Decided before P is drawn, from the norms that its rows will have at most in all likelihood.

@@ -37,7 +37,7 @@ from dimly.mechanisms.make import (
     MAX_TOGETHER,
     MAX_USERS,
     SKETCHING,
-    Request,
+    PlanRequest,
     check_mechanism,
 )
 from dimly.mechanisms.noise.tables import NoiseTable
@@ -191,7 +191,7 @@ class Plan(BaseModel, ABC):
         ParameterError
             If the plan cannot work; the text says what to do.
         """
-        request = Request.of(
+        request = PlanRequest.of(
             mechanism,
             budget,
             k=k,
@@ -214,7 +214,7 @@ class Plan(BaseModel, ABC):
 
     @classmethod
     @abstractmethod
-    def _draft(cls, request: Request) -> dict[str, object]:
+    def _draft(cls, request: PlanRequest) -> dict[str, object]:
         """Return the fields that only this kind has, its noise calibrated."""
 
     @classmethod

@@ -19,9 +19,9 @@ from dimly.planner.survey_facts import by_survey
 from dimly.planner.verdicts import (
     EPSILONS,
     VERDICTS,
-    Needed,
-    Range,
+    NeededEpsilon,
     Verdict,
+    VerdictRange,
     by_noise,
     clarity,
     doubts,
@@ -139,7 +139,7 @@ class Advice:
         return verdict_on(self.question, self.chosen)
 
     @property
-    def range(self) -> Range:
+    def range(self) -> VerdictRange:
         """The worst and the best that the plan may turn out to be; the same twice where the verdict is not unknown."""
         return range_on(self.question, self.chosen)
 
@@ -175,7 +175,7 @@ class Advice:
         return share_found(asked.high - asked.low, one.stderr_low, one.stderr_high, n_users=asked.n_users)
 
     @cached_property
-    def needed(self) -> Needed:
+    def needed(self) -> NeededEpsilon:
         """The smallest ε for a coarse and for a good verdict; computed when asked for."""
         return needed(self.question)
 
@@ -297,7 +297,7 @@ def _assumed(asked: Question) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _needed_words(least: Needed, purpose: Purpose) -> str:
+def _needed_words(least: NeededEpsilon, purpose: Purpose) -> str:
     if least.coarse is None:
         return "No epsilon up to 32 would do."
     does = "at which noise allows it" if purpose == "segments" else "that would do"

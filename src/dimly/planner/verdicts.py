@@ -114,7 +114,7 @@ ENDS: Final[Mapping[Purpose, str]] = MappingProxyType(
 """What near and far mean for a purpose."""
 
 
-class Needed(NamedTuple):
+class NeededEpsilon(NamedTuple):
     """The smallest ε at which noise allows a verdict, rounded up to two digits; 0.001 also if less would do.
 
     None if 32 would not do, or too little was stated.
@@ -137,14 +137,14 @@ def verdict(value: float, purpose: Purpose = "distances") -> Verdict:
     return "coarse" if value >= COARSE[purpose] else "not feasible"
 
 
-class Range(NamedTuple):
+class VerdictRange(NamedTuple):
     """The worst and the best that a plan may turn out to be, by what was stated."""
 
     worst: Verdict
     best: Verdict
 
 
-def range_on(question: Question, one: Candidate) -> Range:
+def range_on(question: Question, one: Candidate) -> VerdictRange:
     """Return what a mechanism may turn out to be for a purpose.
 
     Distances go by theory alone. Closeness of neighbors is without denoising, which finds more where people share
@@ -157,12 +157,12 @@ def range_on(question: Question, one: Candidate) -> Range:
     if unstated(question):
         # Without a number of people the figure is the best possible one: if that is too little, so is any other.
         hopeless = found == "not feasible" and question.stated == "both"
-        return Range("not feasible", "not feasible" if hopeless else "good")
+        return VerdictRange("not feasible", "not feasible" if hopeless else "good")
     if question.purpose == "neighbors" and found != "good":
-        return Range("not feasible", verdict(max(one.closeness_at_best, one.agreement), "neighbors"))
+        return VerdictRange("not feasible", verdict(max(one.closeness_at_best, one.agreement), "neighbors"))
     if question.purpose == "segments":
-        return Range("not feasible", found)
-    return Range(found, found)
+        return VerdictRange("not feasible", found)
+    return VerdictRange(found, found)
 
 
 def verdict_on(question: Question, one: Candidate) -> Verdict:
@@ -209,13 +209,13 @@ def clarity(question: Question, blur: float) -> float:
     return ranking_probability(question.high - question.low, blur)
 
 
-def needed(question: Question) -> Needed:
+def needed(question: Question) -> NeededEpsilon:
     """Return the smallest ε at which noise allows a coarse, and a good verdict, whatever the mechanism.
 
     None for both if too little was stated.
     """
     if unstated(question):
-        return Needed(None, None)
+        return NeededEpsilon(None, None)
 
     @cache
     def best(epsilon: float) -> int:
@@ -224,7 +224,7 @@ def needed(question: Question) -> Needed:
         verdicts = [VERDICTS.index(by_noise(asked, one)) for one in found if not isinstance(one, str)]
         return min(verdicts, default=len(VERDICTS))
 
-    return Needed(*(_smallest(lambda epsilon, at=at: best(epsilon) <= at) for at in (1, 0)))  # type: ignore[misc]
+    return NeededEpsilon(*(_smallest(lambda epsilon, at=at: best(epsilon) <= at) for at in (1, 0)))  # type: ignore[misc]
 
 
 def _smallest(enough: Callable[[float], bool]) -> float | None:

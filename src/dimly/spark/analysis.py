@@ -44,7 +44,7 @@ def covariance(release: Release, *, session: Any = None) -> Moments:
     sketches = _stored(release)
     Coordinates.of(sketches.plan)
     parts = _parts(session, sketches)
-    sums = mapped(parts, _Sum(str(sketches.path)), "sums binary")
+    sums = mapped(parts, _SumParts(str(sketches.path)), "sums binary")
     if parts.rdd.getNumPartitions() > _MOST_SUMS:
         sums = mapped(sums.repartition(_MOST_SUMS), _add, "sums binary")
     found = asked(lambda: [_unpacked(row.sums) for row in sums.toLocalIterator()], "reading the release")
@@ -79,7 +79,7 @@ def assign_segments(release: Release, segments: Segments, *, session: Any = None
         raise ParameterError("segments must be of a release by the same plan. Find them in this one.")
     user = "string" if sketches.textual else "bigint"
     return mapped(
-        _parts(session, sketches), _Assign(str(sketches.path), segments._assigner), f"user {user}, segment int"
+        _parts(session, sketches), _AssignParts(str(sketches.path), segments._assigner), f"user {user}, segment int"
     )
 
 
@@ -114,7 +114,7 @@ def _opened(path: str) -> StoredSketches:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class _SumParts:
     path: str
 
     def __call__(self, batches: Batches) -> Batches:
@@ -122,7 +122,7 @@ class _Sum:
 
 
 @dataclass(frozen=True)
-class _Assign:
+class _AssignParts:
     path: str
     assigner: Assigner
 

@@ -20,7 +20,7 @@ from dimly.api import open_release
 from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.options import Options, Progress, PublishOptions, check_keywords, takes_fields
 from dimly.curator.people import Pseudonyms
-from dimly.curator.publication import Published, ReleaseParts, publish_by, rehearse
+from dimly.curator.publication import PublishOutcome, ReleaseParts, publish_by, rehearse
 from dimly.curator.randomness import RunSecret, WordSource, is_secret
 from dimly.curator.tables.input_files import Stamp
 from dimly.curator.tables.public_lists import (
@@ -49,15 +49,17 @@ _OF_ONE_MACHINE = ("memory", "threads", "temp")
 
 
 @overload
-def publish(frame: Any, plan: Plan, *, dry_run: Literal[True], **options: Unpack[PublishOptions]) -> Published: ...
+def publish(frame: Any, plan: Plan, *, dry_run: Literal[True], **options: Unpack[PublishOptions]) -> PublishOutcome: ...
 @overload
 def publish(
     frame: Any, plan: Plan, *, dry_run: Literal[False] = False, **options: Unpack[PublishOptions]
-) -> Release | Published: ...
+) -> Release | PublishOutcome: ...
 
 
 @takes_fields(Options)
-def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[PublishOptions]) -> Release | Published:
+def publish(
+    frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[PublishOptions]
+) -> Release | PublishOutcome:
     """Publish a Spark DataFrame by ``plan``, with fresh secret noise, into a release folder.
 
     The release is the one that :func:`dimly.publish` makes: same format, same manifest, same charge, same errors. The
@@ -81,8 +83,8 @@ def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[
     Returns
     -------
     Release
-        Opened at ``out``. After a dry run, and where ``out`` is an address, a :class:`Published`: copy the folder to
-        this machine to open it.
+        Opened at ``out``. After a dry run, and where ``out`` is an address, a :class:`PublishOutcome`: copy the folder
+        to this machine to open it.
 
     Raises
     ------
@@ -104,7 +106,7 @@ def publish(frame: Any, plan: Plan, *, dry_run: bool = False, **options: Unpack[
 
 def publish_frame(
     frame: Any, plan: Plan, options: Options, *, words: Callable[[bytes], WordSource] | None = None
-) -> Published:
+) -> PublishOutcome:
     """Publish as :func:`publish` does, a frame or a :class:`~dimly.spark.file_frames.FrameSource`; tell what was done.
 
     ``words`` is for tests: a release made with anything but keystreams of a secret is stamped as not private.
@@ -144,7 +146,7 @@ def _publish(
     words: Callable[[bytes], WordSource] | None,
     *,
     writing: Callable[[], ReleaseWriter] | None = None,
-) -> Published:
+) -> PublishOutcome:
     """Publish with folders that are paths of this machine."""
     check_left_out(options)
     check_before_reading(source.frame, options, files=own_files(source, options))

@@ -29,7 +29,7 @@ from dimly.curator.survey.exact_counts import (
     bucket_codes,
     order_key,
 )
-from dimly.curator.survey.run import CountingSource, Surveyed, SurveyTable, check_survey_file
+from dimly.curator.survey.run import CountingSource, SurveyOutcome, SurveyTable, check_survey_file
 from dimly.curator.tables.input_files import Stamp
 from dimly.curator.tables.public_lists import check_before_reading, read_vocabulary
 from dimly.errors import DataError, ParameterError
@@ -55,7 +55,7 @@ _PREFIX: Final = 3
 _CELLS: Final = 1 << 20
 
 
-def survey(frame: Any, budget: Budget, **options: Any) -> Survey | Profiles | Directions | Surveyed[Any]:
+def survey(frame: Any, budget: Budget, **options: Any) -> Survey | Profiles | Directions | SurveyOutcome[Any]:
     """Ask a Spark DataFrame what planning needs to know, for a share of its budget.
 
     The survey is the one that :func:`dimly.survey` makes: same questions, same noise, same file, same charge, same
@@ -74,7 +74,7 @@ def survey(frame: Any, budget: Budget, **options: Any) -> Survey | Profiles | Di
 
     Returns
     -------
-    Survey, Profiles, Directions or Surveyed
+    Survey, Profiles, Directions or SurveyOutcome
         As :func:`dimly.survey` does.
 
     Raises
@@ -85,7 +85,7 @@ def survey(frame: Any, budget: Budget, **options: Any) -> Survey | Profiles | Di
         If Spark fails.
     """
     check_frame(frame, "frame")
-    found: Survey | Profiles | Directions | Surveyed[Any] = api.survey(
+    found: Survey | Profiles | Directions | SurveyOutcome[Any] = api.survey(
         SurveyedFrame(FrameSource(frame)), budget, **options
     )
     return found

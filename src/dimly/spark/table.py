@@ -508,22 +508,22 @@ def _persisted(frame: Any, *, on_disk: bool = False) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ReadFindings:
     """What the driver is told of what was read: the first problem, and of each piece how many people it has."""
 
     problem: int | None
     pieces: tuple[SampledPiece, ...]
 
 
-def _found(kept: Any, doing: str) -> _Found:
+def _found(kept: Any, doing: str) -> _ReadFindings:
     told = kept.where("problem IS NOT NULL OR n > 0").select("problem", "n", "size", "sample")
     rows = asked(told.collect, doing)
     pieces = tuple(SampledPiece(row.n, row.size, row.sample) for row in rows if row.problem is None)
-    return _Found(min((row.problem for row in rows if row.problem is not None), default=None), pieces)
+    return _ReadFindings(min((row.problem for row in rows if row.problem is not None), default=None), pieces)
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownPeople:
     """Everybody in order (``KNOWN``), how many each range has, and whether everybody has a single row."""
 
     frame: Any
@@ -532,7 +532,7 @@ class _Known:
 
 
 @contextlib.contextmanager
-def _in_order(named: Any, found: _Found) -> Iterator[_Known]:
+def _in_order(named: Any, found: _ReadFindings) -> Iterator[_KnownPeople]:
     """Give everybody once and in order, kept by Spark: positions hold only as long as nothing is computed anew."""
     borders = range_borders(found.pieces, most=min(_n_partitions(named.sparkSession), _MOST_TASKS))
     where = places(len(borders) + 1).tolist()
@@ -543,7 +543,7 @@ def _in_order(named: Any, found: _Found) -> Iterator[_Known]:
         counts = [0] * len(where)
         for row in rows:
             counts[row.range] += row.n
-        yield _Known(known, tuple(counts), not any(row.repeated for row in rows))
+        yield _KnownPeople(known, tuple(counts), not any(row.repeated for row in rows))
 
 
 def _check(view: RowsView, problem: int | None) -> None:
@@ -551,7 +551,7 @@ def _check(view: RowsView, problem: int | None) -> None:
         raise DataError(view.text_of(problem_of(problem)))
 
 
-def _check_single(known: _Known) -> None:
+def _check_single(known: _KnownPeople) -> None:
     if not known.single:
         raise DataError(SEVERAL_ROWS)
 

@@ -1,4 +1,4 @@
-"""``Draft``: what is stated on the Plan page, and what follows: advice, curve, command, blur."""
+"""``PlanDraft``: what is stated on the Plan page, and what follows: advice, curve, command, blur."""
 
 import math
 import shlex
@@ -13,7 +13,7 @@ from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.advice import Advice
 from dimly.planner.brief import Brief, Purpose
 from dimly.planner.tradeoff import TradedError, epsilon_for_error, error_curve
-from dimly.planner.verdicts import Needed
+from dimly.planner.verdicts import NeededEpsilon
 from dimly.privacy import Budget, Unit
 from dimly.release.documents.survey_file import Survey
 
@@ -25,7 +25,7 @@ _VALUES_IN: Final = 16  # steps of a value from 0 to 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class PlanDraft:
     """What is stated. None is what is not known."""
 
     epsilon: float = 1.0
@@ -102,7 +102,7 @@ class Draft:
         return Brief(Budget(self.epsilon, self.delta), **self.told)
 
     @property
-    def apart_from_epsilon(self) -> "Draft":
+    def apart_from_epsilon(self) -> "PlanDraft":
         """What the curve of errors hangs on."""
         return replace(self, epsilon=1.0)
 
@@ -139,39 +139,39 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedDraft:
     """What follows at once from a draft."""
 
-    draft: Draft
+    draft: PlanDraft
     advice: Advice
     words: str
-    needed: Needed
+    needed: NeededEpsilon
 
 
-def planned(draft: Draft) -> Planned:
+def planned(draft: PlanDraft) -> PlannedDraft:
     """Return the advice on a draft, or raise what is wrong with it."""
     found = advise(Budget(draft.epsilon, draft.delta), total=draft.total, **draft.told)
-    return Planned(draft, found, found.words, found.needed)
+    return PlannedDraft(draft, found, found.words, found.needed)
 
 
-def curve_of(draft: Draft) -> tuple[TradedError, ...]:
+def curve_of(draft: PlanDraft) -> tuple[TradedError, ...]:
     """Return the errors that other epsilons would give."""
     return error_curve(draft.brief, [float(f"{one:.4g}") for one in on_curve(draft)])
 
 
-def on_curve(draft: Draft) -> list[float]:
+def on_curve(draft: PlanDraft) -> list[float]:
     """Return the epsilons that a chart shows: whole powers of ten at both ends, with the draft's own in between."""
     low = math.floor(math.log10(min(SMALLEST, draft.epsilon)))
     high = math.ceil(math.log10(max(LARGEST, draft.epsilon)))
     return [10 ** (low + (high - low) * i / (_ON_CURVE - 1)) for i in range(_ON_CURVE)]
 
 
-def epsilon_for(draft: Draft, stderr: float) -> float | None:
+def epsilon_for(draft: PlanDraft, stderr: float) -> float | None:
     """Return the smallest epsilon that gives an error; None if none does."""
     return epsilon_for_error(draft.brief, stderr)
 
 
-def blurred(plan: Planned) -> Blur | None:
+def blurred(plan: PlannedDraft) -> Blur | None:
     """Return the picture of made-up people by a plan; None where it places nobody, or takes no made-up people."""
     found, question = plan.advice.plan, plan.advice.question
     if not found.places_people or found.unit == "column":
@@ -192,7 +192,7 @@ def blurred(plan: Planned) -> Blur | None:
     )
 
 
-def attacked(plan: Planned) -> Inference | None:
+def attacked(plan: PlannedDraft) -> Inference | None:
     """Return what the best attacker of one attribute was able to do, by the plan itself; None where none was tried."""
     if not plan.advice.plan.places_people:
         return None

@@ -27,8 +27,8 @@ from dimly.studio.background_work import sentence_of
 from dimly.studio.plan_draft import (
     LARGEST,
     SMALLEST,
-    Draft,
-    Planned,
+    PlanDraft,
+    PlannedDraft,
     attacked,
     blurred,
     curve_of,
@@ -76,10 +76,10 @@ class PlanTab:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self.draft = Draft(seed=secrets.token_hex(32))
-        self.planned: Planned | None = None
+        self.draft = PlanDraft(seed=secrets.token_hex(32))
+        self.planned: PlannedDraft | None = None
         self.curve: tuple[TradedError, ...] = ()
-        self.curve_for: Draft | None = None
+        self.curve_for: PlanDraft | None = None
         self.version = 0
         self.turn = asyncio.Lock()
         self.trial = sample_panel.SampleState(workspace.sample)
@@ -387,7 +387,7 @@ class PlanView:
         with _emptied(self.verdict):
             theme.sentence("bad", "This cannot be planned as it is stated", text)
 
-    def _show(self, found: Planned) -> None:
+    def _show(self, found: PlannedDraft) -> None:
         advice, draft = found.advice, found.draft
         head = head_on_page(advice)
         for old in (self.blur, self.attack):
@@ -434,7 +434,7 @@ class PlanView:
         with _emptied(self.out):
             self._take_home(found)
 
-    def _enough(self, found: Planned) -> None:
+    def _enough(self, found: PlannedDraft) -> None:
         """Offer the smallest ε for each verdict, of all attributes that are protected together."""
         needed, draft = found.needed, found.draft
         if needed.coarse is not None:
@@ -453,7 +453,7 @@ class PlanView:
             f"{epsilon:g} for {kind}", icon="check" if taken else None, on_click=lambda: self._set(epsilon=epsilon)
         ).props(f"{'unelevated disable' if taken else 'outline'} dense no-caps padding='2px 10px'")
 
-    def _show_inputs(self, found: Planned) -> None:
+    def _show_inputs(self, found: PlannedDraft) -> None:
         draft, advice = found.draft, found.advice
         self.setting = True
         try:
@@ -491,11 +491,11 @@ class PlanView:
         else:
             self.guess_words.set_text("As you stated.")
 
-    def _show_curve(self, found: Planned) -> None:
+    def _show_curve(self, found: PlannedDraft) -> None:
         renew(self.chart, echarts.tradeoff_chart(self.tab.curve, found.draft.epsilon, found.advice.stderr))
         self._show_inputs(found)
 
-    async def _pictures(self, found: Planned, version: int) -> None:
+    async def _pictures(self, found: PlannedDraft, version: int) -> None:
         blur = await run.io_bound(blurred, found)
         if version != self.tab.version or self.verdict.is_deleted:
             return
@@ -526,7 +526,7 @@ class PlanView:
         else:
             self.attack_words.set_text("No attack was tried on this kind of plan.")
 
-    def _take_home(self, found: Planned) -> None:
+    def _take_home(self, found: PlannedDraft) -> None:
         advice, plan = found.advice, found.advice.plan
         feasible = advice.verdict != "not feasible"
         with theme.sheet(
@@ -570,7 +570,7 @@ class PlanView:
             ).classes("hint")
 
 
-def _candidates(found: Planned) -> None:
+def _candidates(found: PlannedDraft) -> None:
     advice = found.advice
     ui.label(advice.reason).classes("hint")
     rows = [_candidate_row(one) for one in advice.candidates]

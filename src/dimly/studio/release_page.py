@@ -19,7 +19,7 @@ _NONE: Final = "No release is open yet"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class Visibility:
     """What can be seen through the noise of a release."""
 
     acuity: Acuity
@@ -201,16 +201,16 @@ def _verify(opened: OpenedRelease) -> None:
         follow()
 
 
-def _seen(opened: OpenedRelease, job: Job[Seen]) -> Seen:
+def _seen(opened: OpenedRelease, job: Job[Visibility]) -> Visibility:
     opened.check()
     job.phase("reading some of the people")
     sample = sample_of(opened.sketches, progress=job)
     job.phase("estimating distances")
     distances, acuity = distances_of(sample.release), acuity_of(sample.release)
-    return Seen(acuity, distances, reach_of(acuity, distances), sample.looked_at)
+    return Visibility(acuity, distances, reach_of(acuity, distances), sample.looked_at)
 
 
-def _show_seen(job: Job[Seen], plan: Plan) -> None:
+def _show_seen(job: Job[Visibility], plan: Plan) -> None:
     along = plan.directions is not None  # then distances do not count attributes
     what = plan.measured if along else "attributes in which two people differ"
     if job.error is not None:
@@ -267,6 +267,6 @@ def _show_seen(job: Job[Seen], plan: Plan) -> None:
     ui.label(f"From {seen.looked_at:,} people of the release.").classes("hint")
 
 
-def _listed(seen: Seen) -> list[float]:
+def _listed(seen: Visibility) -> list[float]:
     round_ones = {float(m * 10**e) for e in range(7) for m in SHOWN_STEPS if seen.reach / 30 <= m * 10**e <= seen.reach}
     return sorted({0.0} | round_ones)

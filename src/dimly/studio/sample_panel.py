@@ -22,7 +22,7 @@ from dimly.privacy import Budget
 from dimly.release.documents.directions_file import encode_directions
 from dimly.studio import echarts, theme
 from dimly.studio.background_work import Job, watch
-from dimly.studio.plan_draft import Draft
+from dimly.studio.plan_draft import PlanDraft
 
 _SHAPES: Final = {
     "long": "one row per person and attribute",
@@ -47,7 +47,7 @@ class SampleState:
     shape: str = "long"
     consent: bool = False
     job: Job[tuple[Trial, Blur | None]] | None = None
-    draft: Draft | None = None
+    draft: PlanDraft | None = None
 
     def take(self, path: Path, name: str) -> None:
         """Look at another file: its name and its columns."""
@@ -102,7 +102,7 @@ def _likely(columns: tuple[str, ...], names: tuple[str, ...]) -> str | None:
     return columns[0] if columns else None
 
 
-def tried(state: SampleState, draft: Draft, job: Job[Any]) -> tuple[Trial, Blur | None]:
+def tried(state: SampleState, draft: PlanDraft, job: Job[Any]) -> tuple[Trial, Blur | None]:
     """Try everything out, and make the picture of the sample."""
     job.phase("trying plans out on the sample")
     told = {
@@ -127,7 +127,7 @@ def tried(state: SampleState, draft: Draft, job: Job[Any]) -> tuple[Trial, Blur 
 Saved = Callable[[Any], Awaitable[Path]]
 
 
-def build(state: SampleState, saved: Saved, draft: Callable[[], Draft]) -> None:
+def build(state: SampleState, saved: Saved, draft: Callable[[], PlanDraft]) -> None:
     """Build the panel."""
     if state.given is not None and state.path is None:
         state.take(Path(state.given), Path(state.given).name)
@@ -159,7 +159,7 @@ def build(state: SampleState, saved: Saved, draft: Callable[[], Draft]) -> None:
         show()
 
 
-def _form(state: SampleState, draft: Callable[[], Draft], again: Callable[[], None]) -> None:
+def _form(state: SampleState, draft: Callable[[], PlanDraft], again: Callable[[], None]) -> None:
     if state.path is None:
         return
     ui.label(f"Sample: {state.name}").style("font-weight: 600")

@@ -3,7 +3,7 @@ import pytest
 from tests.plans import plan_of
 
 from dimly.analyst import pairs as readers
-from dimly.analyst.pairs import BitReader, Reader, Side, SketchReader, Sums, reader_of
+from dimly.analyst.pairs import BitReader, PairSums, Reader, Side, SketchReader, reader_of
 from dimly.mechanisms.error.models import FlippedBitsError
 
 
@@ -32,7 +32,7 @@ def numbers(reader: Reader, side: Side) -> np.ndarray:
     return side.rows.astype(np.int64)
 
 
-def stacked(sums: Sums) -> np.ndarray:
+def stacked(sums: PairSums) -> np.ndarray:
     return np.stack(np.broadcast_arrays(*sums))
 
 

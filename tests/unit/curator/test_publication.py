@@ -10,13 +10,13 @@ from tests.plans import plan_of
 from tests.streams import NO_NOISE, Recorded
 
 from dimly.cli.faults import options_alone
-from dimly.curator.append import Base
+from dimly.curator.append import BaseRelease
 from dimly.curator.engine import LocalEngine
 from dimly.curator.ledger.ledger import Charge, Ledger
 from dimly.curator.ledger.store import Store
 from dimly.curator.options import Options
 from dimly.curator.people import people_of
-from dimly.curator.publication import Published, publish_by, published_bytes, rehearse, warnings_of, with_short_ids
+from dimly.curator.publication import PublishOutcome, publish_by, published_bytes, rehearse, warnings_of, with_short_ids
 from dimly.curator.randomness import Keystream, Words, WordSource
 from dimly.curator.tables.matrix import MatrixTable
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError, ReleaseError
@@ -54,7 +54,7 @@ def publish(
     vocabulary: Vocabulary | None = None,
     words: Callable[[], WordSource] = Keystream,
     **changes: Any,
-) -> Published:
+) -> PublishOutcome:
     given: dict[str, Any] = {"out": out, "roster": [], "threads": 1}
     if ledger is not None:
         given |= {"ledger": ledger.path, "dataset": "visits"}
@@ -349,7 +349,7 @@ def test_an_append_never_replaces_another_release_than_the_one_it_read(
             kept.append(open_folder(release).manifest.release)
 
     if when == "before":
-        monkeypatch.setattr(Base, "check_unchanged", lambda _: overwrite())
+        monkeypatch.setattr(BaseRelease, "check_unchanged", lambda _: overwrite())
     elif when == "between":
         seal = Charge.seal
 
@@ -383,7 +383,7 @@ def test_nobody_is_refused(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def test_a_rehearsal_spends_and_writes_nothing(tmp_path: Path, ledger: Ledger) -> None:
-    def rehearsal(dataset: str) -> Published:
+    def rehearsal(dataset: str) -> PublishOutcome:
         options = Options(out=tmp_path / "release", roster=[], ledger=ledger.path, dataset=dataset)
         return rehearse(nullcontext(table()), PLAN, options)
 
@@ -400,7 +400,7 @@ def test_a_rehearsed_append_costs_nothing_and_an_update_the_full_price(tmp_path:
     ledger.add_dataset("small", epsilon=1.0)
     publish(tmp_path / "release", ledger, dataset="small", opening=part(range(3)))
 
-    def rehearsal(grows: str) -> Published:
+    def rehearsal(grows: str) -> PublishOutcome:
         given: dict[str, Any] = {grows: tmp_path / "release", "out": tmp_path / "new" if grows == "update" else None}
         options = Options(roster=[], ledger=ledger.path, dataset="small", **given)
         return rehearse(part(range(3, 5))(), PLAN, options)
@@ -499,12 +499,12 @@ def test_warnings_name_options_where_a_command_line_shows_them() -> None:
 def test_what_cannot_grow(tmp_path: Path, ledger: Ledger) -> None:
     publish(tmp_path / "release", ledger)
     with pytest.raises(ParameterError, match="plan must be the one"):
-        Base(tmp_path / "release", plan_of("hashing+laplace"), replace=False)
+        BaseRelease(tmp_path / "release", plan_of("hashing+laplace"), replace=False)
     pairs = plan_of("noisy-distances", n_attributes=12)
     publish(tmp_path / "pairs", plan=pairs, vocabulary=pairs.vocabulary_of(None))
     with pytest.raises(ParameterError, match="other than noisy-distances"):
-        Base(tmp_path / "pairs", pairs, replace=True)
-    base = Base(tmp_path / "release", PLAN, replace=True)
+        BaseRelease(tmp_path / "pairs", pairs, replace=True)
+    base = BaseRelease(tmp_path / "release", PLAN, replace=True)
     with pytest.raises(ParameterError, match="users must be int64"):
         base.check("text", pseudonyms=False)
     with pytest.raises(ParameterError, match="pseudonyms must be used as"):

@@ -1,7 +1,7 @@
 import pytest
 
 from dimly.errors import ParameterError
-from dimly.lab.charts import LOOKS, Axis, Chart, Line, Look, Winners, label_of, looks_of, rendered
+from dimly.lab.charts import LOOKS, Axis, Chart, Line, LineLook, Winners, label_of, looks_of, rendered
 from dimly.lab.compare import compare, predict
 from dimly.lab.figures import FIGURES, Circumstances, comparison_chart, figure_named
 from dimly.mechanisms.make import MECHANISMS
@@ -149,7 +149,7 @@ def test_everybody_looks_different() -> None:
 
 def test_a_long_note_is_not_cut_off() -> None:
     words = "; ".join(f"plan {i}: k = 256, δ = 1e-06" for i in range(9))
-    figure = Chart("", Axis("x"), Axis("y"), [Line("a", [0, 1], [0, 1], Look("#000000", "o"))], words).draw()
+    figure = Chart("", Axis("x"), Axis("y"), [Line("a", [0, 1], [0, 1], LineLook("#000000", "o"))], words).draw()
     figure.draw_without_rendering()
     (note,) = [text for text in figure.texts if text.get_text().startswith("plan 0")]
     assert note.get_window_extent().x1 < figure.bbox.x1

@@ -5,7 +5,7 @@ import dimly
 from dimly.errors import ParameterError
 from dimly.lab.compare import blocks_of
 from dimly.lab.population import make_population
-from dimly.lab.simulate import Beside, Outcome, Truth, best_plan, outcome, random_pairs, recovered, simulate
+from dimly.lab.simulate import Outcome, PredictedAndFound, Truth, best_plan, outcome, random_pairs, recovered, simulate
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
@@ -70,7 +70,13 @@ def made_up(mechanism: str, epsilon: float, truth: Truth) -> Outcome:
     """Return estimates in steps of ten, as if published by a plan."""
     noise = np.random.default_rng(0).normal(0.0, 30.0, len(truth.squared_distances))
     estimates = (truth.squared_distances + noise).round(-1)
-    return Outcome(Plan.of(mechanism, Budget(epsilon), k=16), Beside(1.0, 1.0), 0.95, Beside(1.0, 1.0), estimates)
+    return Outcome(
+        Plan.of(mechanism, Budget(epsilon), k=16),
+        PredictedAndFound(1.0, 1.0),
+        0.95,
+        PredictedAndFound(1.0, 1.0),
+        estimates,
+    )
 
 
 def test_the_figure_holds_95_percent_of_the_estimates_around_the_truth(truth: Truth) -> None:

@@ -64,12 +64,12 @@ def labels_by_user(release: Release, segments: Segments) -> dict[Any, int]:
 @pytest.mark.usefixtures("small_parts")
 def test_parts_of_a_release_add_up(release: Release) -> None:
     path = str(release._sketches.path)  # type: ignore[union-attr]
-    sums = [batch for some in ((0, 2), (1,), (3,)) for batch in analysis._Sum(path)(numbers(*some))]
+    sums = [batch for some in ((0, 2), (1,), (3,)) for batch in analysis._SumParts(path)(numbers(*some))]
     (added,) = analysis._add(iter(sums))
     same(analysis._unpacked(added.column(0)[0].as_py()), moments_of(release._sketches))
     assert not list(analysis._add(iter(())))
     segments = release.segments(3)
-    found = pa.Table.from_batches(analysis._Assign(path, segments._assigner)(numbers(2, 0, 3, 1)))
+    found = pa.Table.from_batches(analysis._AssignParts(path, segments._assigner)(numbers(2, 0, 3, 1)))
     users, labels = (column.to_pylist() for column in found.columns)
     assert dict(zip(users, labels, strict=True)) == labels_by_user(release, segments)
 

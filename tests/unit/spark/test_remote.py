@@ -22,7 +22,7 @@ from tests.unit.spark.fetching import fetched
 import dimly
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options
-from dimly.curator.publication import Published, publish_table
+from dimly.curator.publication import PublishOutcome, publish_table
 from dimly.errors import DimlyError, ParameterError, PrivacyWarning
 from dimly.release.format import MANIFEST
 from dimly.release.parts import WrittenPart, encode_part
@@ -116,7 +116,7 @@ def test_secret_noise_and_all_that_is_public_verify(spark: Any, place: str, tmp_
     frame = spark.createDataFrame([("PAR1", "tea"), ("ö", "jam")], "person string, page string")
     with pytest.warns(PrivacyWarning):
         published = publish(frame, plan, out=f"{place}/a", **listed, **LONG)
-    assert isinstance(published, Published)
+    assert isinstance(published, PublishOutcome)
     release = dimly.open_release(fetched(spark, f"{place}/a", tmp_path), verify=True)
     assert release.private
     assert release.users.tolist() == ["PAR1", "ö"]

@@ -11,7 +11,7 @@ from tests.surveys import LIST, ROSTER, cells
 
 import dimly
 from dimly.curator.ledger.ledger import Ledger
-from dimly.curator.survey.run import Surveyed
+from dimly.curator.survey.run import SurveyOutcome
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError
 from dimly.release.documents.survey_file import Survey, read_survey
 from dimly.spark import surveying
@@ -57,7 +57,7 @@ def test_a_survey_of_a_frame_is_like_any_other(frame: Any, ledger: Path, tmp_pat
 @pytest.mark.thorough
 def test_a_dry_run_draws_and_charges_nothing(frame: Any, ledger: Path) -> None:
     done = survey(frame, dimly.Budget(2.0), **ASK, ledger=ledger, dataset="d", dry_run=True)
-    assert isinstance(done, Surveyed)
+    assert isinstance(done, SurveyOutcome)
     assert done.survey is None
     assert states(ledger) == []
 

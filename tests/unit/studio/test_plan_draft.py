@@ -7,17 +7,17 @@ from tests.cli.lines import answer
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
-from dimly.studio.plan_draft import Draft, attacked, blurred, curve_of, epsilon_for, planned
+from dimly.studio.plan_draft import PlanDraft, attacked, blurred, curve_of, epsilon_for, planned
 from dimly.studio.plan_page import all_together, head_on_page, promise, protection, words_on_page
 
 SEED = "ab" * 32
 DRAFTS = {
-    "as it begins": Draft(seed=SEED),
-    "several together": Draft(seed=SEED, protect=3, epsilon=4.0),
-    "segments with delta": Draft(seed=SEED, purpose="segments", delta=1e-8, n_groups=4, epsilon=2.0),
-    "stated distances": Draft(seed=SEED, near=20.0, far=90.0, purpose="distances", n_attributes=None),
-    "a closed list": Draft(seed=SEED, numbered=True, n_attributes=300, weight=30.0, epsilon=4.0),
-    "columns with values": Draft(seed=SEED, unit="column", has_values=True, max_bytes_per_user=400),
+    "as it begins": PlanDraft(seed=SEED),
+    "several together": PlanDraft(seed=SEED, protect=3, epsilon=4.0),
+    "segments with delta": PlanDraft(seed=SEED, purpose="segments", delta=1e-8, n_groups=4, epsilon=2.0),
+    "stated distances": PlanDraft(seed=SEED, near=20.0, far=90.0, purpose="distances", n_attributes=None),
+    "a closed list": PlanDraft(seed=SEED, numbered=True, n_attributes=300, weight=30.0, epsilon=4.0),
+    "columns with values": PlanDraft(seed=SEED, unit="column", has_values=True, max_bytes_per_user=400),
 }
 
 
@@ -33,7 +33,7 @@ def test_the_command_makes_the_same_plan(name: str) -> None:
 
 def test_words_on_the_page_name_no_options() -> None:
     purposes: tuple[Any, ...] = ("distances", "neighbors", "segments")
-    drafts = [Draft(seed=SEED, purpose=purpose, weight=weight) for purpose in purposes for weight in (None, 50.0)]
+    drafts = [PlanDraft(seed=SEED, purpose=purpose, weight=weight) for purpose in purposes for weight in (None, 50.0)]
     said = [planned(draft).words for draft in drafts]
     assert any("sample=FILE" in words for words in said)
     for words in map(words_on_page, said):
@@ -44,23 +44,23 @@ def test_words_on_the_page_name_no_options() -> None:
 
 
 def test_distances_are_guessed_only_where_none_are_stated() -> None:
-    assert Draft(weight=50.0, n_attributes=None).distance == (50.0, 100.0)
-    assert Draft(weight=50.0, n_attributes=100).distance == (25.0, 50.0)
-    assert Draft(near=3.0, far=9.0).distance == (3.0, 9.0)
-    assert not Draft(near=3.0, far=9.0).rests_on_guess
-    assert Draft(near=3.0).rests_on_guess
-    assert Draft(weight=None).distance is None
+    assert PlanDraft(weight=50.0, n_attributes=None).distance == (50.0, 100.0)
+    assert PlanDraft(weight=50.0, n_attributes=100).distance == (25.0, 50.0)
+    assert PlanDraft(near=3.0, far=9.0).distance == (3.0, 9.0)
+    assert not PlanDraft(near=3.0, far=9.0).rests_on_guess
+    assert PlanDraft(near=3.0).rests_on_guess
+    assert PlanDraft(weight=None).distance is None
 
 
 def test_the_curve_has_whole_powers_of_ten_at_its_ends() -> None:
-    curve = curve_of(Draft(epsilon=20.0, seed=SEED))
+    curve = curve_of(PlanDraft(epsilon=20.0, seed=SEED))
     assert (curve[0].epsilon, curve[-1].epsilon) == (0.01, 100.0)
-    error = planned(Draft(seed=SEED)).advice.stderr
-    assert epsilon_for(Draft(seed=SEED), 1.01 * error) == pytest.approx(1.0)
+    error = planned(PlanDraft(seed=SEED)).advice.stderr
+    assert epsilon_for(PlanDraft(seed=SEED), 1.01 * error) == pytest.approx(1.0)
 
 
 def test_the_picture_and_the_attack_are_of_the_plan_itself() -> None:
-    found = planned(Draft(seed=SEED, epsilon=4.0))
+    found = planned(PlanDraft(seed=SEED, epsilon=4.0))
     blur = blurred(found)
     assert blur is not None
     assert blur.kept > 0.5
@@ -73,14 +73,14 @@ def test_the_picture_and_the_attack_are_of_the_plan_itself() -> None:
 
 def test_a_picture_of_a_stated_list_and_none_of_columns() -> None:
     names = Vocabulary.listed([f"product {i}" for i in range(400)])
-    listed = planned(Draft(seed=SEED, epsilon=4.0, weight=30.0, n_attributes=None, vocabulary=names))
+    listed = planned(PlanDraft(seed=SEED, epsilon=4.0, weight=30.0, n_attributes=None, vocabulary=names))
     assert listed.draft.told["n_attributes"] is None
     assert blurred(listed) is not None
     assert blurred(planned(DRAFTS["columns with values"])) is None
 
 
 def test_several_together_are_promised_what_was_asked_for() -> None:
-    one, ten = (planned(Draft(seed=SEED, epsilon=1.0, protect=protect)).advice for protect in (1, 10))
+    one, ten = (planned(PlanDraft(seed=SEED, epsilon=1.0, protect=protect)).advice for protect in (1, 10))
     assert protection(one.plan)[0].startswith("One attribute is protected well: ")
     assert protection(ten.plan)[0].startswith("Any 10 attributes of a person together are protected well: ")
     assert promise(one.plan) == "ε = 1, δ = 0 for any one attribute of a person"
@@ -89,17 +89,20 @@ def test_several_together_are_promised_what_was_asked_for() -> None:
     assert promise(ten.plan).startswith("ε = 1, δ = 0 for any 10 together; ε = 0.1, δ = 0 for any one attribute")
     assert all_together(one.meaning[1]) == "All 50 attributes of a person together are not protected."
     assert all_together(ten.meaning[1]).endswith("together: 50 % becomes at most 99.4 %.")
-    weak = planned(Draft(seed=SEED, epsilon=4.0, delta=1e-8)).advice.plan
+    weak = planned(PlanDraft(seed=SEED, epsilon=4.0, delta=1e-8)).advice.plan
     assert "hardly protected" in protection(weak)[0]
 
 
 def test_an_unknown_verdict_says_the_best_that_it_may_be() -> None:
     heads = [
-        head_on_page(planned(Draft(seed=SEED, purpose="segments", epsilon=epsilon)).advice) for epsilon in (0.1, 0.5, 4)
+        head_on_page(planned(PlanDraft(seed=SEED, purpose="segments", epsilon=epsilon)).advice)
+        for epsilon in (0.1, 0.5, 4)
     ]
     assert heads == [
         "This plan would show little but noise",
         "This may give a coarse picture: it depends on the people",
         "This may work well: it depends on the people",
     ]
-    assert head_on_page(planned(Draft(seed=SEED, weight=None)).advice) == "This cannot be judged without knowing more"
+    assert (
+        head_on_page(planned(PlanDraft(seed=SEED, weight=None)).advice) == "This cannot be judged without knowing more"
+    )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dimly.analyst.estimate import Arrays, Estimate, choose
 from dimly.analyst.likelihood import kernels
 from dimly.analyst.likelihood.rate_grid import MOST_BITS, Grid, Nodes, grid_of
-from dimly.analyst.pairs import Compared, Pairs, pieces
+from dimly.analyst.pairs import ComparedPairs, Pairs, pieces
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.bounds import normal_quantile
 from dimly.mechanisms.error.models import Floats
@@ -47,13 +47,13 @@ def check_method(method: str, plan: Plan) -> None:
 
 
 def most_likely(
-    compared: Compared, unbiased: Callable[[], Arrays], *, plan: Plan, confidence: float, largest: float
+    compared: ComparedPairs, unbiased: Callable[[], Arrays], *, plan: Plan, confidence: float, largest: float
 ) -> Arrays:
     """Return the most likely squared distances of pairs of which one side at least is noisy.
 
     Parameters
     ----------
-    compared : Compared
+    compared : ComparedPairs
         Both sides, and moments, from which the search begins.
     unbiased : callable
         Asked for unbiased estimates of these pairs if some have published numbers beyond −128 … 127, of which there
@@ -81,7 +81,7 @@ def most_likely(
     wanted = ~(same | lost)
     k = plan.published_shape(1)[-1]
     total = None if y.noisy else y.total / k
-    search = _Search(grid_of(plan, total), 0.0 if total is None else total, largest / k, _Cut.of(confidence))
+    search = _Search(grid_of(plan, total), 0.0 if total is None else total, largest / k, _Cutoff.of(confidence))
     found = np.empty((4, len(lost)))
     start = 0
     for side_x, side_y in pieces(x, y):
@@ -104,7 +104,7 @@ def most_likely(
     return choose(untold, other, likely)
 
 
-class _Cut(NamedTuple):
+class _Cutoff(NamedTuple):
     """How many standard errors from the truth an estimate may lie.
 
     Where both have the same attributes two rates are zero, and twice the loss is, with the probability that one or both
@@ -116,7 +116,7 @@ class _Cut(NamedTuple):
     at_zero: Floats
 
     @classmethod
-    def of(cls, confidence: float) -> "_Cut":
+    def of(cls, confidence: float) -> "_Cutoff":
         usual = normal_quantile(confidence)
         both = np.linspace(0.0, 0.5, 129)
         low, high = np.full_like(both, usual), np.full_like(both, usual + 2.0)
@@ -139,7 +139,7 @@ class _Search(NamedTuple):
     total: float
     """Of one's own vector, over k; 0 where there is none, and then not used."""
     most: float
-    cut: _Cut
+    cut: _Cutoff
 
     def all_of(self, x: NDArray[Any], y: NDArray[Any], rates: Floats, known: NDArray[np.bool_]) -> Floats:
         """Return value, standard error and both ends of each pair, over k; NaN where nothing is known."""
@@ -152,23 +152,23 @@ class _Search(NamedTuple):
             chosen = np.flatnonzero(known & (bits == size))
             if not len(chosen):
                 continue
-            some = _Some(x[chosen], y if len(y) == 1 else y[chosen], int(size))
+            some = _PairRows(x[chosen], y if len(y) == 1 else y[chosen], int(size))
             found[:, chosen] = self._some_of(some, rates[chosen])
         return found
 
-    def _some_of(self, some: "_Some", rates: Floats) -> Floats:
+    def _some_of(self, some: "_PairRows", rates: Floats) -> Floats:
         top = self._top(some, rates)
         beyond = np.flatnonzero(top.points[:, 0] + top.points[:, 1] > self.most)
         if len(beyond):  # then the likelihood is highest where the distance is the largest there can be
             y = some.y if len(some.y) == 1 else some.y[beyond]
-            held = self._top(_Some(some.x[beyond], y, some.bits), top.points[beyond], held=True)
+            held = self._top(_PairRows(some.x[beyond], y, some.bits), top.points[beyond], held=True)
             for whole, part in zip(top, held, strict=True):
                 whole[beyond] = part
         values = top.values
         low, high = (self._end(some, top, sign) for sign in (-1, 1))
         return np.stack([values, top.errors, np.minimum(low, values), np.maximum(high, values)])
 
-    def _top(self, some: "_Some", rates: Floats, *, held: bool = False) -> "_Top":
+    def _top(self, some: "_PairRows", rates: Floats, *, held: bool = False) -> "_Peak":
         """Return where the likelihood is highest: anywhere, or at the largest distance."""
         n = len(rates)
         points, scores, heights, errors = rates.copy(), np.empty((n, 4)), np.empty(n), np.empty(n)
@@ -189,9 +189,9 @@ class _Search(NamedTuple):
             errors[chosen] = np.sqrt(nodes.spreads[slots])
 
         here = self._settle(some, points, scores, climb)
-        return _Top(points, scores, here, heights, errors)
+        return _Peak(points, scores, here, heights, errors)
 
-    def _end(self, some: "_Some", top: "_Top", sign: int) -> Floats:
+    def _end(self, some: "_PairRows", top: "_Peak", sign: int) -> Floats:
         """Return the end of each interval below (sign = −1) or above the estimate.
 
         A walk away from the estimate, by steps that depend on the pair alone, until a gap exceeds the cut. Of all gaps
@@ -243,7 +243,7 @@ class _Search(NamedTuple):
 
     def _settle(
         self,
-        some: "_Some",
+        some: "_PairRows",
         points: Floats,
         scores: Floats,
         move: Callable[[NDArray[np.int64], NDArray[np.int64], Nodes], None],
@@ -275,7 +275,7 @@ class _Walk:
     A place of a pair is a distance, the most likely rates at it, and the largest gap on the way.
     """
 
-    def __init__(self, search: _Search, some: "_Some", top: "_Top", last: float) -> None:
+    def __init__(self, search: _Search, some: "_PairRows", top: "_Peak", last: float) -> None:
         n = len(top.here)
         self._search, self._some, self._heights, self._last = search, some, top.heights, last
         self._scores, self._here = top.scores.copy(), top.here.copy()
@@ -327,7 +327,7 @@ class _Walk:
         self._here[active] = keys
 
 
-class _Some(NamedTuple):
+class _PairRows(NamedTuple):
     """Rows of pairs for which tables of one size serve."""
 
     x: NDArray[Any]
@@ -335,7 +335,7 @@ class _Some(NamedTuple):
     bits: int
 
 
-class _Top(NamedTuple):
+class _Peak(NamedTuple):
     """Where the likelihood of each pair is highest, and what was seen there."""
 
     points: Floats

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors.spaces import DenoisedSpace, Metric, Space, similarity_keys
-from dimly.analyst.pairs import Chosen, Pairs, at_limit, lost_rows
+from dimly.analyst.pairs import ChosenSide, Pairs, at_limit, lost_rows
 from dimly.analyst.structure.coordinates import Points, sample
 from dimly.analyst.structure.denoise import Denoiser
 from dimly.mechanisms.error.models import Floats
@@ -121,7 +121,7 @@ class StandIns:
         """Squared length of the average person outside of them."""
         return max(float(self.denoiser.mean @ self.denoiser.mean - self.mean @ self.mean), 0.0)
 
-    def with_one(self, who: Vector | Chosen) -> tuple[Points, Floats]:
+    def with_one(self, who: Vector | ChosenSide) -> tuple[Points, Floats]:
         """Return places and rests, those of the person asked about first, whom nobody else stands for."""
         denoiser = self.denoiser
         if isinstance(who, Vector):
@@ -176,13 +176,15 @@ def _crossing(reached: Callable[[float], Any], low: float, high: float) -> float
     return high
 
 
-def expected_true(release: "Release", who: Vector | Chosen, n: int, *, metric: Metric, space: Space | None) -> float:
+def expected_true(
+    release: "Release", who: Vector | ChosenSide, n: int, *, metric: Metric, space: Space | None
+) -> float:
     """Return how many of the n people listed are expected to be among the n truly nearest; NaN if nothing is known.
 
     Parameters
     ----------
     release : Release
-    who : Vector or Chosen
+    who : Vector or ChosenSide
         Whose neighbors.
     n : int
     metric, space
@@ -193,20 +195,20 @@ def expected_true(release: "Release", who: Vector | Chosen, n: int, *, metric: M
     generator = np.random.default_rng(0)
     if n == others:
         return float(n)
-    if isinstance(who, Chosen):
+    if isinstance(who, ChosenSide):
         if space is None:
             return _by_distances(release, who, n, generator)
         if bool(lost_rows(who.rows)[0]):
             return math.nan
     assert space is not None  # noqa: S101
     people = release._stand_ins
-    again = _Again(people, *people.with_one(who), metric, space, noisy=own is None)
+    again = _PublishedAgain(people, *people.with_one(who), metric, space, noisy=own is None)
     # Where fewer people stand for all, as large a share of them is looked for.
     among = max(1, round(n * (len(again.rests) - 1) / others))
     return n / among * float(np.mean([again.found(among, generator) for _ in range(_TIMES)]))
 
 
-def _by_distances(release: "Release", who: Chosen, n: int, generator: np.random.Generator) -> float:
+def _by_distances(release: "Release", who: ChosenSide, n: int, generator: np.random.Generator) -> float:
     sketches = release._sketches
     assert who.positions is not None  # noqa: S101
     others = np.setdiff1d(np.arange(len(sketches)), who.positions)
@@ -229,7 +231,7 @@ def _shared(true: Floats, seen: Floats, n: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Again:
+class _PublishedAgain:
     """People who are published again, the one asked about first."""
 
     people: StandIns
@@ -277,9 +279,9 @@ class _Again:
         places = places + self.people.mean
         norms = np.einsum("nr,nr->n", places, places) + self.people.outside + rests
         shared = places @ places[0] + self.people.outside + products
-        return similarity_keys(Pairs(norms, norms[:1], shared, shared), _Floor(self.metric, floor))
+        return similarity_keys(Pairs(norms, norms[:1], shared, shared), _FloorKey(self.metric, floor))
 
 
-class _Floor(NamedTuple):
+class _FloorKey(NamedTuple):
     metric: Metric
     floor: float

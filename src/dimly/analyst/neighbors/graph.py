@@ -24,7 +24,7 @@ from dimly.analyst.neighbors.query import (
     space_of,
 )
 from dimly.analyst.neighbors.spaces import DenoisedSpace, Metric, SketchSpace, Space
-from dimly.analyst.pairs import Chosen, Published, at_limit, lost_rows
+from dimly.analyst.pairs import ChosenSide, Published, at_limit, lost_rows
 from dimly.errors import ParameterError
 from dimly.progress import OnProgress
 from dimly.release.reader import THREADS, in_turn
@@ -57,7 +57,7 @@ def graph_of(
 
     def expected() -> float:
         asked = np.unique(np.linspace(0, len(sketches) - 1, _ASKED).astype(np.int64))
-        people = (Chosen(sketches, asked[i : i + 1]) for i in range(len(asked)))
+        people = (ChosenSide(sketches, asked[i : i + 1]) for i in range(len(asked)))
         told = [expected_true(release, one, n, metric=metric, space=space) for one in people]
         known = [one for one in told if not math.isnan(one)]
         return sum(known) / len(known) if known else math.nan
@@ -168,14 +168,14 @@ def _named(sketches: Published, found: Positions) -> NDArray[Any]:
 def _estimates(release: "Release", found: Positions, metric: Metric) -> "Estimate[NDArray[np.float64]]":
     sketches, ask = release._sketches, estimate(release, metric)
     n, most = found.shape
-    measure = ask(Chosen(sketches, found[:0, 0]), Chosen(sketches, found[:0, 0])).measure
+    measure = ask(ChosenSide(sketches, found[:0, 0]), ChosenSide(sketches, found[:0, 0])).measure
     whole = Estimate(*(np.empty((n, most)) for _ in range(4)), measure=measure)
     step = max(1, _PAIRS // most)
 
     def fill(start: int) -> None:
         names = found[start : start + step]
         rows = np.repeat(np.arange(start, start + len(names)), most)
-        part = ask(Chosen(sketches, rows), Chosen(sketches, names.reshape(-1)))
+        part = ask(ChosenSide(sketches, rows), ChosenSide(sketches, names.reshape(-1)))
         for field in ("value", "stderr", "low", "high"):
             getattr(whole, field)[start : start + step] = getattr(part, field).reshape(names.shape)
 

@@ -15,7 +15,7 @@ from dimly.analyst.neighbors.expected_precision import expected_true, likely_ran
 from dimly.analyst.neighbors.spaces import BitSpace, DenoisedSpace, Metric, SketchSpace, Space
 from dimly.analyst.pairs import (
     BitReader,
-    Chosen,
+    ChosenSide,
     Published,
     Reader,
     SketchReader,
@@ -186,7 +186,7 @@ def nearest_to(
 
 def neighbors_at(
     release: "Release",
-    side: Chosen,
+    side: ChosenSide,
     candidates: Positions,
     n: int,
     *,
@@ -197,7 +197,7 @@ def neighbors_at(
     """Return the first n candidates with their estimates."""
     sketches, positions = release._sketches, candidates[:n]
     whom = side if side.vector is None else side.vector
-    estimates = estimate(release, metric)(whom, Chosen(sketches, positions))
+    estimates = estimate(release, metric)(whom, ChosenSide(sketches, positions))
 
     def expected() -> float:
         return expected_true(release, whom, n, metric=metric, space=space)
@@ -273,7 +273,7 @@ def own_threads() -> Any:
     return threadpool_limits(1, user_api="blas")
 
 
-def _by_reading(space: Space, side: Chosen, n: int, progress: OnProgress | None) -> Positions:
+def _by_reading(space: Space, side: ChosenSide, n: int, progress: OnProgress | None) -> Positions:
     sketches, step = side.sketches, side.sketches.users_per_part
     own = side.vector
     mine = side.rows
@@ -321,7 +321,7 @@ def _keys(
     return keys
 
 
-def _by_distances(sketches: Published, side: Chosen, n: int) -> Positions:
+def _by_distances(sketches: Published, side: ChosenSide, n: int) -> Positions:
     if side.positions is None:
         raise ParameterError("noisy distances hold pairs of published people only. Publish sketches instead.")
     everyone = np.arange(len(sketches))
@@ -331,5 +331,5 @@ def _by_distances(sketches: Published, side: Chosen, n: int) -> Positions:
     return _without(smallest(keys, n + 1), side)
 
 
-def _without(positions: Positions, side: Chosen) -> Positions:
+def _without(positions: Positions, side: ChosenSide) -> Positions:
     return positions if side.positions is None else positions[positions != side.positions[0]]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors import kernels
-from dimly.analyst.pairs import BitReader, Pairs, Side, SketchReader, Sums
+from dimly.analyst.pairs import BitReader, Pairs, PairSums, Side, SketchReader
 from dimly.analyst.structure.coordinates import Lengths, Points
 from dimly.analyst.structure.denoise import Denoiser
 from dimly.mechanisms.error.models import Floats
@@ -67,7 +67,7 @@ class SketchSpace:
         """Return the keys of one row with many."""
         y = one[0].astype(np.float64)
         found = self._sums(many, y)
-        sums = Sums(found[:, 0], y.sum(), found[:, 1], (y**2).sum(), found[:, 2])
+        sums = PairSums(found[:, 0], y.sum(), found[:, 1], (y**2).sum(), found[:, 2])
         return self._keys(sums, Side(one, noisy=own is None, squared_norm=None if own is None else own.squared_norm))
 
     def near(self, one: Rows, published: Rows, *, limit: float, own: Vector | None = None) -> Floats:  # noqa: ARG002
@@ -78,7 +78,7 @@ class SketchSpace:
         """Return the keys of pairs of rows."""
         sums = np.empty((len(first), 5))
         kernels.sums_of_pairs(rows, first, second, sums)
-        return self._keys(Sums(*sums.T), Side(rows, noisy=True))
+        return self._keys(PairSums(*sums.T), Side(rows, noisy=True))
 
     def tile(self, x: Rows, y: Rows) -> NDArray[np.float32]:
         """Return about the keys of all rows of x with all of y."""
@@ -103,7 +103,7 @@ class SketchSpace:
         kernels.sums_with_one(rows, one, sums)
         return sums
 
-    def _keys(self, sums: Sums, y: Side) -> Floats:
+    def _keys(self, sums: PairSums, y: Side) -> Floats:
         if self.metric == "euclidean":
             squares = sums.xx + sums.yy - 2 * sums.xy
             if self.reader.error.centered:  # times k, to stay with integers
@@ -172,7 +172,7 @@ class BitSpace:
     def _similarities(self, differ: Rows, ones_x: Floats, ones_y: Floats, *, noisy: bool) -> Floats:
         both = (ones_x + ones_y - differ) / 2
         x, y = Side(differ, noisy=True), Side(differ, noisy=noisy)
-        return similarity_keys(self.reader.pairs(Sums(ones_x, ones_y, ones_x, ones_y, both), x, y), self)
+        return similarity_keys(self.reader.pairs(PairSums(ones_x, ones_y, ones_x, ones_y, both), x, y), self)
 
 
 def sketch_norms(reader: SketchReader, rows: Rows) -> Floats:
@@ -181,7 +181,7 @@ def sketch_norms(reader: SketchReader, rows: Rows) -> Floats:
     kernels.sums_with_one(rows, np.zeros(rows.shape[1]), sums)
     zero = np.zeros(())
     x = Side(rows, noisy=True)
-    return reader.pairs(Sums(sums[:, 0], zero, sums[:, 1], zero, zero), x, x._replace(noisy=False)).squared_norm_x
+    return reader.pairs(PairSums(sums[:, 0], zero, sums[:, 1], zero, zero), x, x._replace(noisy=False)).squared_norm_x
 
 
 class _Floored(Protocol):

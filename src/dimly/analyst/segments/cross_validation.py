@@ -49,7 +49,7 @@ _FOLDS = 4  # ways to hold coordinates out
 _RUNS = 2
 
 
-class Told(NamedTuple):
+class Explained(NamedTuple):
     """What groups explain of each person's held-out coordinates: squared lengths, whatever noise does in them.
 
     Attributes
@@ -104,14 +104,14 @@ class Fold:
         part: Points = self.people[:, which]
         return part if isinstance(self.coordinates, JoinedCoordinates) else self.coordinates.centered(part)
 
-    def told(self, count: int, view: View) -> Told:
-        """Return what ``count`` groups tell that are found in a view like the given one, of what is shown."""
+    def explained(self, count: int, view: View) -> Explained:
+        """Return what ``count`` groups explain that are found in a view like the given one, of what is shown."""
         here = View.of(self.denoiser, denoise=view.width > 0, count=count)
         here = View(self.denoiser, here.width, view.activity, min(view.plain, here.width))
         labels = self._looked_at(here).grouped(count, _RUNS).labels
-        found = Told(np.empty(len(labels)), np.empty(len(labels)))
-        for told, standing in zip(found, (self._active, np.ones_like(self._active)), strict=True):
-            kernels.explain(self.hidden, standing, self._first_half, labels, count, told)
+        found = Explained(np.empty(len(labels)), np.empty(len(labels)))
+        for explained, standing in zip(found, (self._active, np.ones_like(self._active)), strict=True):
+            kernels.explain(self.hidden, standing, self._first_half, labels, count, explained)
         return found
 
     @cached_property
@@ -153,48 +153,48 @@ def folds_of(people: Points, coordinates: Coordinates, width: int) -> list[Fold]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hearing:
-    """What so many groups tell in several views, fold by fold.
+class ViewComparison:
+    """What so many groups explain in several views, fold by fold.
 
     Views are compared by the same people, so that the first fold often tells them apart beyond doubt: the other folds
-    are heard only where it does not.
+    are computed only where it does not.
     """
 
     folds: Sequence[Fold]
     count: int
-    _told: dict[View, list[Told]] = field(default_factory=dict)
+    _explained: dict[View, list[Explained]] = field(default_factory=dict)
 
-    def told_by(self, view: View, n_folds: int) -> Told:
-        """Return what groups in a view tell of the coordinates of the first folds, each held out once."""
-        told = self._told.setdefault(view, [])
-        told += [fold.told(self.count, view) for fold in self.folds[len(told) : n_folds]]
-        tastes, everything = (sum(parts) for parts in zip(*told[:n_folds], strict=True))
-        return Told(tastes, everything)
+    def explained_by(self, view: View, n_folds: int) -> Explained:
+        """Return what groups in a view explain of the coordinates of the first folds, each held out once."""
+        explained = self._explained.setdefault(view, [])
+        explained += [fold.explained(self.count, view) for fold in self.folds[len(explained) : n_folds]]
+        tastes, everything = (sum(parts) for parts in zip(*explained[:n_folds], strict=True))
+        return Explained(tastes, everything)
 
     def best(self, views: Sequence[View]) -> View:
-        """Return the view in which groups tell most of everything; the first, if none of them tells anything.
+        """Return the view in which groups explain most of everything; the first, if none of them explains anything.
 
         Then they are all alike. The denoised view may still show groups with everybody, of whom only some judge.
         """
         left = list(views)
         for n_folds in range(1, len(self.folds) + 1):
-            told = {view: self.told_by(view, n_folds).everything for view in left}
-            first = max(left, key=lambda view: told[view].mean())
-            left = [view for view in left if _lead(told[first], told[view]) < _SURELY]
+            explained = {view: self.explained_by(view, n_folds).everything for view in left}
+            first = max(left, key=lambda view: explained[view].mean())
+            left = [view for view in left if _lead(explained[first], explained[view]) < _SURELY]
             if len(left) == 1:
                 break
-        return first if told[first].mean() > 0 else views[0]
+        return first if explained[first].mean() > 0 else views[0]
 
     def leads(self, one: View, others: Sequence[View]) -> bool:
-        """Return whether groups in a view tell clearly more of tastes than in any other, whoever is asked."""
+        """Return whether groups in a view explain clearly more of tastes than in any other, whoever is asked."""
         left = list(others)
         for n_folds in range(1, len(self.folds) + 1):
-            told = {view: self.told_by(view, n_folds).tastes for view in left}
-            rival = max(left, key=lambda view: told[view].mean())
-            lead = _lead(self.told_by(one, n_folds).tastes, told[rival])
+            explained = {view: self.explained_by(view, n_folds).tastes for view in left}
+            rival = max(left, key=lambda view: explained[view].mean())
+            lead = _lead(self.explained_by(one, n_folds).tastes, explained[rival])
             if abs(lead) > _SURELY:
                 break
-            left = [view for view in left if _lead(told[rival], told[view]) < _SURELY]
+            left = [view for view in left if _lead(explained[rival], explained[view]) < _SURELY]
         return lead > _CLEARLY
 
 
@@ -278,7 +278,7 @@ NOT_STABLE = Stability(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judge:
+class ViewJudge:
     """Some people of a release, by whom views are judged. Make one with :meth:`of`.
 
     Attributes
@@ -298,7 +298,7 @@ class Judge:
     _clouds: dict[int, tuple[Points, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sketches: Sketches | StoredSketches, view: View) -> "Judge":
+    def of(cls, sketches: Sketches | StoredSketches, view: View) -> "ViewJudge":
         """Return the judge of views like ``view``; people are evenly spaced ones."""
         coordinates = Coordinates.of(sketches.plan)
         n = int(min(_MOST, max(_MOST_NUMBERS // coordinates.dimension, _FEWEST)))
@@ -308,12 +308,12 @@ class Judge:
         """Return the view in which ``count`` groups say most."""
         if len(views) == 1 or not 1 < count <= len(self.people) or not self._held_out():
             return views[0]
-        hearing = Hearing(self._held_out(), count)
+        comparison = ViewComparison(self._held_out(), count)
         plain = [view for view in views if view.activity]
         for rays in (view for view in views if not view.activity):
-            if hearing.leads(rays, plain) and self._forms_groups(rays, hearing):
+            if comparison.leads(rays, plain) and self._forms_groups(rays, comparison):
                 return rays
-        return hearing.best(plain)
+        return comparison.best(plain)
 
     def stability(self, count: int, view: View, *, above: float = -1.0) -> Stability:
         """Return how well runs on halves of the people agree.
@@ -346,15 +346,15 @@ class Judge:
             self._folds[0] = folds_of(self.people, self.coordinates, self.width)
         return self._folds[0]
 
-    def _forms_groups(self, view: View, hearing: Hearing) -> bool:
+    def _forms_groups(self, view: View, comparison: ViewComparison) -> bool:
         """Return whether tastes form groups: they tell clearly more than those of people without groups."""
-        clouds = [Hearing(self._without_groups(seed), hearing.count) for seed in range(1, _CLOUDS + 1)]
-        for n_folds in range(1, len(hearing.folds) + 1):
-            found = hearing.told_by(view, n_folds).tastes
-            by_chance = [cloud.told_by(view, n_folds).tastes for cloud in clouds]
-            averages = np.array([told.mean() for told in by_chance])
+        clouds = [ViewComparison(self._without_groups(seed), comparison.count) for seed in range(1, _CLOUDS + 1)]
+        for n_folds in range(1, len(comparison.folds) + 1):
+            found = comparison.explained_by(view, n_folds).tastes
+            by_chance = [cloud.explained_by(view, n_folds).tastes for cloud in clouds]
+            averages = np.array([one.mean() for one in by_chance])
             more, clearly = found.mean() - averages.mean(), _CLEARLY * averages.std(ddof=1)
-            error = (found.var() + np.mean([told.var() for told in by_chance]) / _CLOUDS) ** 0.5 / len(found) ** 0.5
+            error = (found.var() + np.mean([one.var() for one in by_chance]) / _CLOUDS) ** 0.5 / len(found) ** 0.5
             if more - clearly > _SURELY * error or more < -_SURELY * error:
                 break
         return bool(more > clearly)

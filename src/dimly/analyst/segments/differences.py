@@ -160,7 +160,7 @@ class Averages:
         return value, np.sqrt(total / sizes**2 + elsewhere / others**2)
 
 
-class Described(NamedTuple):
+class SegmentDifferences(NamedTuple):
     """What segments differ in, before it is put into words.
 
     Attributes
@@ -178,7 +178,7 @@ class Described(NamedTuple):
 def profiles_of(
     directions: Directions, value: Floats, stderr: Floats, *, most: int, confidence: float
 ) -> tuple[Profile, ...]:
-    """Return what tells each segment from everybody else, given what is :class:`Described`.
+    """Return what tells each segment from everybody else, given what is :class:`SegmentDifferences`.
 
     Parameters
     ----------

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from dimly.analyst.estimate import Arrays, Estimate
 from dimly.analyst.intervals import unified_interval
-from dimly.analyst.segments.cross_validation import NOT_STABLE, Judge, Stability
-from dimly.analyst.segments.differences import Averages, Described, Profile, profiles_of
+from dimly.analyst.segments.cross_validation import NOT_STABLE, Stability, ViewJudge
+from dimly.analyst.segments.differences import Averages, Profile, SegmentDifferences, profiles_of
 from dimly.analyst.segments.k_means import View, WeightedPoints
 from dimly.analyst.structure.coordinates import (
     Block,
@@ -99,7 +99,7 @@ class Segments:
     structure: Structure
     _coordinates: Coordinates = field(repr=False)
     _assigner: "Assigner" = field(repr=False)
-    _described: "Described | None" = field(default=None, repr=False)
+    _described: "SegmentDifferences | None" = field(default=None, repr=False)
     _tried: "Mapping[int, Stability]" = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -286,7 +286,9 @@ def segments_of(
         structure=structure,
         _coordinates=coordinates,
         _assigner=assigner,
-        _described=None if directions is None or averages is None else Described(directions, *averages.apart()),
+        _described=None
+        if directions is None or averages is None
+        else SegmentDifferences(directions, *averages.apart()),
         _tried=chosen.tried if structure.components else {},
     )
 
@@ -300,7 +302,7 @@ def labels_of(release: "Release", count: int) -> Labels:
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Number of distinct clusters")
         view, activity = _first_view(sketches, release.denoiser, count, denoise=True, activity="auto")
-        seen = view if activity != "auto" else Judge.of(sketches, view).choose(count, [view, *view.others(count)])
+        seen = view if activity != "auto" else ViewJudge.of(sketches, view).choose(count, [view, *view.others(count)])
         return _grouped(_Passes(sketches, None), count, seen)[0]
 
 
@@ -388,7 +390,7 @@ def _chosen(
     view, activity = _first_view(sketches, denoiser, count, denoise=denoise, activity=activity)
     if structure.components == 0 and count == "auto":
         return _Choice(1, NOT_STABLE, view)
-    judge = Judge.of(sketches, view)
+    judge = ViewJudge.of(sketches, view)
 
     def chosen(number: int, above: float = -1.0) -> _Choice:
         seen = judge.choose(number, [view, *view.others(number)] if activity == "auto" else [view])

@@ -116,12 +116,12 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
         for several in (_FEWEST_SHUFFLES, _SHUFFLES):
             seeds = range(len(by_chance), several)
             by_chance += [_covariances(table.by_chance(np.random.default_rng(seed))) for seed in seeds]
-            chance = _Chance.of(by_chance, table.people.shape, _FIRST)
+            chance = _ChanceVariances.of(by_chance, table.people.shape, _FIRST)
             if found[0] <= (1 + _TOLERANCE) * chance.averages[0]:
                 break  # four standard deviations below the threshold, of which further shuffles move it by half of one
         if (found > chance.thresholds).all():
             found = _variances(products, _COMPONENTS)
-            chance = _Chance.of(by_chance, table.people.shape, _COMPONENTS)
+            chance = _ChanceVariances.of(by_chance, table.people.shape, _COMPONENTS)
     above = found > chance.thresholds
     # Horn's count: up to the first direction that is no stronger than chance's of the same place.
     n_components = len(above) if above.all() else int(above.argmin())
@@ -225,14 +225,14 @@ def _activity(mean: Floats, units: Floats, *, powers: int) -> Points:
     return kept
 
 
-class _Chance(NamedTuple):
+class _ChanceVariances(NamedTuple):
     """The largest variances of independent attributes: their averages, and what they seldom exceed."""
 
     averages: Floats
     thresholds: Floats
 
     @classmethod
-    def of(cls, covariances: list[Points], shape: tuple[int, ...], count: int) -> "_Chance":
+    def of(cls, covariances: list[Points], shape: tuple[int, ...], count: int) -> "_ChanceVariances":
         drawn = np.array([_variances(each, count) for each in covariances])
         averages = drawn.mean(axis=0)
         # A few shuffles tell averages well and spreads badly: these are not taken to be below theory's.

@@ -12,7 +12,7 @@ from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_line
 from dimly.files import check_output
 
 if TYPE_CHECKING:
-    from dimly.lab.directions.from_sample import Learned
+    from dimly.lab.directions.from_sample import LearnedDirections
     from dimly.mechanisms.projection.directions import Directions
 
 directions = typer.Typer(rich_markup_mode="rich", invoke_without_command=True)
@@ -268,7 +268,7 @@ def _facts(found: "Directions") -> dict[str, Any]:
     }
 
 
-def _learning(found: "Learned") -> dict[str, Any]:
+def _learning(found: "LearnedDirections") -> dict[str, Any]:
     compared = sorted(found.tried.items(), key=lambda one: -one[1])
     return {
         "recipe": asdict(found.recipe),

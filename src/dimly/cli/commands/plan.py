@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dimly.cli.commands.plan_choice import Fixed, Output, plan_by_advice, plan_by_name, plan_by_scales
+from dimly.cli.commands.plan_choice import FixedMechanism, PlanOutput, plan_by_advice, plan_by_name, plan_by_scales
 from dimly.cli.options import (
     PROMISE,
     AllColumns,
@@ -34,7 +34,7 @@ from dimly.errors import ParameterError
 from dimly.files import check_output
 
 if TYPE_CHECKING:
-    from dimly.cli.commands.plan_interactive import Answers, Given
+    from dimly.cli.commands.plan_interactive import GivenOptions, PlanAnswers
     from dimly.mechanisms import Directions, Vocabulary
     from dimly.planner import Brief
     from dimly.privacy import Budget
@@ -285,14 +285,16 @@ def plan(
     from dimly.planner import Brief
 
     if interactive:
-        from dimly.cli.commands.plan_interactive import Given
+        from dimly.cli.commands.plan_interactive import GivenOptions
 
-        told = _answers(epsilon, Given(n_users, n_attributes, weight, distance, output, overwrite))
+        told = _answers(epsilon, GivenOptions(n_users, n_attributes, weight, distance, output, overwrite))
         epsilon, purpose, n_users, n_attributes = told.epsilon, told.purpose, told.n_users, told.n_attributes
         weight, distance, output = told.weight, told.distance, told.output
     budget = _budget(epsilon, delta)
     _check_kept([output, directions_out], (sample, vocabulary, survey, directions), overwrite=overwrite)
-    fixed = Fixed(directions=_read_directions(directions), k=k, rule=rule, blocks=blocks, blend=blend, dtype=dtype)
+    fixed = FixedMechanism(
+        directions=_read_directions(directions), k=k, rule=rule, blocks=blocks, blend=blend, dtype=dtype
+    )
     mechanism = mechanism or (None if fixed.directions is None else "directions+laplace")
     brief = Brief(
         budget_for_each(budget, protect),
@@ -328,7 +330,7 @@ def plan(
         "delimiter": delimiter,
         "encoding": encoding,
     }
-    written = Output(path=output, overwrite=overwrite, force=force, as_json=as_json, verbose=verbose)
+    written = PlanOutput(path=output, overwrite=overwrite, force=force, as_json=as_json, verbose=verbose)
     if sample is not None:
         from dimly.cli.commands.plan_sample import plan_by_sample
         from dimly.curator.options import Options
@@ -354,7 +356,7 @@ def plan(
         plan_by_advice(brief, written)
 
 
-def _answers(epsilon: float | None, given: "Given") -> "Answers":
+def _answers(epsilon: float | None, given: "GivenOptions") -> "PlanAnswers":
     """Ask in plain words, and say how to do the same without questions."""
     from dimly.cli.commands.plan_interactive import ask
 
@@ -386,7 +388,7 @@ def _less_spent(brief: "Brief", directions: "Directions | None", *, quiet: bool)
     return left
 
 
-def _is_whole(mechanism: str, fixed: Fixed, choosing: list[str]) -> bool:
+def _is_whole(mechanism: str, fixed: FixedMechanism, choosing: list[str]) -> bool:
     """Return whether the command line says all of the plan, so that there is nothing to choose.
 
     Without a sketch there is no k to find; but whoever states distances wants to know what it is good for.
@@ -396,7 +398,7 @@ def _is_whole(mechanism: str, fixed: Fixed, choosing: list[str]) -> bool:
     return fixed.k is not None or fixed.directions is not None or (sketching(mechanism) is None and not choosing)
 
 
-def _check_free(fixed: Fixed) -> None:
+def _check_free(fixed: FixedMechanism) -> None:
     """Refuse what would fix a part of what is chosen. 16 bits are what is chosen from anyway."""
     if fixed.k is not None:
         raise ParameterError(
@@ -407,7 +409,7 @@ def _check_free(fixed: Fixed) -> None:
     _refuse(said, "must be given together with mechanism and k. Without them it is chosen.")
 
 
-def _changed(record: "Brief | Fixed") -> list[str]:
+def _changed(record: "Brief | FixedMechanism") -> list[str]:
     """Return the names of what is not as it is by default."""
     return [one.name for one in fields(record) if getattr(record, one.name) != one.default]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class PlanOutput:
     """What is done with a plan."""
 
     path: Path | None
@@ -45,7 +45,7 @@ def words_on_several(plan: "Plan") -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
+class FixedMechanism:
     """What is said of a mechanism beside its name, instead of letting Dimly choose."""
 
     directions: "Directions | None" = None
@@ -56,7 +56,7 @@ class Fixed:
     dtype: Literal["int16", "int32"] | None = None
 
 
-def plan_by_name(mechanism: str, brief: "Brief", fixed: Fixed, output: Output) -> None:
+def plan_by_name(mechanism: str, brief: "Brief", fixed: FixedMechanism, output: PlanOutput) -> None:
     """Make the plan that was named, write it, and say what it promises."""
     from dimly.mechanisms import Plan
     from dimly.mechanisms.make import NOISY_DISTANCES, is_open
@@ -87,7 +87,7 @@ def plan_by_name(mechanism: str, brief: "Brief", fixed: Fixed, output: Output) -
     _show_plan(made, output)
 
 
-def _show_plan(made: "Plan", output: Output) -> None:
+def _show_plan(made: "Plan", output: PlanOutput) -> None:
     if output.as_json:
         print_json(
             {"plan": made.model_dump(mode="json", exclude_none=True), "digest": made.digest}
@@ -134,7 +134,7 @@ def _along_fields(made: "Plan") -> dict[str, str]:
     }
 
 
-def plan_by_advice(brief: "Brief", output: Output) -> None:
+def plan_by_advice(brief: "Brief", output: PlanOutput) -> None:
     """Let theory choose, write the plan, and say what it will be good for."""
     from dimly.planner import advise
 
@@ -163,7 +163,7 @@ def _listed(plan: "Plan") -> list[str]:
     return ["--vocabulary FILE"] if plan.vocabulary is not None and plan.vocabulary.sha256 is not None else []
 
 
-def print_next(output: Output, options: Sequence[str] = (), *, more: str = "other mechanisms, the reason") -> None:
+def print_next(output: PlanOutput, options: Sequence[str] = (), *, more: str = "other mechanisms, the reason") -> None:
     """Say what comes after a plan: how it is written, how it is tried without spending, and what was not shown."""
     if output.path is None:
         print_lines(["", "Nothing was written: add -o plan.json."])
@@ -179,7 +179,7 @@ def not_protected(plan: "Plan") -> str:
     return next(line.removeprefix(head) for line in promise(plan) if line.startswith(head))
 
 
-def next_command(output: Output, options: Sequence[str]) -> str:
+def next_command(output: PlanOutput, options: Sequence[str]) -> str:
     """Return how a plan is tried on a table without spending anything."""
     told = " ".join(["--plan", shlex.quote(str(output.path)), *options])
     return f"Next: dimly publish TABLE {told} --user COLUMN --attribute COLUMN --out DIR --dry-run"
@@ -259,7 +259,7 @@ def _further_fields(found: "Advice") -> dict[str, str]:
     return fields | {"left out": _in_options(reasons_of(found.left_out)) if found.left_out else ""}
 
 
-def plan_by_scales(brief: "Brief", scales: Sequence[float], output: Output) -> None:
+def plan_by_scales(brief: "Brief", scales: Sequence[float], output: PlanOutput) -> None:
     """Plan a sketch for each scale, write the plans, and say how they compare with one sketch."""
     from dimly.planner import plan_scales
 
@@ -278,7 +278,7 @@ def plan_by_scales(brief: "Brief", scales: Sequence[float], output: Output) -> N
         _print_scales(found, paths)
 
 
-def _written(found: "Scales", output: Output) -> list[Path | None]:
+def _written(found: "Scales", output: PlanOutput) -> list[Path | None]:
     """Write a plan for each scale, all or none; return where."""
     if output.path is None:
         return [None] * len(found.scales)

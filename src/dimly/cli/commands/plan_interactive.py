@@ -12,7 +12,7 @@ Purpose = Literal["distances", "neighbors", "segments"]
 _PURPOSES: dict[str, Purpose] = {"1": "distances", "2": "neighbors", "3": "segments"}
 
 
-class Answers(NamedTuple):
+class PlanAnswers(NamedTuple):
     """What was answered, as the options of ``dimly plan``."""
 
     epsilon: float
@@ -38,7 +38,7 @@ class Answers(NamedTuple):
         return "dimly plan " + " ".join(f"{name} {value}" for name, value in said.items() if value is not None)
 
 
-class Given(NamedTuple):
+class GivenOptions(NamedTuple):
     """What the options say already: the answers in brackets."""
 
     n_users: int | None = None
@@ -49,7 +49,7 @@ class Given(NamedTuple):
     overwrite: bool = False
 
 
-def ask(given: Given) -> Answers:
+def ask(given: GivenOptions) -> PlanAnswers:
     """Ask on the terminal. An empty answer is the one in brackets, or "I do not know".
 
     What could not be used is asked again at once.
@@ -68,7 +68,7 @@ def ask(given: Given) -> Answers:
         ) from None
 
 
-def _asked(given: Given) -> Answers:
+def _asked(given: GivenOptions) -> PlanAnswers:
     typer.echo("How sure may somebody become of one single fact about one person?", err=True)
     typer.echo("  epsilon 0.1: from 50 % to 52.5 %;  0.5: 62 %;  1: 73 %;  2: 88 %;  4: 98 %", err=True)
     epsilon = _number("epsilon", default="1")
@@ -96,7 +96,7 @@ def _asked(given: Given) -> Answers:
         typer.echo("  Two who are alike differ in no more attributes than any two. Please answer both again.", err=True)
     distance = None if high is None else f"{high:g}" if low is None else f"{low:g}:{high:g}"
     output = _new_file(given)
-    return Answers(
+    return PlanAnswers(
         epsilon=1.0 if epsilon is None else epsilon,
         purpose=_PURPOSES[choice],
         n_users=None if n_users is None else int(n_users),
@@ -111,7 +111,7 @@ def _shown(number: float | None) -> str:
     return "" if number is None else f"{number:.15g}"
 
 
-def _new_file(given: Given) -> Path | None:
+def _new_file(given: GivenOptions) -> Path | None:
     default = "plan.json" if given.output is None else str(given.output)
     while answer := _text("File to write the plan to", default=default):
         try:

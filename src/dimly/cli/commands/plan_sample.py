@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dimly.cli.commands.plan_choice import Output, not_protected, print_next, short_promise
+from dimly.cli.commands.plan_choice import PlanOutput, not_protected, print_next, short_promise
 from dimly.cli.options import promise, together_facts
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, size_text, warn
 from dimly.errors import ParameterError
@@ -15,7 +15,7 @@ from dimly.files import check_output, write_text
 
 if TYPE_CHECKING:
     from dimly.curator.options import Options
-    from dimly.lab.by_example.outcome import Measured, Trial, Tried
+    from dimly.lab.by_example.outcome import MeasuredFigure, Trial, TriedPlan
     from dimly.planner import Brief
 
 _COLUMNS = {
@@ -29,7 +29,7 @@ def plan_by_sample(
     brief: "Brief",
     source: str,
     reading: "Options",
-    output: Output,
+    output: PlanOutput,
     directions_out: Path | None,
     *,
     refused: Iterable[str],
@@ -75,7 +75,7 @@ def _beside(output: Path | None, directions_out: Path | None) -> dict[str, Path]
     }
 
 
-def _written(found: "Trial", output: Output, beside: dict[str, Path]) -> dict[str, str | None]:
+def _written(found: "Trial", output: PlanOutput, beside: dict[str, Path]) -> dict[str, str | None]:
     from dimly.release.documents.directions_file import write_directions
 
     files: dict[str, str | None] = {"path": output.name, "directions": None, "attributes": None}
@@ -98,7 +98,7 @@ def _written(found: "Trial", output: Output, beside: dict[str, Path]) -> dict[st
     return files
 
 
-def _print(found: "Trial", files: dict[str, str | None], source: str, output: Output) -> None:
+def _print(found: "Trial", files: dict[str, str | None], source: str, output: PlanOutput) -> None:
     from dimly.planner.advice import reasons_of
 
     best, listed = found.chosen, found.vocabulary
@@ -170,7 +170,7 @@ def _options(files: dict[str, str | None], source: str) -> list[str]:
     return [*found, f"--volunteers {shlex.quote(source)}"] if found else []
 
 
-def _row(one: "Tried", found: "Trial", columns: list[str]) -> list[str]:
+def _row(one: "TriedPlan", found: "Trial", columns: list[str]) -> list[str]:
     budget = found.asking.brief.budget
     return [
         one.mechanism,
@@ -181,7 +181,7 @@ def _row(one: "Tried", found: "Trial", columns: list[str]) -> list[str]:
     ]
 
 
-def _cell(one: "Tried", name: str) -> str:
+def _cell(one: "TriedPlan", name: str) -> str:
     return str(one.figures[name]) if name in one.figures else ""
 
 
@@ -225,7 +225,7 @@ def _facts(found: "Trial") -> dict[str, Any]:
     }
 
 
-def _tried(one: "Tried") -> dict[str, Any]:
+def _tried(one: "TriedPlan") -> dict[str, Any]:
     return {
         "mechanism": one.mechanism,
         "k": one.k,
@@ -237,6 +237,6 @@ def _tried(one: "Tried") -> dict[str, Any]:
     }
 
 
-def _interval(measured: "Measured") -> dict[str, float | None]:
+def _interval(measured: "MeasuredFigure") -> dict[str, float | None]:
     parts = {"value": measured.value, "low": measured.low, "high": measured.high}
     return {name: number if math.isfinite(number) else None for name, number in parts.items()}

@@ -15,7 +15,7 @@ from dimly.files import read_text
 if TYPE_CHECKING:
     from dimly.audit.plan_audit import Audit
     from dimly.curator.options import Options
-    from dimly.curator.publication import Published
+    from dimly.curator.publication import PublishOutcome
     from dimly.mechanisms import Plan
     from dimly.privacy import Cost
 
@@ -217,7 +217,7 @@ def _audit_first(plan: "Plan", options: "Options") -> "Audit":
     return found
 
 
-def _certify(audited: "Audit", published: "Published", path: Path) -> None:
+def _certify(audited: "Audit", published: "PublishOutcome", path: Path) -> None:
     from dimly.audit.certificate import Certificate
     from dimly.files import write_text
 
@@ -225,7 +225,7 @@ def _certify(audited: "Audit", published: "Published", path: Path) -> None:
     write_text(path, made.to_json(), overwrite=True)
 
 
-def publish_by_spark(data: list[str], plan: "Plan", master: str | None, options: "Options") -> "Published":
+def publish_by_spark(data: list[str], plan: "Plan", master: str | None, options: "Options") -> "PublishOutcome":
     """Publish files on a Spark cluster."""
     from dimly.spark.publishing import publish_frame
 
@@ -233,7 +233,7 @@ def publish_by_spark(data: list[str], plan: "Plan", master: str | None, options:
         return publish_frame(source, plan, rest)
 
 
-def _done_text(published: "Published") -> str | None:
+def _done_text(published: "PublishOutcome") -> str | None:
     if published.path is None:
         return None
     charge = (published.ledger or {}).get("charge")
@@ -241,7 +241,7 @@ def _done_text(published: "Published") -> str | None:
     return f"{published.path} is published{recorded}: only what came after it failed."
 
 
-def _facts(published: "Published") -> dict[str, Any]:
+def _facts(published: "PublishOutcome") -> dict[str, Any]:
     return {
         "release": None if published.path is None else str(published.path),
         "users": published.n_users,
@@ -257,7 +257,7 @@ def _cost_text(cost: "Cost | None") -> str:
     return "nothing more" if cost is None else f"epsilon = {cost.epsilon:g}, delta = {cost.delta:g}"
 
 
-def _fields(published: "Published") -> dict[str, str]:
+def _fields(published: "PublishOutcome") -> dict[str, str]:
     fields = {
         "release": "none: a dry run" if published.path is None else str(published.path),
         "id": published.release_id or "",

@@ -10,8 +10,8 @@ import typer
 from dimly.cli.options import (
     AsCsv,
     AsJson,
+    AskedRelease,
     Debug,
-    Opened,
     ReleaseFolder,
     check_one_output,
     number_text,
@@ -128,7 +128,7 @@ def _words(found: "Segments") -> str:
     return found.words.replace("activity=True", "--activity")
 
 
-def _content(found: "Segments", asked: Opened, ending: str) -> bytes:
+def _content(found: "Segments", asked: AskedRelease, ending: str) -> bytes:
     if ending == ".csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -25,10 +25,10 @@ from dimly.errors import ParameterError
 if TYPE_CHECKING:
     from dimly.curator.options import Options
     from dimly.curator.survey.private_directions import LearnedFile
-    from dimly.curator.survey.run import Surveyed
+    from dimly.curator.survey.run import SurveyOutcome
     from dimly.mechanisms.survey_plan import SurveyPlan
     from dimly.release.documents.profiles_file import Profiles
-    from dimly.release.documents.survey_file import Counts, Curve, Survey
+    from dimly.release.documents.survey_file import AttributeCounts, Curve, Survey
 
 _SHOWN = 20
 _TELLING = 5
@@ -318,7 +318,7 @@ def _shares(parts: list[str]) -> dict[str, float] | None:
     return found or None
 
 
-def _facts(done: "Surveyed[Any]") -> dict[str, Any]:
+def _facts(done: "SurveyOutcome[Any]") -> dict[str, Any]:
     facts: dict[str, Any] = {
         "survey": None if done.path is None else str(done.path),
         "id": None if done.survey is None else done.survey.id,
@@ -342,7 +342,7 @@ def _facts(done: "Surveyed[Any]") -> dict[str, Any]:
     return facts | ({} if names is None else {"n_attributes": len(names.attributes)})
 
 
-def _fields(done: "Surveyed[Any]") -> dict[str, str]:
+def _fields(done: "SurveyOutcome[Any]") -> dict[str, str]:
     fields = {
         "survey": "none: a dry run" if done.path is None else str(done.path),
         "id": "" if done.survey is None else done.survey.id,
@@ -420,7 +420,7 @@ def _quantiles(curve: "Curve") -> list[str]:
     ]
 
 
-def _print_counts(names: "Counts") -> None:
+def _print_counts(names: "AttributeCounts") -> None:
     typer.echo()
     if not names.attributes:
         print_lines(["No attribute is frequent enough to be shown."])

@@ -24,7 +24,7 @@ from dimly.curator.options import Options
 from dimly.curator.randomness import Keystream, WordSource, is_secret
 from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey.exact_counts import count_columns, count_pairs, count_table
-from dimly.curator.survey.run import Settle, Surveyed, open_survey, run_survey
+from dimly.curator.survey.run import Settle, SurveyOutcome, open_survey, run_survey
 from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms.noise.gaussian import RoundedGaussian
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
@@ -96,7 +96,7 @@ class LearnedFile:
 
 def learn_from_table(
     source: Any, plan: SurveyPlan, options: Options, *, words: Callable[[], WordSource] = Keystream
-) -> Surveyed[LearnedFile]:
+) -> SurveyOutcome[LearnedFile]:
     """Learn directions from a private table by ``plan``, which asks for directions alone.
 
     Raises
@@ -133,7 +133,7 @@ def learn_from_table(
             options.watcher.phase("counting")
             exact = count_columns(table, plan, buckets)
         stop = partial(_stopped, plan, begin())
-        scope = Scope.of(plan, n, _counted(exact, plan, words()))
+        scope = PairScope.of(plan, n, _counted(exact, plan, words()))
         if not scope.promising:
             raise stop(_too_rare(scope), plan.selecting)
         while True:
@@ -192,7 +192,7 @@ def check_people(plan: SurveyPlan, n_users: int, n_columns: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class PairScope:
     """Of which columns pairs are counted, and how many of a person; by public numbers and noisy counts alone.
 
     Attributes
@@ -300,7 +300,7 @@ def _counted(exact: Integers, plan: SurveyPlan, words: WordSource) -> Integers:
     return noisy
 
 
-def _strength(pairs: Integers, scope: Scope, words: WordSource) -> float:
+def _strength(pairs: Integers, scope: PairScope, words: WordSource) -> float:
     """Return the second eigenvalue of the exact counts of pairs, with the noise of the second step."""
     table, step = scope.plan.strength_noise(size=scope.size, members=scope.members, n_users=scope.n_users)
     matrix = (pairs + pairs.T).astype(np.float64)
@@ -324,21 +324,21 @@ def _stopped(plan: SurveyPlan, settle: Settle, why: str, *steps: Budget) -> Diml
     )
 
 
-def _too_rare(scope: Scope) -> str:
+def _too_rare(scope: PairScope) -> str:
     return (
         f"people have about {scope.weight:.2g} of the {scope.size} most frequent {scope.what} on average, and noise "
         "would hide even groups as distinct as any that are known."
     )
 
 
-def _too_weak(scope: Scope, found: float) -> str:
+def _too_weak(scope: PairScope, found: float) -> str:
     strongest = f"the strongest has {max(found, 0):,.0f} (a noisy eigenvalue), and it takes {scope.needed:,.0f}."
     enough = scope.plan.epsilon * scope.needed / found if found > 0 else math.inf
     return f"{strongest} An epsilon of about {enough:.2g} might be enough." if enough < _AFFORDABLE else strongest
 
 
 @dataclass(frozen=True, slots=True)
-class Leading:
+class LeadingDirections:
     """What noisy counts of pairs tell: how much each column counts along each direction. Public.
 
     Attributes
@@ -355,7 +355,7 @@ class Leading:
     noise: float
 
 
-def directions_from(noisy: Integers, *, n_users: int, variance: float) -> Leading:
+def directions_from(noisy: Integers, *, n_users: int, variance: float) -> LeadingDirections:
     """Return directions from noisy counts of pairs, row by row above the diagonal: post-processing, nothing private.
 
     The first eigenvector is how frequent columns are. Of the others those count that stand out from the noise,
@@ -387,7 +387,7 @@ def directions_from(noisy: Integers, *, n_users: int, variance: float) -> Leadin
     telling = np.abs(axes) > _TELLING * off
     loadings = bounded(_turned(np.where(telling, axes, 0.0) if telling.any() else axes), _CAP)
     loadings = loadings[:, loadings.any(axis=0)]
-    return Leading(rounded(loadings, _SCALE), tuple(float(value) for value in values[order]), edge)
+    return LeadingDirections(rounded(loadings, _SCALE), tuple(float(value) for value in values[order]), edge)
 
 
 def _votes(vectors: Floats) -> Floats:
@@ -421,7 +421,9 @@ def _leading(matrix: Floats, count: int) -> tuple[Floats, Floats]:
     return found
 
 
-def _named(learned: Leading, scope: Scope, columns: Vocabulary | Buckets, *, private: bool) -> LearnedFile:
+def _named(
+    learned: LeadingDirections, scope: PairScope, columns: Vocabulary | Buckets, *, private: bool
+) -> LearnedFile:
     """Return the directions of a list or of buckets, with an origin that says what they cost."""
     plan, count = scope.plan, learned.loadings.shape[1]
     warning = "" if private else "NOT PRIVATE, for tests only: "

@@ -23,7 +23,7 @@ from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey.exact_counts import CountingTable, count_segments
 from dimly.curator.survey.run import (
     Settle,
-    Surveyed,
+    SurveyOutcome,
     SurveyTable,
     check_countable,
     open_survey,
@@ -54,7 +54,7 @@ def profile_table(
     labels: Labels,
     labels_from: Any = None,
     words: Callable[[], WordSource] = Keystream,
-) -> Surveyed[Profiles]:
+) -> SurveyOutcome[Profiles]:
     """Count the attributes of a public list in each segment of a release.
 
     Parameters

@@ -19,7 +19,7 @@ from dimly.curator.sampling import NoiseSampler
 from dimly.curator.survey.exact_counts import MOST_ATTRIBUTES, ExactCounts, Integers, count_table
 from dimly.curator.survey.private_directions import learn_from_table
 from dimly.curator.survey.profiles import profile_table
-from dimly.curator.survey.run import Settle, Surveyed, SurveyTable, open_survey, run_survey
+from dimly.curator.survey.run import Settle, SurveyOutcome, SurveyTable, open_survey, run_survey
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.survey_quantiles import LEVEL, boundaries, noise_between, quantiles
 from dimly.mechanisms.group_privacy import budget_for_each
@@ -27,7 +27,15 @@ from dimly.mechanisms.noise.name_threshold import RandomThreshold
 from dimly.mechanisms.survey_plan import NEEDS_ROSTER, SurveyPlan, check_budget, share_of_total
 from dimly.privacy import Budget, Unit
 from dimly.release.documents.segments_file import read_segments
-from dimly.release.documents.survey_file import SHARES, Counted, CountNoise, Counts, Curve, Interval, Survey
+from dimly.release.documents.survey_file import (
+    SHARES,
+    AttributeCount,
+    AttributeCounts,
+    CountNoise,
+    Curve,
+    Interval,
+    Survey,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +69,7 @@ class SurveyOptions(PublishOptions, total=False):
     total: bool
 
 
-def ask_table(source: Any, budget: Budget, questions: Questions, options: Options) -> Surveyed[Any]:
+def ask_table(source: Any, budget: Budget, questions: Questions, options: Options) -> SurveyOutcome[Any]:
     """Survey a private table as :func:`dimly.survey` does; return what was done.
 
     A :class:`~dimly.release.documents.survey_file.Survey` comes of it; with ``by`` profiles, for directions a file of
@@ -121,7 +129,7 @@ def default_questions(source: Any, budget: Budget, options: Options) -> tuple[st
 
 def survey_table(
     source: Any, plan: SurveyPlan, options: Options, *, words: Callable[[], WordSource] = Keystream
-) -> Surveyed[Survey]:
+) -> SurveyOutcome[Survey]:
     """Ask a private table the questions of ``plan``; as :func:`dimly.survey` does, which explains the rest.
 
     ``words`` is for tests: a survey made with anything but fresh keystreams is stamped as not private.
@@ -183,9 +191,9 @@ class _Answers:
         self._n_users = n_users
         self._words = words
 
-    def all(self) -> dict[str, Counts | Curve]:
+    def all(self) -> dict[str, AttributeCounts | Curve]:
         """Return every answer by the name of its question."""
-        made: dict[str, Callable[[], Counts | Curve]] = {
+        made: dict[str, Callable[[], AttributeCounts | Curve]] = {
             "vocabulary": self._vocabulary,
             "counts": self._counts,
             "weights": lambda: self._curve("weights", self._exact.weights, self._n_users or 0),
@@ -207,12 +215,12 @@ class _Answers:
         )
         return {"epsilon": share.epsilon, "delta": share.delta, "noise": noise}
 
-    def _counts(self) -> Counts:
+    def _counts(self) -> AttributeCounts:
         noisy = self._perturbed("counts", self._exact.attributes)
         names = list(self._table.texts().between(0, len(noisy)))
-        return Counts(**self._facts("counts"), attributes=self._counted("counts", names, noisy))
+        return AttributeCounts(**self._facts("counts"), attributes=self._counted("counts", names, noisy))
 
-    def _vocabulary(self) -> Counts:
+    def _vocabulary(self) -> AttributeCounts:
         noisy = self._perturbed("vocabulary", self._exact.attributes)
         law = self._plan.noise("vocabulary")
         assert isinstance(law, RandomThreshold)  # noqa: S101 - for the type checker
@@ -225,11 +233,11 @@ class _Answers:
         found = self._counted(
             "vocabulary", [names[at] for at in order], counts, lows=law.fewest(counts, chance=(1 - LEVEL) / 2)
         )
-        return Counts(**self._facts("vocabulary"), threshold=threshold, attributes=found)
+        return AttributeCounts(**self._facts("vocabulary"), threshold=threshold, attributes=found)
 
     def _counted(
         self, topic: str, names: list[str], noisy: Integers, *, lows: Integers | None = None
-    ) -> tuple[Counted, ...]:
+    ) -> tuple[AttributeCount, ...]:
         """Return counts with intervals; ``lows`` where it tells something that a count is shown at all."""
         low, high = noise_between(self._plan.noise(topic).cells())
         most = self._n_users or np.iinfo(np.int64).max
@@ -237,7 +245,9 @@ class _Answers:
         highs = np.clip(noisy - low, 0, most)  # which being shown makes no less true: it takes away low noise only
         rows = zip(names, noisy.tolist(), lows.tolist(), highs.tolist(), strict=True)
         # Not validated, which would take longer than all counting of a long list: they are texts and integers by now.
-        return tuple(Counted.model_construct(attribute=name, count=count, low=a, high=b) for name, count, a, b in rows)
+        return tuple(
+            AttributeCount.model_construct(attribute=name, count=count, low=a, high=b) for name, count, a, b in rows
+        )
 
     def _curve(self, topic: str, exact: Integers, total: int) -> Curve:
         noisy = self._perturbed(topic, exact)

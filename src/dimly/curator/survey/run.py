@@ -38,7 +38,7 @@ _CLEAR: Final = 4.0
 """People, or pairs, in standard deviations of the noise, below which a distribution is not worth its share."""
 
 
-class Document(Protocol):
+class SurveyDocument(Protocol):
     """What comes of a survey: a file with an id."""
 
     @property
@@ -51,12 +51,12 @@ class Document(Protocol):
 
 Settle = Callable[[Cost], None]
 """Lowers the charge of a run to a cost, because the rest is not going to be drawn."""
-DocumentT = TypeVar("DocumentT", bound=Document)
-Document_co = TypeVar("Document_co", bound=Document, covariant=True)
+DocumentT = TypeVar("DocumentT", bound=SurveyDocument)
+Document_co = TypeVar("Document_co", bound=SurveyDocument, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed(Generic[Document_co]):
+class SurveyOutcome(Generic[Document_co]):
     """What a survey did, or would do.
 
     Attributes
@@ -112,7 +112,7 @@ def run_survey(
     plan: SurveyPlan,
     options: Options,
     answered: Callable[[NamedTable, int | None, Callable[[], Settle]], DocumentT],
-) -> Surveyed[DocumentT]:
+) -> SurveyOutcome[DocumentT]:
     """Charge a survey, have it answered, and write its file: all of it or nothing.
 
     ``answered`` counts, calls its last argument before it draws any noise, and returns what is to be written. If it
@@ -143,10 +143,10 @@ def run_survey(
             if charge is not None and payer is not None:
                 charge.make_visible()
                 account = account_of(payer, charge.id)
-    return Surveyed(survey, target, plan, account, _warnings(plan, n_users, options))
+    return SurveyOutcome(survey, target, plan, account, _warnings(plan, n_users, options))
 
 
-def _rehearsed(asked: SurveyTable, plan: SurveyPlan, options: Options) -> Surveyed[Any]:
+def _rehearsed(asked: SurveyTable, plan: SurveyPlan, options: Options) -> SurveyOutcome[Any]:
     """Check all that a survey would check, and draw, write and charge nothing."""
     payer, account = options.payer, None
     if payer is not None:
@@ -154,7 +154,7 @@ def _rehearsed(asked: SurveyTable, plan: SurveyPlan, options: Options) -> Survey
         account = account_of(payer, None)
     with asked.opening as table:
         n_users = _checked_people(table, plan, asked)
-    return Surveyed(None, None, plan, account, _warnings(plan, n_users, options))
+    return SurveyOutcome(None, None, plan, account, _warnings(plan, n_users, options))
 
 
 def _begin_sampling(charge: Charge | None, target: Path | None, *, overwrite: bool) -> None:

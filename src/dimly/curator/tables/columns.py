@@ -89,7 +89,7 @@ def literal(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ColumnReading:
     """SQL that reads a column.
 
     Attributes
@@ -120,18 +120,18 @@ def kind_of(type_: str) -> str:
     return re.split(r"\(", type_, maxsplit=1)[0].strip()
 
 
-def read_user(column: str, type_: str, *, columns: str) -> tuple[Reading, UserType]:
+def read_user(column: str, type_: str, *, columns: str) -> tuple[ColumnReading, UserType]:
     """Return how a column names people: integers that fit 64 bits by type, else text. Empty text is missing."""
     sql, kind = quoted(column), kind_of(type_)
     if kind in _FITS_INT64:
-        return Reading(sql if kind == "BIGINT" else f"CAST({sql} AS BIGINT)"), "int64"
+        return ColumnReading(sql if kind == "BIGINT" else f"CAST({sql} AS BIGINT)"), "int64"
     if kind == "JSON":
         text, number = _json_text(sql), f"json_type({sql}) = 'BOOLEAN'"
-        return Reading(f"nullif({text}, '')", f"{sql} IS NOT NULL AND ({text} IS NULL OR {number})"), "text"
+        return ColumnReading(f"nullif({text}, '')", f"{sql} IS NOT NULL AND ({text} IS NULL OR {number})"), "text"
     if kind == "VARCHAR":
-        return Reading(f"nullif({sql}, '')"), "text"
+        return ColumnReading(f"nullif({sql}, '')"), "text"
     if kind in _LARGE or kind in _TEXTUAL or kind in {"DATE", _EMPTY} or _is_whole(type_):
-        return Reading(f"nullif(CAST({sql} AS VARCHAR), '')", _odd_year(sql, kind)), "text"
+        return ColumnReading(f"nullif(CAST({sql} AS VARCHAR), '')", _odd_year(sql, kind)), "text"
     remedy = (
         "Turn its numbers into integers: with pandas, table[column].astype('Int64'), also where ids are missing. "
         if kind in _FLOATS
@@ -142,23 +142,23 @@ def read_user(column: str, type_: str, *, columns: str) -> tuple[Reading, UserTy
     )
 
 
-def read_attribute(sql: str, type_: str, *, column: str, columns: str) -> Reading:
+def read_attribute(sql: str, type_: str, *, column: str, columns: str) -> ColumnReading:
     """Return how a column, or the elements of a list column, name attributes, as ``attribute_text`` does."""
     kind = kind_of(type_)
     if kind == "VARCHAR":
-        return Reading(sql, text=_AS_IT_IS)
+        return ColumnReading(sql, text=_AS_IT_IS)
     if kind in _FITS_INT64:
-        return Reading(sql if kind == "BIGINT" else f"CAST({sql} AS BIGINT)")
+        return ColumnReading(sql if kind == "BIGINT" else f"CAST({sql} AS BIGINT)")
     if kind == "JSON":
         text = _json_text(sql)
-        return Reading(text, f"{sql} IS NOT NULL AND {text} IS NULL", text=_AS_IT_IS)
+        return ColumnReading(text, f"{sql} IS NOT NULL AND {text} IS NULL", text=_AS_IT_IS)
     if kind in _LARGE or kind in _TEXTUAL or kind in {"BOOLEAN", "DATE", _EMPTY}:
-        return Reading(sql, _odd_year(sql, kind))
+        return ColumnReading(sql, _odd_year(sql, kind))
     if kind in _TIMES:
-        return Reading(sql, _odd_year(sql, kind), text=("replace(CAST(", " AS VARCHAR), ' ', 'T')"))
+        return ColumnReading(sql, _odd_year(sql, kind), text=("replace(CAST(", " AS VARCHAR), ' ', 'T')"))
     if kind in _ZONED:
         # The database's time zone is UTC, so that all end in +00.
-        return Reading(sql, _odd_year(sql, kind), text=("(replace(CAST(", " AS VARCHAR), ' ', 'T') || ':00')"))
+        return ColumnReading(sql, _odd_year(sql, kind), text=("(replace(CAST(", " AS VARCHAR), ' ', 'T') || ':00')"))
     reason = (
         "Engines print floats differently: use integers, text, or bins with names."
         if kind in _FLOATS or kind == "DECIMAL"
@@ -172,21 +172,21 @@ def read_attribute(sql: str, type_: str, *, column: str, columns: str) -> Readin
     )
 
 
-def read_number(sql: str, type_: str, *, column: str, columns: str, name: str = "value") -> Reading:
+def read_number(sql: str, type_: str, *, column: str, columns: str, name: str = "value") -> ColumnReading:
     """Return how a column holds values; NaN is missing. Text is read as a number, or as true and false."""
     kind = kind_of(type_)
     if kind in _FLOATS:
         value = sql if kind == "DOUBLE" else f"CAST({sql} AS DOUBLE)"
-        return Reading(f"CASE WHEN {_is_nan(sql)} THEN NULL ELSE {value} END", plain=sql)
+        return ColumnReading(f"CASE WHEN {_is_nan(sql)} THEN NULL ELSE {value} END", plain=sql)
     if kind in _FITS_INT64 or kind in _LARGE or kind in {"BOOLEAN", "DECIMAL", _EMPTY}:
-        return Reading(f"CAST({sql} AS DOUBLE)", plain=sql, is_bit=kind == "BOOLEAN")
+        return ColumnReading(f"CAST({sql} AS DOUBLE)", plain=sql, is_bit=kind == "BOOLEAN")
     if kind == "VARCHAR":
         return _number_of_text(sql)
     if kind == "JSON":
         inner = _number_of_text(f"({sql} ->> '$')")
         number = f"json_type({sql}) NOT IN ('VARCHAR', 'ARRAY', 'OBJECT')"
         value = f"CASE WHEN {number} THEN {inner.sql} END"
-        return Reading(value, f"{sql} IS NOT NULL AND {value} IS NULL")
+        return ColumnReading(value, f"{sql} IS NOT NULL AND {value} IS NULL")
     raise ParameterError(f"{name} must be a column of numbers, got {column!r} of type {_name(type_)}. {columns}")
 
 
@@ -212,11 +212,11 @@ def _json_text(sql: str) -> str:
     )
 
 
-def _number_of_text(sql: str) -> Reading:
+def _number_of_text(sql: str) -> ColumnReading:
     # Few cells are words: only those that are no numbers are looked at twice.
     number = f"coalesce(TRY_CAST({sql} AS DOUBLE), CASE lower({sql}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END)"
     value = f"CASE WHEN {_is_nan(number)} THEN NULL ELSE {number} END"
-    return Reading(value, f"{sql} IS NOT NULL AND {number} IS NULL", plain=f"TRY_CAST({sql} AS DOUBLE)")
+    return ColumnReading(value, f"{sql} IS NOT NULL AND {number} IS NULL", plain=f"TRY_CAST({sql} AS DOUBLE)")
 
 
 def _is_nan(sql: str) -> str:

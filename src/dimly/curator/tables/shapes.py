@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, Protocol
 
 from dimly.curator.options import Options
 from dimly.curator.tables.columns import (
-    Reading,
+    ColumnReading,
     element_type,
     is_categorical,
     kind_of,
@@ -66,7 +66,7 @@ class RowCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class RowScan:
     """One pass over the table: SQL that gives the number of the first of ``texts`` that applies, or NULL.
 
     If ``doubt`` is given, it is asked first: SQL that is cheaper, and gives NULL only if none applies.
@@ -77,7 +77,7 @@ class Scan:
     doubt: str | None = None
 
     @classmethod
-    def of(cls, relation: str, checks: Sequence[RowCheck]) -> "Scan":
+    def of(cls, relation: str, checks: Sequence[RowCheck]) -> "RowScan":
         """Return a pass that makes checks of whole rows."""
         cases = " ".join(f"WHEN bool_or({check.wrong}) THEN {number}" for number, check in enumerate(checks))
         return cls(f"SELECT CASE {cases} END FROM {relation}", tuple(check.text for check in checks))
@@ -111,7 +111,7 @@ class RowsView:
     people_in_rows: bool
     _text: tuple[str, str]
     _database: PrivateDatabase
-    _scans: tuple[Scan, ...]
+    _scans: tuple[RowScan, ...]
 
     def attribute_text_sql(self, a: str) -> str:
         """Return SQL for the canonical text of ``a``. It is one to one: use it on distinct attributes, not on rows."""
@@ -159,7 +159,7 @@ class TableRequest:
 
     database: PrivateDatabase
     source: Source
-    user: Reading
+    user: ColumnReading
     user_column: str
     user_type: UserType
     bits: bool
@@ -195,7 +195,7 @@ class TableRequest:
         """Return the check of a column of values for where there is none, as the SQL ``missing`` says."""
         return [RowCheck(missing, MISSING_VALUE.format(self._named(column)))] if self.nulls == "refuse" else []
 
-    def value_checks(self, number: Reading, column: str, *, is_long: bool) -> list[RowCheck]:
+    def value_checks(self, number: ColumnReading, column: str, *, is_long: bool) -> list[RowCheck]:
         """Return the checks of a column of values where there is one: beside attributes, or of a wide table."""
         where = f"some values of {self._named(column)} are"
         instead = ", or leave value (--value) out to count each row as 1" if is_long else ""
@@ -228,7 +228,7 @@ class TableRequest:
     def view(
         self,
         sql: str,
-        scans: Sequence[Scan],
+        scans: Sequence[RowScan],
         *,
         has_values: bool,
         people_in_rows: bool,
@@ -248,7 +248,7 @@ _TOGETHER = 500  # columns in one pass: the time to plan a query grows with the 
 class _Columns:
     """Columns by what they hold. JSON cells can be either, each by its own type."""
 
-    numbers: dict[str, Reading] = field(default_factory=dict)
+    numbers: dict[str, ColumnReading] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
 
 
@@ -264,7 +264,7 @@ def wide_rows(request: TableRequest, columns: list[str]) -> RowsView:
     for column in columns:
         _sort_in(request, column, found)
     source, names = request.source.name, tuple(found.numbers)
-    scans = [Scan.of(source, request.user_checks()), *_cell_scans(request, found)]
+    scans = [RowScan.of(source, request.user_checks()), *_cell_scans(request, found)]
     listed = f"[{', '.join(map(literal, names))}]"
     if not found.texts:
         sql, text = _numbers_sql(request, found.numbers, "CAST(a AS INTEGER)"), (f"list_extract({listed}, ", " + 1)")
@@ -290,10 +290,10 @@ def _taken_apart(request: TableRequest, columns: Iterable[str] | Literal["all"],
     number = read_number(f"CASE WHEN NOT ({is_text}) THEN cell END", "JSON", column="", columns="")
     held = f"{cells.name} SEMI JOIN {name} ON object = {OBJECT}"  # where a condition leaves objects out
     read = f"(SELECT {number.sql} AS v, {number.wrong} AS wrong, {is_text} AS is_text FROM {held})"
-    checks = request.value_checks(Reading("v", "wrong"), "", is_long=False)
+    checks = request.value_checks(ColumnReading("v", "wrong"), "", is_long=False)
     filled = request.missing_checks(f"{FILLED} < {cells.n_names}", "")
-    scans = [Scan.of(name, request.user_checks()), Scan.of(name, filled)]
-    scans.append(Scan.of(read, [*checks, *request.missing_checks("v IS NULL AND NOT is_text", "")]))
+    scans = [RowScan.of(name, request.user_checks()), RowScan.of(name, filled)]
+    scans.append(RowScan.of(read, [*checks, *request.missing_checks("v IS NULL AND NOT is_text", "")]))
     value = request.in_range(number.sql)
     fields = "u, a" if request.bits else "u, a, v"
     a = f"CASE WHEN {is_text} THEN name || '=' || (cell ->> '$') ELSE name END"
@@ -311,10 +311,10 @@ def _taken_apart(request: TableRequest, columns: Iterable[str] | Literal["all"],
     )
 
 
-def _one_row_each(request: TableRequest) -> Scan:
+def _one_row_each(request: TableRequest) -> RowScan:
     known = f"(SELECT {request.user.sql} AS u FROM {request.source.name})"
     people = f"(SELECT count(*) > 1 AS repeated FROM {known} WHERE u IS NOT NULL GROUP BY u)"
-    return Scan.of(people, [RowCheck("repeated", SEVERAL_ROWS)])
+    return RowScan.of(people, [RowCheck("repeated", SEVERAL_ROWS)])
 
 
 def _sort_in(request: TableRequest, column: str, found: _Columns) -> None:
@@ -338,14 +338,14 @@ def _sort_in(request: TableRequest, column: str, found: _Columns) -> None:
         found.numbers[column] = read_number(sql, type_, column=column, columns=request.listing, name="columns")
 
 
-def _cell_scans(request: TableRequest, found: _Columns) -> list[Scan]:
+def _cell_scans(request: TableRequest, found: _Columns) -> list[RowScan]:
     """Return passes that check all cells, some columns at a time."""
     columns = list(dict.fromkeys([*found.numbers, *found.texts]))
     pieces = [columns[start : start + _TOGETHER] for start in range(0, len(columns), _TOGETHER)]
     return [_cell_scan(request, found, piece) for piece in pieces]
 
 
-def _cell_scan(request: TableRequest, found: _Columns, columns: list[str]) -> Scan:
+def _cell_scan(request: TableRequest, found: _Columns, columns: list[str]) -> RowScan:
     """Return one pass that checks cells: the least number of a failed check in each row, then of all rows."""
     fields: list[str] = []
     checks: list[RowCheck] = []
@@ -357,7 +357,7 @@ def _cell_scan(request: TableRequest, found: _Columns, columns: list[str]) -> Sc
             number, named, wrong = found.numbers[column], f'"n{position}"', f'"w{position}"'
             fields += [f"{number.sql} AS {named}", f"{number.wrong or 'false'} AS {wrong}"]
             own += request.value_checks(
-                Reading(named, number.wrong and wrong, is_bit=number.is_bit), column, is_long=False
+                ColumnReading(named, number.wrong and wrong, is_bit=number.is_bit), column, is_long=False
             )
             missing.append(f"{named} IS NULL")
         if column in found.texts:
@@ -373,7 +373,7 @@ def _cell_scan(request: TableRequest, found: _Columns, columns: list[str]) -> Sc
     sql = f"SELECT min(least({', '.join(cases)})) FROM (SELECT {', '.join(fields)} FROM {source})"
     fitting = [f"CASE WHEN {_fits(request, found, column)} THEN NULL ELSE 0 END" for column in columns]
     doubt = f"SELECT min(least({', '.join(fitting)})) FROM {source}"
-    return Scan(sql, tuple(check.text for check in checks), doubt)
+    return RowScan(sql, tuple(check.text for check in checks), doubt)
 
 
 def _fits(request: TableRequest, found: _Columns, column: str) -> str:
@@ -390,7 +390,7 @@ def _fits(request: TableRequest, found: _Columns, column: str) -> str:
     return f"{fits} OR {sql} IS NULL" if request.nulls == "drop" else fits
 
 
-def _numbers_sql(request: TableRequest, numbers: dict[str, Reading], name: str) -> str:
+def _numbers_sql(request: TableRequest, numbers: dict[str, ColumnReading], name: str) -> str:
     cells = [_cell(request, number, quoted(column)) for column, number in numbers.items()]
     # Columns are numbered for the while of the query, so that no name of theirs can clash with u, a or v.
     numbered = ", ".join(f'{sql} AS "{position}"' for position, sql in enumerate(cells))
@@ -399,7 +399,7 @@ def _numbers_sql(request: TableRequest, numbers: dict[str, Reading], name: str) 
     return f"SELECT {fields} FROM (UNPIVOT {inner} ON * EXCLUDE (u) INTO NAME a VALUE v) WHERE {keep}{_known(request)}"
 
 
-def _cell(request: TableRequest, number: Reading, sql: str) -> str:
+def _cell(request: TableRequest, number: ColumnReading, sql: str) -> str:
     """Return a cell as it is kept or dropped: a boolean for bits, else the value."""
     if not request.bits:
         return request.in_range(number.sql)
@@ -487,7 +487,7 @@ def _long(request: TableRequest, attribute: str, value: str | None) -> RowsView:
     where = f" WHERE {' AND '.join(keep)}" if keep else ""
     return request.view(
         f"SELECT {', '.join(selected)} FROM (SELECT {', '.join(fields)} FROM {source.name}){where}",
-        [Scan.of(source.name, checks)],
+        [RowScan.of(source.name, checks)],
         has_values=len(selected) == 3,
         people_in_rows=not keep,
         text=a.text,
@@ -516,14 +516,14 @@ def _listed(request: TableRequest, attributes: Any) -> RowsView:
     where = " WHERE u IS NOT NULL AND a IS NOT NULL" if request.nulls == "drop" else ""
     return request.view(
         f"SELECT u, a FROM (SELECT u, {a.sql} AS a FROM {flat}){where}",
-        [Scan.of(source.name, checks), Scan.of(flat, _attribute_checks(request, a))],
+        [RowScan.of(source.name, checks), RowScan.of(flat, _attribute_checks(request, a))],
         has_values=False,
         people_in_rows=False,
         text=a.text,
     )
 
 
-def _attribute_checks(request: TableRequest, a: Reading) -> list[RowCheck]:
+def _attribute_checks(request: TableRequest, a: ColumnReading) -> list[RowCheck]:
     checks = [RowCheck(a.wrong, ODD_ATTRIBUTE)] if a.wrong else []
     return checks if request.nulls == "drop" else [*checks, RowCheck(f"({a.sql}) IS NULL", NO_ATTRIBUTE)]
 

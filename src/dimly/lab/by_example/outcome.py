@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dimly.lab.by_example.judged_people import FigureName
-from dimly.lab.directions.from_sample import Learned
+from dimly.lab.directions.from_sample import LearnedDirections
 from dimly.lab.sample import Sample
 from dimly.mechanisms.make import DIRECTED
 from dimly.mechanisms.plan import Plan
@@ -15,7 +15,7 @@ from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.brief import Brief, Purpose
 from dimly.planner.candidates import LeftOut
-from dimly.planner.verdicts import COARSE, GOOD, Needed, Verdict, doubts, meaning, verdict
+from dimly.planner.verdicts import COARSE, GOOD, NeededEpsilon, Verdict, doubts, meaning, verdict
 from dimly.privacy import Budget
 
 FEW_PEOPLE: Final = 100
@@ -29,7 +29,7 @@ _WIDE: Final = 0.25  # width of an interval beyond which a sample is too small t
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredFigure:
     """A figure that was measured on public people: the mean over parts of the sample, and where another may lie.
 
     Attributes
@@ -48,7 +48,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedPlan:
     """One plan that was tried out.
 
     Attributes
@@ -59,7 +59,7 @@ class Tried:
     epsilon : float
     bytes_per_user : float
     pure : bool
-    figures : dict of str to Measured
+    figures : dict of str to MeasuredFigure
         ``error`` and ``ranking`` of distances, ``closeness`` and ``recall`` of neighbors, ``agreement`` of segments, as
         far as they were asked for: see :meth:`dimly.lab.by_example.judged_people.JudgedPeople.measured`.
     n_parts : int
@@ -71,7 +71,7 @@ class Tried:
     epsilon: float
     bytes_per_user: float
     pure: bool
-    figures: dict[str, Measured]
+    figures: dict[str, MeasuredFigure]
     n_parts: int
 
     @property
@@ -120,9 +120,9 @@ class Trial:
         Those of the plan, learned from the whole sample.
     vocabulary : Vocabulary or None
         The list of attributes that the plan is closed to: publish with it.
-    tried : tuple of Tried
+    tried : tuple of TriedPlan
         At the epsilon that was asked for, the best first: the choice.
-    ladder : tuple of Tried
+    ladder : tuple of TriedPlan
         The best at each epsilon that was tried, rising.
     left_out : tuple of LeftOut
         Mechanisms that were not tried, and why.
@@ -130,27 +130,27 @@ class Trial:
         What was asked, as it was understood.
     n_groups : int or None
         Segments that were asked for.
-    learned : Learned or None
+    learned : LearnedDirections or None
         How the directions were found.
     """
 
     plan: Plan
     directions: Directions | None
     vocabulary: Vocabulary | None
-    tried: tuple[Tried, ...]
-    ladder: tuple[Tried, ...]
+    tried: tuple[TriedPlan, ...]
+    ladder: tuple[TriedPlan, ...]
     left_out: tuple[LeftOut, ...]
     asking: CheckedBrief = field(repr=False)
     n_groups: int | None = None
-    learned: Learned | None = field(default=None, repr=False)
+    learned: LearnedDirections | None = field(default=None, repr=False)
 
     @property
-    def chosen(self) -> Tried:
+    def chosen(self) -> TriedPlan:
         """What was measured of the choice."""
         return self.tried[0]
 
     @property
-    def figure(self) -> Measured:
+    def figure(self) -> MeasuredFigure:
         """What the verdict goes by: ranking of distances, closeness of neighbors, agreement of segments."""
         return self.chosen.figures[FIGURE[self.asking.brief.purpose]]
 
@@ -160,7 +160,7 @@ class Trial:
         return verdict(self.figure.value, self.asking.brief.purpose)
 
     @property
-    def needed(self) -> Needed:
+    def needed(self) -> NeededEpsilon:
         """The smallest ε that was tried for a coarse and for a good verdict; None if none of them would do."""
         purpose = self.asking.brief.purpose
 
@@ -168,10 +168,10 @@ class Trial:
             enough = [one.epsilon for one in self.ladder if one.figures[FIGURE[purpose]].value >= limit]
             return min(enough, default=None)
 
-        return Needed(least(COARSE[purpose]), least(GOOD[purpose]))
+        return NeededEpsilon(least(COARSE[purpose]), least(GOOD[purpose]))
 
     @property
-    def rivals(self) -> tuple[Tried, ...]:
+    def rivals(self) -> tuple[TriedPlan, ...]:
         """Others that the sample cannot tell from the choice."""
         by, purpose = CHOSEN_BY[self.asking.brief.purpose], self.asking.brief.purpose
         first = self.chosen.figures[by]
@@ -297,6 +297,6 @@ def merit_of(figures: dict[str, float], purpose: Purpose) -> float:
     return -value if purpose == "distances" else value
 
 
-def gain(one: Tried, purpose: Purpose) -> float:
+def gain(one: TriedPlan, purpose: Purpose) -> float:
     """Return the same of what was measured."""
     return merit_of({name: measured.value for name, measured in one.figures.items()}, purpose)

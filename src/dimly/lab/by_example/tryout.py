@@ -25,13 +25,13 @@ from dimly.lab.by_example.outcome import (
     FIGURE,
     TIMES,
     CheckedBrief,
-    Measured,
+    MeasuredFigure,
     Trial,
-    Tried,
+    TriedPlan,
     gain,
     merit_of,
 )
-from dimly.lab.directions.from_sample import SCALES, Comparison, Learned, directions_by_recipe, fitting_scale
+from dimly.lab.directions.from_sample import SCALES, Comparison, LearnedDirections, directions_by_recipe, fitting_scale
 from dimly.lab.sample import Sample, squared_distances_of
 from dimly.mechanisms.make import (
     DIRECTED,
@@ -247,7 +247,7 @@ class _Trials:
             learned=learned,
         )
 
-    def _ladder(self, steps: Sequence[float], own: Tried, spreads: dict[str, float]) -> tuple[Tried, ...]:
+    def _ladder(self, steps: Sequence[float], own: TriedPlan, spreads: dict[str, float]) -> tuple[TriedPlan, ...]:
         """Return the best at each epsilon; at others than the one asked for, by one part of the sample.
 
         Smaller ones are tried until nothing is seen any more, larger ones until the verdict is good.
@@ -267,7 +267,7 @@ class _Trials:
                     figure = rung.figures[FIGURE[purpose]].value
         return tuple(sorted(rungs, key=lambda one: one.epsilon))
 
-    def _rung(self, budget: Budget, spreads: dict[str, float]) -> Tried | None:
+    def _rung(self, budget: Budget, spreads: dict[str, float]) -> TriedPlan | None:
         purpose = self._brief.purpose
         found = []
         for entry in _few(self._entries(budget)[0]):
@@ -408,23 +408,23 @@ class _Trials:
 
     def _tried(
         self, entry: _Entry, budget: Budget, found: Sequence[dict[str, float]], spreads: dict[str, float]
-    ) -> Tried:
+    ) -> TriedPlan:
         n = len(found)
         figures = {}
         for name in found[0]:
             value = float(np.mean([one[name] for one in found]))
             wide = _SURE * spreads[name] * math.sqrt(1 + 1 / n)
             low, high = value - wide, value + wide
-            figures[name] = Measured(value, max(low, 0.0), high if name == "error" else min(high, 1.0))
+            figures[name] = MeasuredFigure(value, max(low, 0.0), high if name == "error" else min(high, 1.0))
         one = entry.candidate
         k = self._learned(0, budget.epsilon).count if one is None else one.k
         size = float(4 * (k or 0)) if one is None else one.bytes_per_user
-        return Tried(entry.mechanism, k, budget.epsilon, size, not needs_delta(entry.mechanism), figures, n)
+        return TriedPlan(entry.mechanism, k, budget.epsilon, size, not needs_delta(entry.mechanism), figures, n)
 
-    def _learned_from_all(self) -> Learned:
+    def _learned_from_all(self) -> LearnedDirections:
         epsilon = self._brief.budget.epsilon
         directions = self._learned(None, epsilon)
-        return Learned(directions, self._comparison.best(epsilon), self._comparison.merits(epsilon))
+        return LearnedDirections(directions, self._comparison.best(epsilon), self._comparison.merits(epsilon))
 
     def _tell(self, *, done: bool = False) -> None:
         self._done = self._total if done else min(self._done + 1, self._total - 1)
@@ -469,7 +469,7 @@ def _spreads(found: Iterable[Sequence[dict[str, float]]]) -> dict[str, float]:
     return {name: max(math.sqrt(float(np.mean(squares.get(name, [0.0])))), least[name]) for name in names}
 
 
-def _soundest_first(tried: list[Tried], purpose: Purpose, spreads: dict[str, float]) -> list[Tried]:
+def _soundest_first(tried: list[TriedPlan], purpose: Purpose, spreads: dict[str, float]) -> list[TriedPlan]:
     """Put first, of those whose segments agree about as well as the best, the one that neighbors are nearest by.
 
     How well segments agree varies much from part to part where groups are not sound, so that the largest of several

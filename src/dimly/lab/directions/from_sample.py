@@ -96,7 +96,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class LearnedDirections:
     """Directions, and how they were chosen.
 
     Attributes
@@ -226,7 +226,7 @@ def learn(
     resolution: int | None = None,
     scale: int | None = None,
     origin: str | None = None,
-) -> Learned:
+) -> LearnedDirections:
     """Learn directions as :func:`learn_directions` does, and tell how they were chosen.
 
     ``unit`` and ``resolution`` are those of the plan; they matter where no scale is stated.
@@ -248,7 +248,7 @@ def learn(
     directions = directions_by_recipe(
         sample, recipe, scale=scale, what_for=f"for {purpose} at epsilon {epsilon:g}", origin=origin
     )
-    return Learned(directions, recipe, comparison.merits(epsilon))
+    return LearnedDirections(directions, recipe, comparison.merits(epsilon))
 
 
 def directions_by_recipe(
@@ -442,7 +442,7 @@ class Comparison:
         others = self._table[held]
         if self._purpose == "segments":
             return _Agreement(others, epsilon, [(of[held], weight) for of, weight in self._references])
-        return (_Closeness if self._purpose == "neighbors" else _Explained)(others, epsilon)
+        return (_Closeness if self._purpose == "neighbors" else _ExplainedDistances)(others, epsilon)
 
     @cached_property
     def _learners(self) -> list["_Ingredients"]:
@@ -496,7 +496,7 @@ class _HeldOutPeople(ABC):
         return sketches + np.random.default_rng(0).laplace(scale=1 / self._epsilon, size=sketches.shape)
 
 
-class _Explained(_HeldOutPeople):
+class _ExplainedDistances(_HeldOutPeople):
     """For distances: the share of squared distances that the best linear prediction from noisy sketches explains.
 
     With Z the sketches, Y the people, both centered, and v = 2/ε² the variance of the noise, that prediction explains

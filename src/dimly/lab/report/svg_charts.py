@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from dimly.analyst.structure.plane import SegmentMap
-from dimly.lab.charts import SEGMENTS, Look
+from dimly.lab.charts import SEGMENTS, LineLook
 from dimly.lab.report.acuity import Acuity, Distances, SeenDistance
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
@@ -286,7 +286,7 @@ def symbol(label: int) -> str:
     )
 
 
-def look_of(label: int) -> Look:
+def look_of(label: int) -> LineLook:
     """Return how a segment looks; beyond the first ones, colors come again and are hollow."""
     return SEGMENTS[label % len(SEGMENTS)]
 
@@ -296,7 +296,7 @@ def _paint(label: int) -> str:
     return f'fill="{color}"' if label < len(SEGMENTS) else f'fill="none" stroke="{color}" stroke-width="1.2"'
 
 
-def _shape(look: Look, x: float, y: float, size: float) -> str:
+def _shape(look: LineLook, x: float, y: float, size: float) -> str:
     return "M" + "L".join(f"{x + size * a:.1f},{y + size * b:.1f}" for a, b in _SHAPES[look.marker]) + "z"
 
 

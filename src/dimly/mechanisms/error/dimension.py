@@ -9,7 +9,7 @@ from dimly.errors import ParameterError, as_integer
 from dimly.mechanisms.error.bounds import DENSE_FAMILIES, theorem_two_width
 from dimly.mechanisms.error.models import Noise, sketch_error
 from dimly.mechanisms.make import (
-    Request,
+    PlanRequest,
     Sketching,
     default_blend,
     sketching,
@@ -121,10 +121,10 @@ def best_k(
     return step * _lowest(lambda i: error(step * i), max(1, -(-smallest // step)), LARGEST_K // step)
 
 
-def _asked(mechanism: str, budget: Budget, *, blocks: int, **others: Any) -> Request:
+def _asked(mechanism: str, budget: Budget, *, blocks: int, **others: Any) -> PlanRequest:
     """Return the arguments checked as for a plan, at a k that every family can have."""
     k = 2 * as_integer("blocks", blocks, 1, LARGEST_K)
-    request = Request.of(
+    request = PlanRequest.of(
         mechanism,
         budget,
         k=k,
@@ -142,7 +142,7 @@ def _asked(mechanism: str, budget: Budget, *, blocks: int, **others: Any) -> Req
 
 
 def _variance_at(
-    kind: Sketching, noise: Callable[[int], Noise], asked: Request, squared_distance: float, weight: float | None
+    kind: Sketching, noise: Callable[[int], Noise], asked: PlanRequest, squared_distance: float, weight: float | None
 ) -> Callable[[int], float]:
     bits = asked.resolution == 1
     blend = default_blend(kind.family, bits=bits)

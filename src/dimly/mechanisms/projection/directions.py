@@ -80,7 +80,7 @@ class Buckets:
         return rows.columns[:, 0].astype(np.int64)
 
 
-class Ends(NamedTuple):
+class DirectionEnds(NamedTuple):
     """The attributes that count most along one direction, at both of its ends, the strongest first."""
 
     positive: tuple[tuple[str, float], ...]
@@ -403,7 +403,7 @@ class Directions:
             return [f"bucket {number}" for number in range(self.buckets.count)]
         return self.categories or self.vocabulary or ()
 
-    def describe(self, *, most: int = 5) -> tuple[Ends, ...]:
+    def describe(self, *, most: int = 5) -> tuple[DirectionEnds, ...]:
         """Return what each direction tells apart: its strongest attributes at both ends, with their entries.
 
         Examples
@@ -419,7 +419,7 @@ class Directions:
             for sign in (1, -1):
                 chosen = order[(sign * column)[order] > 0][:most]
                 ends.append(tuple((names[int(row)], int(column[row]) / self.scale) for row in chosen))
-            found.append(Ends(*ends))
+            found.append(DirectionEnds(*ends))
         return tuple(found)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ class CountNoise(BaseModel):
     standard_deviation: float
 
 
-class Counted(BaseModel):
+class AttributeCount(BaseModel):
     """How many people have an attribute: a noisy count and its 95 % interval."""
 
     model_config = STRICT
@@ -62,7 +62,7 @@ class Counted(BaseModel):
     high: int
 
 
-class Counts(BaseModel):
+class AttributeCounts(BaseModel):
     """How many people have each attribute; of names that no list names, only those above the threshold."""
 
     model_config = STRICT
@@ -71,7 +71,7 @@ class Counts(BaseModel):
     delta: float = 0.0
     noise: CountNoise
     threshold: int | None = None
-    attributes: tuple[Counted, ...]
+    attributes: tuple[AttributeCount, ...]
 
 
 class Interval(BaseModel):
@@ -131,13 +131,15 @@ class Survey(BaseModel):
     roster: RosterKind
     n_users: int | None = None
     ledger: str | None = None
-    vocabulary: Counts | None = None
-    counts: Counts | None = None
+    vocabulary: AttributeCounts | None = None
+    counts: AttributeCounts | None = None
     weights: Curve | None = None
     distances: Curve | None = None
 
     @classmethod
-    def of(cls, plan: SurveyPlan, answers: Mapping[str, Counts | Curve], *, private: bool, **facts: Any) -> Self:
+    def of(
+        cls, plan: SurveyPlan, answers: Mapping[str, AttributeCounts | Curve], *, private: bool, **facts: Any
+    ) -> Self:
         """Return a survey with its promise in words and its id."""
         made = cls(
             plan=plan,

@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 from tests.plans import plan_of
 from tests.releases import release_of
 
-from dimly.analyst.segments.cross_validation import Fold, Hearing, Judge, Told, adjusted_rand_index
+from dimly.analyst.segments.cross_validation import Explained, Fold, ViewComparison, ViewJudge, adjusted_rand_index
 from dimly.analyst.segments.k_means import View
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates
@@ -47,10 +47,10 @@ def test_what_groups_explain_is_their_rays_share_of_held_out_people(standing: st
 class Said(Fold):
     """A fold of which is known beforehand what groups tell in each view."""
 
-    def told(self, count: int, view: View) -> Told:
+    def explained(self, count: int, view: View) -> Explained:
         del count
         asked.append(view)
-        return Told(told[view], told[view])
+        return Explained(told[view], told[view])
 
 
 asked: list[View] = []
@@ -58,7 +58,7 @@ told: dict[View, NDArray[np.float64]] = {}
 
 
 @pytest.mark.parametrize(("gap", "heard"), [(1.0, 3), (0.0, 12)])
-def test_folds_are_heard_only_until_views_are_told_apart(gap: float, heard: int) -> None:
+def test_folds_are_computed_only_until_views_are_told_apart(gap: float, heard: int) -> None:
     generator = np.random.default_rng(0)
     denoiser = Denoiser.of_points(np.eye(4, dtype=np.float32), Coordinates.of(plan_of("hashing+laplace")), most=2)
     rays, plain, published = (View(denoiser, width, activity) for width, activity in ((2, False), (2, True), (0, True)))
@@ -66,12 +66,12 @@ def test_folds_are_heard_only_until_views_are_told_apart(gap: float, heard: int)
     for place, view in enumerate((rays, plain, published)):
         told[view] = generator.standard_normal(400) - gap * place
     folds = [Said(np.zeros((400, 4), np.float32), np.zeros(4, bool), denoiser.coordinates, 2) for _ in range(4)]
-    hearing = Hearing(folds, 3)
-    assert hearing.leads(rays, [plain, published]) == (gap > 0)
+    comparison = ViewComparison(folds, 3)
+    assert comparison.leads(rays, [plain, published]) == (gap > 0)
     best = max((plain, published), key=lambda view: told[view].mean())
-    assert hearing.best([plain, published]) is best
+    assert comparison.best([plain, published]) is best
     assert len(asked) == heard
-    np.testing.assert_allclose(hearing.told_by(rays, 4).tastes, 4 * told[rays])
+    np.testing.assert_allclose(comparison.explained_by(rays, 4).tastes, 4 * told[rays])
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_view_that_explains_nothing_does_not_replace_the_first(
     release = release_of("hashing+laplace")
     first = View.of(release.denoiser, denoise=True, count=2)
     views = [first, replace(first, width=0)]
-    judge = Judge.of(release._sketches, first)
+    judge = ViewJudge.of(release._sketches, first)
     much = dict(zip(views, explained, strict=True))
-    monkeypatch.setattr(Fold, "told", lambda _fold, _count, view: Told(np.zeros(30), np.full(30, much[view])))
+    monkeypatch.setattr(Fold, "explained", lambda _fold, _count, view: Explained(np.zeros(30), np.full(30, much[view])))
     assert judge.choose(2, views) is views[chosen]

@@ -21,7 +21,7 @@ from dimly.curator.survey.private_directions import (
     LEAST_COLUMNS,
     LONG_LIST,
     MOST_COLUMNS,
-    Scope,
+    PairScope,
     _strength,
     check_people,
     directions_from,
@@ -207,14 +207,14 @@ def test_what_a_run_that_stopped_is_charged_is_still_divided_for_several_units()
 def test_how_many_attributes_follows_from_public_numbers_and_noisy_counts() -> None:
     plan = plan_of(100, epsilon=0.25)
     counts = np.linspace(900, 100, 10_000).astype(np.int64)
-    scopes = [Scope.of(plan, factor * 1_000, factor * counts) for factor in (10, 40, 1_000)]
+    scopes = [PairScope.of(plan, factor * 1_000, factor * counts) for factor in (10, 40, 1_000)]
     sizes = [scope.size for scope in scopes]
     assert LEAST_COLUMNS <= sizes[0] <= sizes[1] <= MOST_COLUMNS == sizes[2]
-    rare = Scope.of(plan, 100_000, counts // 20)
+    rare = PairScope.of(plan, 100_000, counts // 20)
     assert (rare.size, rare.promising) == (LEAST_COLUMNS, False)
     assert rare.weight == pytest.approx(50 * 44.5 / 100_000, rel=0.05)
     assert rare.members == 2  # and never more than people have: these would only carry noise
-    short = Scope.of(plan, 20_000, np.full(20, 9_000))
+    short = PairScope.of(plan, 20_000, np.full(20, 9_000))
     assert (short.size, short.members) == (20, 20)
     assert scopes[1].smaller().size < sizes[1]
     assert scopes[1].smaller().tested == (sizes[1], scopes[1].smaller().size)
@@ -243,7 +243,7 @@ def test_one_attribute_moves_the_tested_strength_by_no_more_than_its_noise_is_fo
         counts[low, high] += 1
         low, high = sorted((kept[1], name))
         other[low, high] += 1
-    scope = Scope(plan, 1_000, np.arange(size), 5.0, members, (size,), np.ones(size, np.int64))
+    scope = PairScope(plan, 1_000, np.arange(size), 5.0, members, (size,), np.ones(size, np.int64))
     noise, step = plan.strength_noise(size=size, members=members, n_users=1_000)
     one, two = (_strength(table, scope, NO_NOISE) / step for table in (counts, other))
     assert abs(one - two) * Fraction(noise.rate) <= stated(plan.testing(size).epsilon)

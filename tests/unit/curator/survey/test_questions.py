@@ -21,7 +21,7 @@ from dimly.curator.randomness import Keystream, WordSource
 from dimly.curator.survey import questions as surveys
 from dimly.curator.survey import run as survey_run
 from dimly.curator.survey.questions import Questions, SurveyOptions, default_questions, survey_table
-from dimly.curator.survey.run import Surveyed
+from dimly.curator.survey.run import SurveyOutcome
 from dimly.errors import BudgetError, DataError, DimlyError, ParameterError
 from dimly.files import write_bytes
 from dimly.mechanisms.survey_plan import SurveyPlan
@@ -42,7 +42,7 @@ def ask(
     words: Callable[[], WordSource] = Keystream,
     plan: dict[str, Any] | None = None,
     **changes: Any,
-) -> Surveyed[Survey]:
+) -> SurveyOutcome[Survey]:
     asked = SurveyPlan.of(Budget(epsilon, delta), questions, **(plan or {}))
     return survey_table(table(CELLS) if source is None else source, asked, Options(**GIVEN | changes), words=words)
 

@@ -10,7 +10,7 @@ from dimly.api import publish_public
 from dimly.curator.options import Options
 from dimly.errors import ParameterError
 from dimly.lab.by_example import tryout
-from dimly.lab.by_example.outcome import Measured, Trial, Tried
+from dimly.lab.by_example.outcome import MeasuredFigure, Trial, TriedPlan
 from dimly.lab.by_example.tryout import try_out
 from dimly.lab.directions import from_sample as learning
 from dimly.lab.population import make_population
@@ -18,7 +18,7 @@ from dimly.lab.sample import Sample, read_sample
 from dimly.mechanisms.projection.directions import Buckets
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner import Brief
-from dimly.planner.verdicts import Needed
+from dimly.planner.verdicts import NeededEpsilon
 from dimly.privacy import Budget
 
 PEOPLE = 45
@@ -137,7 +137,9 @@ def test_a_small_sample_is_warned_of_in_words(segments: Trial) -> None:
 
 def with_figures(found: Trial, *values: float, width: float = 0.1) -> Trial:
     tried = tuple(
-        Tried("hashing+laplace", k, 1.0, 8.0, True, {"agreement": Measured(value, value - width, value + width)}, 3)
+        TriedPlan(
+            "hashing+laplace", k, 1.0, 8.0, True, {"agreement": MeasuredFigure(value, value - width, value + width)}, 3
+        )
         for k, value in enumerate(values, start=2)
     )
     return dataclasses.replace(found, tried=tried, ladder=tried[:1])
@@ -151,9 +153,9 @@ def test_the_best_two_that_are_not_told_apart_are_named(segments: Trial) -> None
 
 
 def test_of_segments_that_are_not_told_apart_those_with_nearer_neighbors_are_chosen(segments: Trial) -> None:
-    def one(mechanism: str, agreement: float, closeness: float, n_parts: int = 3) -> Tried:
-        figures = {"agreement": Measured(agreement, 0.0, 1.0), "closeness": Measured(closeness, 0.0, 1.0)}
-        return Tried(mechanism, 8, 0.5, 32.0, pure=True, figures=figures, n_parts=n_parts)
+    def one(mechanism: str, agreement: float, closeness: float, n_parts: int = 3) -> TriedPlan:
+        figures = {"agreement": MeasuredFigure(agreement, 0.0, 1.0), "closeness": MeasuredFigure(closeness, 0.0, 1.0)}
+        return TriedPlan(mechanism, 8, 0.5, 32.0, pure=True, figures=figures, n_parts=n_parts)
 
     lucky, sound = one("hashing+laplace", 0.52, 0.5), one("directions+laplace", 0.46, 0.77)
     once, behind = one("hashing+laplace", 0.5, 0.95, n_parts=1), one("counting+laplace", 0.3, 0.9)
@@ -168,7 +170,7 @@ def test_of_segments_that_are_not_told_apart_those_with_nearer_neighbors_are_cho
 def test_nothing_that_works_is_said_to_be_not_feasible(segments: Trial) -> None:
     none = with_figures(segments, 0.05)
     assert none.verdict == "not feasible"
-    assert none.needed == Needed(None, None)
+    assert none.needed == NeededEpsilon(None, None)
     assert "No epsilon that was tried" in none.words
 
 

@@ -9,15 +9,22 @@ import pytest
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
-from dimly.release.documents.survey_file import Counted, CountNoise, Counts, Survey, looks_like_survey, read_survey
+from dimly.release.documents.survey_file import (
+    AttributeCount,
+    AttributeCounts,
+    CountNoise,
+    Survey,
+    looks_like_survey,
+    read_survey,
+)
 
 PLAN = SurveyPlan.of(Budget(0.5, 1e-6), ["vocabulary"], seed=bytes(32))
-NAMES = Counts(
+NAMES = AttributeCounts(
     epsilon=0.5,
     delta=1e-6,
     noise=CountNoise(law="random threshold", sensitivity=1, standard_deviation=2.0),
     threshold=30,
-    attributes=(Counted(attribute="thé", count=99, low=90, high=105),),
+    attributes=(AttributeCount(attribute="thé", count=99, low=90, high=105),),
 )
 SURVEY = Survey.of(PLAN, {"vocabulary": NAMES}, private=True, roster="found", n_users=None, ledger="visits")
 
