@@ -24,12 +24,14 @@ _MOST: Final = 1 << 17
 _NUMBERS: Final = 1 << 25  # at most, in all
 _LONG: Final = 1 << 16  # numbers of a row: canaries are among the first
 _WORDS: Final = 64
+# What this machine draws from, and what a cluster does.
 _DRAW: Final = (
     "import numpy as np\n"
-    "from dimly.curator.randomness import Keystream\n"
+    "from dimly.curator.randomness import Keystream, RunSecret\n"
     f"words = np.empty({_WORDS}, np.uint64)\n"
-    "Keystream().fill(words)\n"
-    "print(words.tobytes().hex())\n"
+    "for source in Keystream(), RunSecret().keystream(b'rows'):\n"
+    "    source.fill(words)\n"
+    "    print(words.tobytes().hex())\n"
 )
 
 
@@ -125,6 +127,8 @@ def judged(
 def processes_draw_alike(*, prelude: str = "") -> bool:
     """Return whether two new processes draw the same random words, as a seeded generator would.
 
+    The words of a keystream, and those of the secret that a run on a cluster gets.
+
     Parameters
     ----------
     prelude : str
@@ -137,7 +141,7 @@ def processes_draw_alike(*, prelude: str = "") -> bool:
         subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # noqa: S603 - our own code
         for _ in range(2)
     ]
-    drawn = [one.communicate()[0] for one in both]
+    drawn = [one.communicate()[0].splitlines() for one in both]
     if any(one.returncode for one in both):
         raise DimlyError("a new process must draw random numbers, and fails. Is Dimly installed as a whole?")
-    return drawn[0] == drawn[1]
+    return any(first == second for first, second in zip(*drawn, strict=True))

@@ -43,12 +43,13 @@ from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import ResponsePlan
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.privacy import VALUES_MOVED
-from dimly.release.format import text_ids
+from dimly.release.format import layout_of, text_ids
 from dimly.release.reader import open_folder
 
 _COINS: Final = 1 << 20
 _MOST_PEOPLE: Final = 1 << 20
 _NUMBERS: Final = 1 << 28  # of all invented people, at most
+_CONVINCING: Final = 1 << 14  # pairs that refute any claim
 _LONG: Final = 1 << 14
 _LONGEST: Final = 1 << 21  # numbers whose every distance is looked at
 _LAW: Final = 1 << 24  # numbers of noise that are compared with their law
@@ -137,10 +138,7 @@ def audit_table(
     source_of_coins = coin_source()
     room = _NUMBERS // _width(plan)
     n = max(64, min(_MOST_PEOPLE, room, math.ceil(coins / len(canaries))))
-    pairs = max(16, min(room // 4, wanted(plan.budget.epsilon, 1)))
-    if _looked_at(plan) * collision_bits(plan) < SURPRISE:
-        pairs = 0
-    pairs = min(pairs, 1 << 14)
+    pairs = _n_pairs(plan, n, room, coins)
     invented = _InventedPeople(
         source_of_coins.integers(0, 2, (n, len(canaries))).astype(bool),
         source_of_coins.integers(0, 2, pairs).astype(bool),
@@ -160,6 +158,20 @@ def audit_table(
             publishing(files, plan, chosen)
         published = _rows_of(folder / "release", ids)
     return _judged(plan, canaries, invented, published, false_alarm)
+
+
+def _n_pairs(plan: Plan, n_others: int, room: int, coins: int) -> int:
+    """Return how many pairs of a known and a hidden person look for noise that comes twice.
+
+    Enough for two parts of a release, unless the audit is a small one: an engine draws the noise of each part from a
+    keystream of its own, so that a key that is used again shows only where there are two. None where noise is so small
+    that rows are equal by chance.
+    """
+    if _looked_at(plan) * collision_bits(plan) < SURPRISE:
+        return 0
+    convincing = min(wanted(plan.budget.epsilon, 1), _CONVINCING)
+    two_parts = -(-max(0, 2 * layout_of(plan).users_per_part - n_others) // 2)
+    return max(16, min(room // 4, max(convincing, min(two_parts, coins // 8))))
 
 
 def _together(plan: Plan) -> int:

@@ -79,6 +79,16 @@ def test_new_processes() -> None:
     assert processes_draw_alike(prelude=seeded)
 
 
+def test_new_processes_of_a_cluster() -> None:
+    """A secret of the run that is always the same, where keystreams of this machine are fresh."""
+    constant = (
+        "import dimly.curator.randomness as randomness\n"
+        "def begin(self): self._secret = bytes(32)\n"
+        "randomness.RunSecret.__init__ = begin\n"
+    )
+    assert processes_draw_alike(prelude=constant)
+
+
 def test_processes_that_fail() -> None:
     with pytest.raises(DimlyError, match="a new process must draw random numbers"):
         processes_draw_alike(prelude="raise SystemExit(1)\n")

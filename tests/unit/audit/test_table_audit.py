@@ -188,6 +188,12 @@ def test_a_keystream_that_is_used_for_every_batch(tmp_path: Path) -> None:
     assert not audited(other, words=lambda: Recorded(3)).contradicts  # one batch, whose words are used once
 
 
+def test_a_keystream_that_begins_anew_with_each_part(tmp_path: Path) -> None:
+    found = audited(tmp_path, words=lambda: Recorded(3), coins=1 << 19)
+    assert found.contradicts
+    assert result(found, "repeated noise") == "noise was found twice"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
