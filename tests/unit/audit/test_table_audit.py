@@ -25,6 +25,7 @@ from dimly.errors import DimlyError, ParameterError
 from dimly.mechanisms import Directions, Plan
 from dimly.mechanisms.noise.laplace import DiscreteLaplace
 from dimly.privacy import Budget
+from dimly.release.format import layout_of
 from dimly.release.reader import open_folder
 
 LONG = Options(user="person", attribute="page", threads=1)
@@ -188,10 +189,21 @@ def test_a_keystream_that_is_used_for_every_batch(tmp_path: Path) -> None:
     assert not audited(other, words=lambda: Recorded(3)).contradicts  # one batch, whose words are used once
 
 
-def test_a_keystream_that_begins_anew_with_each_part(tmp_path: Path) -> None:
+def test_a_keystream_that_begins_anew_with_each_batch(tmp_path: Path) -> None:
     found = audited(tmp_path, words=lambda: Recorded(3), coins=1 << 19)
     assert found.contradicts
     assert result(found, "repeated noise") == "noise was found twice"
+
+
+def test_invented_people_fill_two_parts(tmp_path: Path) -> None:
+    """A part is one batch on Spark: in a single one, a key that every part gets is used once."""
+    plan = plan_of("counting+laplace", k=64)
+
+    def publishing(files: list[str], plan: Plan, options: Options) -> None:
+        raise DimlyError(str(layout_of(plan).n_parts(len(options.roster))))
+
+    with pytest.raises(DimlyError, match=r"^2$"):
+        audit_table(write("t.parquet", tmp_path), plan, LONG, publishing=publishing)
 
 
 @pytest.mark.parametrize(
