@@ -237,6 +237,8 @@ def cut_batches(
                 yield Batch(first, last, [piece.slice(0, piece.rows_before(last)) for piece in pending])
                 later = [piece.slice(piece.rows_before(last), len(piece)) for piece in pending]
                 first, pending = last, [piece for piece in later if len(piece)]
+            elif pending[-1].values is None:  # many rows of one person, who may have few attributes
+                pending[-1] = pending[-1].distinct()
     while first < n_users:
         boundary = min((first // step + 1) * step, n_users)
         yield Batch(first, boundary, pending)

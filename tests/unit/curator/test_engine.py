@@ -68,6 +68,14 @@ def test_one_person_may_have_more_rows_than_a_batch() -> None:
     assert flat(batches) == [*((0, i) for i in range(50)), (1, 3)]
 
 
+def test_many_rows_of_one_person_are_held_once_each() -> None:
+    """Whoever visits the same place a million times takes the memory of one visit, beyond what a batch may have."""
+    rows = coded([0] * 500 + [1], [*sorted([*range(5)] * 100), 3])
+    batches = list(cut_batches(chunks_of(rows, 7), n_users=3, step=8, most_rows=10))
+    assert max(sum(map(len, batch.pieces)) for batch in batches) < 100
+    assert sorted(set(flat(batches))) == [*((0, i) for i in range(5)), (1, 3)]
+
+
 def test_nobody_has_rows() -> None:
     batches = list(cut_batches(iter(()), n_users=5, step=2))
     assert [(batch.first, batch.stop, batch.pieces) for batch in batches] == [(0, 2, []), (2, 4, []), (4, 5, [])]

@@ -19,8 +19,8 @@ from dimly.release.format import numbers_of
 
 OTHER_ROWS: Final = "the table must hold the same rows whenever it is read, but it does not."
 _LEAST = 1 << 12
-_MOST: Final = 1 << 31
-"""Numbers fit half of a key."""
+MOST: Final = 1 << 31
+"""Numbers are below it: they fit half of a key, which has a sign."""
 _KEY: Final = np.array([0x64696D6C79206469, 0x6374696F6E617279], np.uint64)
 """Public: whoever makes up ids that collide makes :class:`NoRoomError`, and what is published stays the same."""
 
@@ -103,7 +103,7 @@ class TextDictionary(Dictionary):
 
     def _grow(self, offsets: NDArray[np.int64]) -> None:
         count, used, at, state = self._state.tolist()
-        if state == kernels.CROWDED or count >= _MOST:
+        if state == kernels.CROWDED or count >= MOST:
             raise NoRoomError
         words = 2 + max(2, (int(offsets[at + 1] - offsets[at]) + 7) // 8)
         arena = len(self._arena) if used + words <= len(self._arena) else max(used + words, used + used // 2)
@@ -169,7 +169,7 @@ class IntegerDictionary(Dictionary):
 
     def _grow(self) -> None:
         count, _, _, state = self._state.tolist()
-        if state == kernels.CROWDED or count >= _MOST:
+        if state == kernels.CROWDED or count >= MOST:
             raise NoRoomError
         values = len(self._values) if count < len(self._values) else count + count // 2
         slots = len(self._slots) * (1 + _is_crowded(count, len(self._slots)))

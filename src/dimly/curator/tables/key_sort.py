@@ -130,15 +130,14 @@ class KeySort:
     spilled : bool
         Whether they are written to a file.
     most : int
-        Keys that may be sorted at once; a bucket that has more is divided again, if its keys differ in their upper
-        halves.
+        Keys that may be sorted at once; a bucket that has more is divided again, unless they are all the same.
     """
 
     def __init__(self, folder: Path, *, first: int, stop: int, spilled: bool, most: int) -> None:
         self._folder = folder
         self._first = first
         self._most = most
-        self._shift = max(32, (stop - first - 1).bit_length() - _BUCKETS.bit_length() + 1)
+        self._shift = max(0, (stop - first - 1).bit_length() - _BUCKETS.bit_length() + 1)
         self._buckets = ((stop - first - 1) >> self._shift) + 1
         self._spool = KeySpool(folder)
         if spilled:
@@ -156,7 +155,7 @@ class KeySort:
     def settle(self) -> None:
         """Divide buckets that are too large: nothing is written from then on. Raises as :meth:`add` does."""
         for bucket, size in enumerate(self._sizes()):
-            if size > self._most and self._shift > 32:
+            if size > self._most and self._shift > 0:
                 self._divided[bucket] = self._divide(bucket)
 
     def __iter__(self) -> Iterator[Keys]:
@@ -164,6 +163,8 @@ class KeySort:
         for bucket, size in enumerate(self._sizes()):
             if bucket in self._divided:
                 yield from self._divided[bucket]
+            elif self._shift == 0:
+                yield from self._pieces(bucket)  # all the same
             elif size:
                 keys = np.empty(size, np.int64)
                 at = 0

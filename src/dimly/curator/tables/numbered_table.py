@@ -20,6 +20,7 @@ from dimly.curator.tables.condition import apply_condition, columns_to_read, wid
 from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.database import Cursor, NotInParallelError, PrivateDatabase
 from dimly.curator.tables.dictionary import (
+    MOST,
     OTHER_ROWS,
     Dictionary,
     IntegerDictionary,
@@ -43,6 +44,8 @@ _ROWS = 1 << 20
 _OF_A_JSON_THREAD = 256 << 20
 _CODED_AT_ONCE = 1 << 15
 _TEXTS_AT_ONCE = 1 << 11  # which may be long
+_BYTES_AT_ONCE = 1 << 29
+"""A quarter of what Arrow can hold in one array of text."""
 _FEW_ROWS = 1 << 17
 """As many are numbered without compiled code, which takes longer to load."""
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
@@ -79,6 +82,10 @@ class NumberedRows(NamedTuple):
         """Return some of the rows."""
         values = None if self.values is None else self.values[start:stop]
         return NumberedRows(self.keys[start:stop], values, self.in_steps)
+
+    def distinct(self) -> "NumberedRows":
+        """Return rows without values, each once."""
+        return NumberedRows(self.keys[np.diff(self.keys, prepend=self.keys[:1] - 1) != 0], None, self.in_steps)
 
     def rows_before(self, user: int) -> int:
         """Return how many rows are of users with a smaller number."""
@@ -382,7 +389,8 @@ class _CodedRows(NamedTuple):
     def _read(cls, database: PrivateDatabase, view: str, types: dict[str, str], *, memory: int) -> "_CodedRows | None":
         with contextlib.closing(_read_rows(database, view, memory)) as batches:
             few: list[pa.RecordBatch] = []
-            while sum(map(len, few)) <= _FEW_ROWS and sum(batch.nbytes for batch in few) <= memory // 8:
+            most = min(memory // 8, _BYTES_AT_ONCE)
+            while sum(map(len, few)) <= _FEW_ROWS and sum(batch.nbytes for batch in few) <= most:
                 batch = next(batches, None)
                 if batch is None:
                     return cls._of_few(database, few) if few else None
@@ -415,7 +423,7 @@ def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, 
     rows = KeySpool(database.folder)
     batches = _read_rows(database, view, memory)
     with contextlib.closing(batches), ThreadPoolExecutor(1, thread_name_prefix="dimly") as beside:
-        for some in _gathered(batches, memory // 16):
+        for some in _gathered(batches, min(memory // 16, _BYTES_AT_ONCE)):
             free = memory - users.nbytes - attributes.nbytes
             if free < 0:
                 raise NoRoomError
@@ -434,14 +442,21 @@ def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, 
 
 def _read_rows(database: PrivateDatabase, view: str, memory: int) -> Generator[pa.RecordBatch, None, None]:
     """Yield users and attributes in batches. NoRoomError if even a few texts take much memory."""
-    has_texts = any(type_ == "VARCHAR" for _, type_ in database.columns(view))
-    batch_rows = _TEXTS_AT_ONCE if has_texts else _CODED_AT_ONCE
-    with contextlib.closing(database.stream(f"SELECT u, a FROM {view}", batch_rows=batch_rows)) as batches:
+    texts = [column for column, type_ in database.columns(view) if column in ("u", "a") and type_ == "VARCHAR"]
+    sql = f"SELECT u, a FROM {view}"
+    if texts:
+        # A batch is made outside of the database's limit: a long text must be known before it is in one.
+        longest = min(memory, 2 * _BYTES_AT_ONCE) // _TEXTS_AT_ONCE
+        short = [f"CASE WHEN strlen({c}) <= {longest} THEN {c} END AS {c}" if c in texts else c for c in ("u", "a")]
+        is_long = " OR ".join(f"strlen({column}) > {longest}" for column in texts)
+        sql = f"SELECT {', '.join(short)}, {is_long} AS is_long FROM {view}"
+    batch_rows = _TEXTS_AT_ONCE if texts else _CODED_AT_ONCE
+    with contextlib.closing(database.stream(sql, batch_rows=batch_rows)) as batches:
         for batch in batches:
+            if batch.nbytes > memory // 16 or (texts and batch.column("is_long").true_count):
+                raise NoRoomError
             if any(column.null_count for column in batch.columns):
                 raise DataError(OTHER_ROWS)  # checks found none
-            if batch.nbytes > memory // 16:
-                raise NoRoomError
             yield batch
 
 
@@ -462,8 +477,9 @@ def _dictionary(database: PrivateDatabase, view: str, column: str, type_: str, *
     if type_ == "VARCHAR":
         return TextDictionary()
     ((least, greatest, rows),) = database.fetch(f"SELECT min({column}), max({column}), count(*) FROM {view}")
-    is_near = rows > 0 and greatest - least < 4 * rows and RangeDictionary.bytes_for(least, greatest) <= memory
-    return RangeDictionary(least, greatest) if is_near else IntegerDictionary()
+    is_near = rows > 0 and greatest - least < min(4 * rows, MOST)
+    is_small = is_near and RangeDictionary.bytes_for(least, greatest) <= memory
+    return RangeDictionary(least, greatest) if is_small else IntegerDictionary()
 
 
 class _KeptTexts:

@@ -24,11 +24,12 @@ def keys_of(spread: str, size: int) -> Any:
         "even": generator.integers(0, 100_000, size),
         "near": 77_000 + generator.integers(0, 100, size),
         "one": np.full(size, 99_999),
+        "same": np.full(size, 99_999),
     }[spread]
-    return (users << 32) | generator.integers(0, 1000, size)
+    return (users << 32) | generator.integers(0, 1 if spread == "same" else 1000, size)
 
 
-@pytest.mark.parametrize("spread", ["even", "near", "one"])
+@pytest.mark.parametrize("spread", ["even", "near", "one", "same"])
 @pytest.mark.parametrize("spilled", [True, False])
 @pytest.mark.parametrize("most", [1 << 20, 300])
 def test_all_keys_come_in_order(
@@ -43,7 +44,7 @@ def test_all_keys_come_in_order(
     for _ in range(2):
         pieces = list(sort)
         np.testing.assert_array_equal(np.concatenate(pieces), np.sort(keys))
-        if spread != "one":
+        if spread != "same":
             assert most > 300 or max(map(len, pieces)) <= 300
     assert list(tmp_path.iterdir()) == []
 

@@ -25,7 +25,7 @@ from dimly.curator.people import Pseudonyms
 from dimly.curator.publication import publish_table
 from dimly.curator.tables import numbered_table
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.dictionary import RangeDictionary
+from dimly.curator.tables.dictionary import IntegerDictionary, RangeDictionary
 from dimly.curator.tables.key_sort import KeySort, KeySpool
 from dimly.curator.tables.numbered_table import NumberedTable, open_table
 from dimly.curator.tables.shapes import RowsView, rows_view
@@ -229,6 +229,34 @@ def test_so_are_long_texts() -> None:
     with numbered(people, pages, memory=1 << 20) as here, numbered(people, pages, memory=0) as there:
         assert here._waiting is None
         np.testing.assert_array_equal(content(here)[1], content(there)[1])
+
+
+def test_a_long_text_is_in_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are made outside of the database's limit, so that they must not become large in the first place."""
+    stream, seen = PrivateDatabase.stream, [0]
+
+    def watched(self: Any, sql: str, *given: Any, **more: Any) -> Any:
+        for batch in stream(self, sql, *given, **more):
+            seen.append(batch.nbytes)
+            yield batch
+
+    monkeypatch.setattr(PrivateDatabase, "stream", watched)
+    pages = ["short", *(f"{n}" * 5_000 for n in range(600))]
+    people = np.arange(601) % 300
+    with numbered(people, pages, memory=LARGE) as here:
+        assert here._waiting is None
+        assert max(seen) < LARGE
+        assert len(content(here)[1]) == 601
+
+
+def test_numbers_of_a_wide_range_fit_half_of_a_key() -> None:
+    """Their upper bit would be the sign of a key, and another person's number."""
+
+    class Vast:
+        def fetch(self, _: str) -> Any:
+            return [(-5, (1 << 31) - 5, 1 << 40)]
+
+    assert isinstance(numbered_table._dictionary(Vast(), "t", "u", "BIGINT", memory=1 << 60), IntegerDictionary)  # type: ignore[arg-type]
 
 
 def test_so_are_other_types_which_are_sorted_here_all_the_same() -> None:
