@@ -41,15 +41,17 @@ class Shown:
         >>> print(Shown("Two", header=("user", "value"), rows=[("ada", 1.25), ("bob", 1234.5)]).text())
         Two
         user  value
-        ada   1.25
+        ada    1.25
         bob   1,234
         """
         found = [self.title, *self.lines]
         if self.rows:
             cells = [list(self.header), *([cell_text(cell) for cell in row] for row in self.rows)]
             widths = [max(len(row[i]) for row in cells) for i in range(len(self.header))]
-            lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
-            found += lines
+            sides = ["rjust" if is_number else "ljust" for is_number in self._numbers]
+            for row in cells:
+                padded = (getattr(cell, side)(w) for cell, side, w in zip(row, sides, widths, strict=True))
+                found.append("  ".join(padded).rstrip())
         if self.left_out:
             found.append(f"… and {self.left_out:,} more")
         return "\n".join(map(printable, found))
@@ -64,13 +66,26 @@ class Shown:
         """
         say = [f"<b>{_escaped(self.title)}</b>", *(f"<div>{_escaped(line)}</div>" for line in self.lines)]
         if self.rows:
-            head = "".join(f"<th>{_escaped(name)}</th>" for name in self.header)
-            rows = ("".join(f"<td>{_escaped(cell_text(cell))}</td>" for cell in row) for row in self.rows)
-            body = "".join(f"<tr>{row}</tr>" for row in rows)
-            say.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+            head = self._html_row("th", self.header)
+            body = "".join(self._html_row("td", map(cell_text, row)) for row in self.rows)
+            table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+            say.append(f'<div style="overflow-x: auto">{table}</div>')
         if self.left_out:
             say.append(f"<div>… and {self.left_out:,} more</div>")
         return "<div>" + "".join(say) + "</div>"
+
+    @property
+    def _numbers(self) -> list[bool]:
+        """Whether each column holds numbers, which are set to the right."""
+        return [all(isinstance(cell, int | float) for cell in column) for column in zip(*self.rows, strict=True)]
+
+    def _html_row(self, tag: str, cells: Iterable[str]) -> str:
+        sides = ("right" if is_number else "left" for is_number in self._numbers)
+        shown = (
+            f'<{tag} style="text-align: {side}">{_escaped(cell)}</{tag}>'
+            for cell, side in zip(cells, sides, strict=True)
+        )
+        return f"<tr>{''.join(shown)}</tr>"
 
 
 def cell_text(cell: object) -> str:
@@ -78,14 +93,14 @@ def cell_text(cell: object) -> str:
 
     Examples
     --------
-    >>> cell_text(0.123456), cell_text(float("inf")), cell_text("a b"), cell_text(7)
-    ('0.1235', 'unknown', 'a b', '7')
+    >>> cell_text(0.123456), cell_text(float("inf")), cell_text("a b"), cell_text(1234)
+    ('0.1235', 'unknown', 'a b', '1,234')
     """
     if isinstance(cell, float):
         if not math.isfinite(cell):
             return "unknown"
         return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.4g}"
-    return str(cell)
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
 
 
 def _escaped(text: str) -> str:

@@ -61,7 +61,7 @@ def test_a_shell_can_ask_what_comes_next() -> None:
 
 
 def test_a_plan_is_asked_for_in_plain_words(tmp_path: Path) -> None:
-    answers = ["0.5", "4", "3", "5,000", "1000", "many", "40", "20", "100", str(tmp_path / "plan.json")]
+    answers = ["0.5", "4", "3", "5,000", "", "1000", "many", "40", "20", "100", str(tmp_path / "plan.json")]
     result = CliRunner(env={"NO_COLOR": "1"}).invoke(
         app_for(["plan"]), ["plan", "--interactive"], input="\n".join(answers) + "\n"
     )
@@ -75,10 +75,24 @@ def test_a_plan_is_asked_for_in_plain_words(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "plan.json").read_text())["budget"]["epsilon"] == 0.5
 
 
+def test_a_public_list_is_asked_for(tmp_path: Path) -> None:
+    courses = tmp_path / "our courses.txt"
+    courses.write_text("".join(f"course {i}\n" for i in range(60)))
+    answers = ["2", "3", "500", "no such file.txt", str(courses), "8", "6", "14", str(tmp_path / "plan.json")]
+    result = CliRunner(env={"NO_COLOR": "1"}).invoke(
+        app_for(["plan"]), ["plan", "--interactive"], input="\n".join(answers) + "\n"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "There is no file 'no such file.txt'." in result.stderr
+    assert "different attributes" not in result.stderr  # the list says how many
+    assert f"--vocabulary '{courses}' --weight 8" in result.stderr
+    assert json.loads((tmp_path / "plan.json").read_text())["vocabulary"]["size"] == 60
+
+
 def test_options_are_the_answers_in_brackets(tmp_path: Path) -> None:
     given = ["--n-users", "5000", "--n-attributes", "1000", "--weight", "40", "--distance", "20:100"]
     line = ["plan", "--interactive", *given, "-o", str(tmp_path / "mine.json")]
-    result = CliRunner(env={"NO_COLOR": "1"}).invoke(app_for(["plan"]), line, input="\n" * 8)
+    result = CliRunner(env={"NO_COLOR": "1"}).invoke(app_for(["plan"]), line, input="\n" * 9)
     assert result.exit_code == 0, result.stderr
     assert f"--purpose segments {' '.join(given)} -o {tmp_path / 'mine.json'}" in result.stderr
     assert (tmp_path / "mine.json").exists()
@@ -87,7 +101,7 @@ def test_options_are_the_answers_in_brackets(tmp_path: Path) -> None:
 def test_what_cannot_be_used_is_asked_again_at_once(tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text("{}")
     paths = [str(tmp_path / "old.json"), str(tmp_path / "nowhere" / "plan.json"), str(tmp_path / "new.json")]
-    answers = ["1", "3", "5000", "1000", "4000", "40", "100", "20", "20", "100", *paths]
+    answers = ["1", "3", "5000", "", "1000", "4000", "40", "100", "20", "20", "100", *paths]
     result = CliRunner(env={"NO_COLOR": "1"}).invoke(
         app_for(["plan"]), ["plan", "--interactive"], input="\n".join(answers) + "\n"
     )

@@ -96,7 +96,7 @@ def test_for_people(folder: Path, tmp_path: Path) -> None:
 
 
 def test_bad_calls(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "file"
+    out = tmp_path / "file.npz"
     assert "Missing option '--to'" in refusal("export", folder, "--out", out)
     assert "is not one of" in refusal("export", folder, "--to", "excel", "--out", out)
     for tool in ("faiss", "numpy", "parquet"):
@@ -110,9 +110,10 @@ def test_bad_calls(folder: Path, tmp_path: Path) -> None:
     assert words in refusal("export", folder, "--to", "pgvector", "--table", "people", "--out", out)
     out.write_text("mine")
     assert "Add --overwrite" in refusal("export", folder, "--to", "numpy", "--out", out)
-    assert "must be a release folder" in refusal("export", tmp_path, "--to", "numpy", "--out", tmp_path / "x", code=1)
+    new = tmp_path / "x.npz"
+    assert "must be a release folder" in refusal("export", tmp_path, "--to", "numpy", "--out", new, code=1)
     pairs = release_folder(tmp_path / "pairs", "noisy-distances")
-    assert "give no points" in refusal("export", pairs, "--to", "numpy", "--out", tmp_path / "x")
+    assert "give no points" in refusal("export", pairs, "--to", "numpy", "--out", new)
     dsn = f"host='{tmp_path}' password=secret"
     line = refusal("export", folder, "--to", "pgvector", "--table", "people", "--dsn", dsn, code=1)
     assert "dsn must lead to a server" in line

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -164,27 +165,29 @@ class TestNeighbors:
         assert (result.exit_code, result.stderr) == (0, "")
         lines = result.stdout.splitlines()
         assert "of these 2 can be expected to be among the 2 truly nearest" in lines[0]
-        assert lines[2].split("  ")[0] == "user"
+        assert lines[2].split()[:2] == ["rank", "user"]
         assert "cosine" in lines[2]
         assert len(lines) == 7
-        assert lines[-1].startswith("Sorted by the estimate. The rank is the order ")
+        assert lines[-1].startswith("Rank 1 is the best guess")
         lines = run("neighbors", named, "--user", "007", "-n", 2).stdout.splitlines()
         assert len(lines) == 9
-        assert lines[-3].startswith("Sorted by the estimate. The rank is the order ")
+        assert lines[-3].startswith("Rank 1 is the best guess")
         assert "may be noise" in lines[-2]
         assert "look nearer than they are" in lines[-1]
         plain = run("neighbors", named, "--user", "007", "-n", 2, "--no-denoise").stdout
         assert "look nearer than they are" in plain
-        assert "denoising" not in plain
+        assert "without denoising" in plain
 
-    def test_csv_is_in_the_order_of_what_is_printed_and_no_value_is_outside_of_its_interval(self, named: Path) -> None:
-        result = run("neighbors", named, "--user", "007", "-n", 8, "--csv")
-        header, *rows = csv.reader(result.stdout.splitlines())
-        assert header == ["user", "value", "low", "high", "stderr", "rank"]
-        values = [float(row[1]) for row in rows]
-        assert values == sorted(values)
-        assert all(float(row[2]) <= float(row[1]) <= float(row[3] or "inf") for row in rows)
-        assert sorted(int(row[5]) for row in rows) == list(range(1, 9))
+    def test_text_csv_and_json_are_in_one_order_and_no_value_is_outside_of_its_interval(self, named: Path) -> None:
+        asked = ("neighbors", named, "--user", "007", "-n", 8)
+        header, *rows = csv.reader(run(*asked, "--csv").stdout.splitlines())
+        assert header == ["rank", "user", "value", "low", "high", "stderr"]
+        assert [row[0] for row in rows] == [str(rank) for rank in range(1, 9)]
+        assert all(float(row[3]) <= float(row[2]) <= float(row[4] or "inf") for row in rows)
+        said = answer(*asked)["neighbors"]
+        assert [[str(one["rank"]), one["user"], str(one["value"])] for one in said] == [row[:3] for row in rows]
+        printed = run(*asked).stdout.splitlines()[3:11]
+        assert [re.split("  +", line.strip())[:2] for line in printed] == [row[:2] for row in rows]
 
     def test_bad_calls(self, numbered: Path, tmp_path: Path) -> None:
         words = "one of --user and --attribute must be given"

@@ -19,6 +19,8 @@ FILES = {
     "commas": "commas.csv",
     "lists": "lists.parquet",
     "floats": "floats.parquet",
+    "spaced": "spaced.csv",
+    "latin": "latin.csv",
 }
 ROSTER = ("--roster", "{people}")
 
@@ -137,6 +139,32 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("ledger", "enter", "{ledger}", "{release}", "--dataset", "visit"), "one of the ledger's ('visits')"),
     (("ledger", "enter", "{ledger}", "{release}"), "--dataset"),
     (("ledger", "enter", "{nothing}", "{release}", "--dataset", "visits"), "dimly ledger init"),
+    (("ledger", "spent", "{ledger}"), "Did you mean 'dimly ledger show'?"),
+    (("ledger", "show", "{visits}"), "make one under another name with `dimly ledger init`"),
+    (("plan", "--epsilon", "10%"), "with a point and without %"),
+    (("plan", "-e", "1"), "Did you mean --epsilon?"),
+    (("plan", "--epsilon", "1", "--n-users", "1,000"), "such as 1000, without commas"),
+    (("plan", "--epsilon", "1", "--distance", "100-200"), "such as 100:200"),
+    (("plan", "--epsilon", "1", "--distance", "200:100"), "got 200 and 100. Swap them"),
+    (("plan", "--epsilon", "1", "--mechanism", "counting+gaussian", "--k", "8"), "such as 1e-6, or use Laplace noise"),
+    (("plan", "--epsilon", "1", "--vocabulary", "{empty}.txt"), "must name at least one attribute"),
+    (("compare", "--epsilon", "1;2"), "such as 1,2,4"),
+    (("publish", "{spaced}", *PUBLISH[2:], "--out", "{new}"), "The table has: person, ' place'."),
+    (("publish", "~/no visits.csv", *PUBLISH[2:], "--out", "{new}"), "/no visits.csv. Write /"),
+    (("publish", "{visits}", "--plan", "{release}/manifest.json", *PUBLISH[4:], "--out", "{new}"), "got a manifest"),
+    ((*PUBLISH, "--out", "{new}", "--roster", "{release}"), "--roster must be a public list, got "),
+    ((*PUBLISH, "--out", "{new}", "--roster", "{latin}"), "such as a roster, save it as UTF-8"),
+    ((*PUBLISH, "--out", "{new}", "--roster", "{visits}s"), "--roster must be an existing file"),
+    ((*PUBLISH, "--out", "{new}", "--delimiter", "comma"), 'one ASCII character, such as ";"'),
+    ((*PUBLISH, "--out", "{new}", "--threads", "0"), "must be 1 or more"),
+    ((*PUBLISH, "--out", "{new}", "--pseudonyms", "{nothing}"), "head -c 32 /dev/urandom"),
+    ((*PUBLISH[:4], "--user", "--attribute", "place", "--out", "{new}"), "Write --user COLUMN"),
+    (("publish", "--input", "{visits}", *PUBLISH[2:], "--out", "{new}"), "Write the path alone: Usage: dimly publish"),
+    (("neighbors", "--release", "{release}", "--user", "1"), "Write the path alone: Usage: dimly neighbors"),
+    (("neighbors", "{plan}", "--user", "1"), "dimly publish TABLE --plan FILE"),
+    (("segments", "~/no release"), "there is no such folder. Write /"),
+    (("distance", "{release}", "1", "8", "--confidence", "95"), "such as 0.95"),
+    (("export", "{release}", "--to", "parquet", "-o", "{folder}/points.csv"), "must end in .parquet with --to parquet"),
 ]
 
 
@@ -155,6 +183,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     made_files = {name: folder / file for name, file in FILES.items()}
     made_files["book"].write_bytes(b"PK")
     made_files["empty"].write_text("")
+    (folder / "empty.csv.txt").write_text("")
+    made_files["spaced"].write_text("person, place\nada, mill\n")
+    made_files["latin"].write_bytes("person\nJürgen\n".encode("latin-1"))
     made_files["twice"].write_text("person,person,place\nada,ada,mill\n")
     made_files["commas"].write_text('person;place;rating\nada;mill;"0,5"\nada;harbor;"1,0"\n')
     made_files["wide"].write_text("person,age\nada,31\n")

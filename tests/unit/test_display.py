@@ -76,13 +76,29 @@ def test_long_tables_are_cut() -> None:
     assert len(list(found)) == len(release) - 1
 
 
-def test_neighbors_are_gone_through_in_order_of_rank_and_shown_in_that_of_their_values() -> None:
+def test_neighbors_are_shown_by_rank_wherever_they_are_shown() -> None:
     found = release_of("counting+laplace").neighbors(7, 8)
-    assert [user for user, _ in found] == found.users.tolist()
-    values = [one.value for _, one, _ in found.shown()]
-    assert values == sorted(values)
-    assert all(one.low <= one.value <= one.high for _, one, _ in found.shown())
+    users = found.users.tolist()
+    assert [user for user, _ in found] == users
+    frame = found.to_pandas()
+    assert list(frame.columns)[:3] == ["rank", "user", "value"]
+    assert frame["user"].tolist() == users
+    assert frame["rank"].tolist() == list(range(1, 9))
+    lines = [line.split() for line in repr(found).splitlines()]
+    shown = [line[:2] for line in lines[lines.index(["rank", "user", "squared", "distance", "low", "high"]) + 1 :]]
+    assert shown == [[str(rank), str(user)] for rank, user in enumerate(users, start=1)]
     assert found.words_on_order in repr(found)
+    assert [label.get_text() for label in found.plot().get_yticklabels()] == list(map(str, users))
+
+
+def test_no_neighbor_has_a_value_outside_its_interval() -> None:
+    release = release_of("sparse+laplace")
+    everybody = len(release) - 1
+    alone = release.distances(7, [user for user in release.users.tolist() if user != 7])
+    assert (alone.value < alone.low).any()  # noise takes some below zero
+    for found in (release.neighbors(7, everybody), release.neighbor_graph(everybody)):
+        assert (found.estimates.low <= found.estimates.value).all()
+        assert (found.estimates.value <= found.estimates.high).all()
 
 
 def test_estimates_have_a_format() -> None:

@@ -207,6 +207,11 @@ class Vector:
         return product / self.plan.resolution**2
 
 
+def _is_frame(attributes: object) -> bool:
+    """Return whether this is a table: going through it would give the names of its columns."""
+    return hasattr(attributes, "columns")
+
+
 def own_steps(attributes: Iterable[object] | Mapping[Any, float], *, resolution: int) -> dict[str, int]:
     """Return attributes as the curator would write them: text, integer steps, the largest of repeats.
 
@@ -215,9 +220,10 @@ def own_steps(attributes: Iterable[object] | Mapping[Any, float], *, resolution:
     ParameterError
         If these are not attributes, or values are out of range.
     """
-    if isinstance(attributes, str | bytes) or not isinstance(attributes, Iterable):
+    if isinstance(attributes, str | bytes) or _is_frame(attributes) or not isinstance(attributes, Iterable):
         got = type(attributes).__name__
-        raise ParameterError(f"attributes must be a set of attributes or a mapping to values, got {got}.")
+        remedy = f" Write {{{attributes!r}}} for one attribute." if isinstance(attributes, str) else ""
+        raise ParameterError(f"attributes must be a set of attributes or a mapping to values, got {got}.{remedy}")
     items = attributes.items() if isinstance(attributes, Mapping) else ((name, 1) for name in attributes)
     steps: dict[str, int] = {}
     for name, value in items:

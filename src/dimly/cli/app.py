@@ -47,7 +47,9 @@ def option_names(group: Any, arguments: Sequence[str]) -> dict[str, str]:
 
 
 def check_once(group: Any, arguments: Sequence[str]) -> None:
-    """Refuse an option with one value that is given twice: the last would count, and the others without a word.
+    """Refuse an option with one value that is given twice, or whose value is the next option.
+
+    Of two the last would count, and the others without a word.
 
     Raises
     ------
@@ -61,13 +63,19 @@ def check_once(group: Any, arguments: Sequence[str]) -> None:
     if found is group:
         return
     try:
-        *_, given = found.make_parser(typer.Context(found, help_option_names=HELP_OPTIONS)).parse_args(rest)
+        values, _, given = found.make_parser(typer.Context(found, help_option_names=HELP_OPTIONS)).parse_args(rest)
     except typer.TyperException:  # which the command itself says
         return
     for one in given:
         if one.param_type_name == "option" and not (one.multiple or one.is_flag) and given.count(one) > 1:
             together = " Separate several by commas." if "," in (one.metavar or "") else " Leave one of them out."
             raise ParameterError(f"{one.name} must be given once, got it {given.count(one)} times.{together}")
+    options = {form for one in found.params for form in one.opts if form.startswith("--")}
+    for one in given:
+        value = values.get(one.name)
+        if one.param_type_name == "option" and isinstance(value, str) and value in options:
+            remedy = f"Write {one.opts[0]} {one.metavar or 'VALUE'}."
+            raise ParameterError(f"{one.name} must be followed by a value, got {value}. {remedy}")
 
 
 HELP_OPTIONS = ["-h", "--help"]

@@ -266,14 +266,17 @@ def _usage_text(error: typer.TyperException) -> str:
     text = error.format_message().replace("Value error, ", "")
     for theirs, ours in _NUMBERS.items():
         text = text.replace(theirs, ours)
+    text = re.sub(r"Input should be greater than or equal to (\S+)", r"must be \1 or more", text)
     if text.startswith("Missing option") and getattr(asked, "help", None):
         option = next((form for form in asked.opts if form.startswith("--")), asked.opts[0])
         text = " ".join(text.split()).removesuffix(".")
         text = f"{text}. Add {option} {asked.metavar or ''}".rstrip() + f": {asked.help[0].lower()}{asked.help[1:]}"
     elif text.startswith("No such option"):
         text = str(getattr(error, "message", text)) + _meant(getattr(error, "option_name", ""), context)
-    elif (unknown := re.match(r"No such command '(.*?)'", text)) and unknown[1] in _ALSO_CALLED:
-        text = f"{unknown[0]}. Did you mean 'dimly {_ALSO_CALLED[unknown[1]]}'?"
+    elif (unknown := re.match(r"No such command '(.*?)'", text)) and context is not None:
+        there = {*context.command.commands, "--help", "--version"}
+        meant = next((one for one in _ALSO_CALLED.get(unknown[1], ()) if one in there), None)
+        text = text if meant is None else f"{unknown[0]}. Did you mean '{context.command_path} {meant}'?"
     elif text.startswith(("Missing argument", "Got unexpected extra")) and context is not None:
         text = f"{text.removesuffix('.')}. {_instead(text, context)}"
     where = "" if context is None else f" See {context.command_path} --help."
@@ -282,33 +285,44 @@ def _usage_text(error: typer.TyperException) -> str:
 
 def _instead(text: str, context: Any) -> str:
     """Return what to do about an argument that is missing or too much."""
-    usage = " ".join(context.get_usage().translate(_NO_BRACES).split())
+    usage = _usage(context)
     if text.startswith("Missing"):
-        return str(usage)
+        return usage
     if context.command.name == "plan":
         return "A plan is made without looking at data: leave the file out, and give it to dimly publish."
     known = {form for one in context.command.params for form in one.opts}
     if "release" in known and "--user" in known:  # where --user names a person, not a column
         return f"An id goes behind --user. {usage}"
-    return f"A table goes behind --data. {usage}" if "--data" in known else str(usage)
+    return f"A table goes behind --data. {usage}" if "--data" in known else usage
+
+
+def _usage(context: Any) -> str:
+    return " ".join(context.get_usage().translate(_NO_BRACES).split())
 
 
 _NO_BRACES = str.maketrans("", "", "{}")
+_PARSED = "Input should be a valid {0}, unable to parse string as {1} {0}"
 _NUMBERS = {
-    "Input should be a valid number, unable to parse string as a number": "must be a number such as 0.5, with a point",
-    "Input should be a valid integer, unable to parse string as an integer": "must be a whole number such as 10",
+    _PARSED.format("number", "a"): "must be a number such as 0.5, with a point and without %",
+    _PARSED.format("integer", "an"): "must be a whole number such as 1000, without commas",
 }
 _ALSO_CALLED = {
-    "help": "--help",
-    "version": "--version",
-    "cluster": "segments",
-    "clusters": "segments",
-    "nearest": "neighbors",
-    "similar": "neighbors",
-    "show": "inspect",
-    "check": "verify",
+    "add": ("enter",),
+    "balance": ("show",),
+    "check": ("verify",),
+    "cluster": ("segments",),
+    "clusters": ("segments",),
+    "create": ("init",),
+    "help": ("--help",),
+    "list": ("inspect", "show"),
+    "nearest": ("neighbors",),
+    "new": ("init",),
+    "show": ("inspect",),
+    "similar": ("neighbors",),
+    "spent": ("show",),
+    "version": ("--version",),
 }
-"""What people type, and the command that they mean."""
+"""What people type, and the command that they mean: the first that there is."""
 
 
 _OPTIONS_ALSO_CALLED = {
@@ -316,23 +330,40 @@ _OPTIONS_ALSO_CALLED = {
     "clusters": "count",
     "column": "attribute",
     "d": "delimiter",
+    "dir": "out",
+    "e": "epsilon",
     "feature": "attribute",
+    "folder": "out",
+    "force": "overwrite",
     "id": "user",
     "item": "attribute",
     "k": "count",
     "n": "count",
     "n-clusters": "count",
     "n-neighbors": "count",
-    "output": "out",
     "o": "out",
+    "output": "out",
+    "path": "out",
     "people": "roster",
     "person": "user",
+    "privacy": "epsilon",
     "sep": "delimiter",
     "separator": "delimiter",
     "top": "count",
     "users": "user",
 }
 """What people type, and the option that they mean, if the command has it."""
+
+_ARGUMENTS = {
+    "csv": "DATA...",
+    "data": "DATA...",
+    "file": "DATA...",
+    "input": "DATA...",
+    "release": "RELEASE",
+    "source": "DATA...",
+    "table": "DATA...",
+}
+"""What people type as an option, and the argument that they mean."""
 
 
 def _meant(name: str, context: Any) -> str:
@@ -344,6 +375,8 @@ def _meant(name: str, context: Any) -> str:
         return f". The plan holds it: make one with dimly plan --{asked}."
     if asked in {"o", "out", "output"} and "csv" in bare:
         return ". Add --csv, and write what is printed to a file: --csv > FILE."
+    if asked in _ARGUMENTS and asked not in bare and (usage := _usage(context)).endswith(_ARGUMENTS[asked]):
+        return f". Write the path alone: {usage}."
     also = [one for one in (_OPTIONS_ALSO_CALLED.get(asked),) if one in bare]
     begins = [one for one in bare if one.startswith(asked) or asked.startswith(f"{one}-")] if len(asked) > 1 else []
     near = also or begins[:1] or difflib.get_close_matches(asked, bare, n=1, cutoff=0.7)

@@ -412,7 +412,10 @@ def numbers_between(name: str, text: str, separator: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(separator))
     except ValueError:
-        raise ParameterError(f"{name} must be numbers with {separator!r} between them, got {text!r}.") from None
+        example = separator.join(("100", "200") if separator == ":" else ("1", "2", "4"))
+        raise ParameterError(
+            f"{name} must be numbers with {separator!r} between them, such as {example}, got {text!r}."
+        ) from None
 
 
 _DISTANCES = (100, 400, 1600)

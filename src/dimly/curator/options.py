@@ -402,6 +402,10 @@ def takes_fields(record: type) -> Callable[[FunctionT], FunctionT]:
     return with_fields
 
 
+_ALSO_CALLED = {"folder": "out", "path": "out", "id": "user", "item": "attribute", "sep": "delimiter"}
+"""What people write, and the keyword that they mean, if the function has it."""
+
+
 def check_keywords(keywords: Iterable[str], *, function: str = "publish", known: Iterable[str] | None = None) -> None:
     """Refuse a keyword that a function does not take, as Python would; without ``known`` it takes all options.
 
@@ -413,8 +417,11 @@ def check_keywords(keywords: Iterable[str], *, function: str = "publish", known:
     names = [option.name for option in fields(Options)] if known is None else list(known)
     for name in keywords:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
+            also = [one for one in (_ALSO_CALLED.get(name),) if one in names]
+            near = also or difflib.get_close_matches(name, names, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
+            if name in {"epsilon", "delta"} and function == "publish":
+                hint = " The plan holds it: make one with dimly.plan(dimly.Budget(epsilon))."
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}.{hint}")
 
 

@@ -77,7 +77,10 @@ class Pseudonyms:
         except (OSError, ValueError):  # the latter of a path that is none
             mode, key = 0, None
         if key is None:
-            raise ParameterError(f"pseudonyms must be a file that can be read, got {name}.")
+            raise ParameterError(
+                f"pseudonyms must be a file that can be read, got {name}. Make a key, once: "
+                "(umask 077; head -c 32 /dev/urandom > KEYFILE)."
+            )
         if os.name == "posix" and mode & (stat.S_IROTH | stat.S_IWOTH):
             raise ParameterError(
                 f"{name} must be closed to others: it is the key to who is who. Run chmod o-rwx on it."
@@ -339,7 +342,7 @@ def _as_dense(table: Any) -> NDArray[Any]:
     except ValueError:  # its text tells the shape of the data
         raise DataError("the table must have rows of one length.") from None
     if dense.ndim != 2:
-        raise DataError(f"the table must have two dimensions, got {dense.ndim}.")
+        raise DataError(f"the table must have two dimensions, people and attributes, got {dense.ndim}.")
     if dense.dtype.kind not in "biuf":
         raise _not_numbers(dense)
     # SciPy has no sparse matrices of half precision, nor of bytes in another order than the machine's.
@@ -348,7 +351,10 @@ def _as_dense(table: Any) -> NDArray[Any]:
 
 def _not_numbers(data: NDArray[Any]) -> DataError:
     # The kind and not the type: "<U12" would say how long a text is.
-    return DataError(f"the table must hold booleans or numbers, got {data.dtype.type.__name__}.")
+    return DataError(
+        f"the table must hold booleans or numbers, got {data.dtype.type.__name__}. If its rows are pairs of person and "
+        "attribute, pass pandas.DataFrame(rows, columns=[…]) and name the columns."
+    )
 
 
 def _distinct(attributes: Iterable[object] | None, width: int) -> tuple[Sequence[str], NDArray[np.int32] | None]:

@@ -187,7 +187,14 @@ def is_matrix(source: Any) -> bool:
         return not any(isinstance(item, str | os.PathLike) for item in source)
     # SciPy's matrices are asked about last: for a path, loading it would take longer than reading many a table.
     is_path = isinstance(source, str | os.PathLike)
-    return isinstance(source, np.ndarray) or (not is_path and scipy.sparse.issparse(source))
+    if isinstance(source, np.ndarray) or (_has_rows(source) and not hasattr(source, "columns")):
+        return True
+    return not is_path and bool(scipy.sparse.issparse(source))
+
+
+def _has_rows(source: Any) -> bool:
+    """Return whether a source is an array of another library with two dimensions, such as a tensor."""
+    return hasattr(source, "__array__") and getattr(source, "ndim", None) == 2
 
 
 @contextlib.contextmanager

@@ -412,7 +412,8 @@ class ProfileChart:
             shown = min(max(row["share"], low), high)  # noise can put a share above 100 %, where nobody is
             axis.plot([low, high], [at, at], color=look.color, linewidth=2, alpha=0.5)
             axis.plot([shown], [at], color=look.color, marker=look.marker, markersize=5)
-            axis.plot([row["share"] - row["apart"]], [at], color=_GRAY, marker="|", markersize=9)
+            others = min(max(row["share"] - row["apart"], 0.0), 1.0)  # and a share of the others below 0 %
+            axis.plot([others], [at], color=_GRAY, marker="|", markersize=9, clip_on=False)
         axis.set_yticks(range(len(rows)), [_short(row["attribute"]) for row in rows])
         axis.invert_yaxis()
         axis.set_xlim(0, 1.04)

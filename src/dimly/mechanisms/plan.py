@@ -227,7 +227,12 @@ class Plan(BaseModel, ABC):
             Naming the field that is missing, unknown, there twice or does not fit the others.
         """
         try:
-            return cls.model_validate_json(json.dumps(read_json(text)))
+            fields = read_json(text)
+            if "mechanism" not in fields and "plan" in fields:
+                raise ParameterError(
+                    "plan must be a plan, got a manifest. Save its field 'plan' as a file, or make one with dimly plan."
+                )
+            return cls.model_validate_json(json.dumps(fields))
         except AmbiguousJSONError as error:
             is_name = isinstance(text, str) and text.endswith(".json")
             remedy = "Pass the text of the file: Path(file).read_text()" if is_name else "Make it again with dimly plan"

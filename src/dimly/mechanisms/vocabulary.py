@@ -187,7 +187,7 @@ class Vocabulary(Sequence[str]):
         """
         texts = attribute_texts(attributes)
         if not texts:
-            raise ParameterError("attributes must name at least one attribute, got none.")
+            raise ParameterError("attributes must name at least one attribute, got none. Was the list empty?")
         seen: set[str] = set()
         for text in texts:
             if text in seen:

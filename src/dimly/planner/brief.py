@@ -287,8 +287,10 @@ def as_range(distance: Any) -> tuple[float, float]:
             raise ParameterError(f"distance must be one squared distance or two, got {len(distance)} of them.")
         low, high = (as_number("distance", end, LARGEST_DISTANCE) for end in distance)
         if low >= high:
-            raise ParameterError(f"distance must be a near and then a far one, got {low:g} and {high:g}.")
+            raise ParameterError(f"distance must be a near and then a far one, got {low:g} and {high:g}. Swap them.")
         return low, high
+    if isinstance(distance, str):
+        raise ParameterError(f"distance must be a number or two, got the text {distance!r}. Write distance=(100, 200).")
     high = as_number("distance", distance, LARGEST_DISTANCE)
     return NEAR * high, high
 

@@ -102,7 +102,8 @@ class Budget:
             )
         if not 0 <= self.delta < 1:
             raise ParameterError(
-                f"delta must be in [0, 1), got {self.delta!r}. Use 0, or a value well below 1/n_users."
+                f"delta must be in [0, 1), got {self.delta!r}. Use 0, or a value well below 1 / number of people, such "
+                "as 1e-6."
             )
 
     @property

@@ -73,8 +73,8 @@ def gaussian_scale(
     budget = budget.rounded_down
     if budget.delta == 0:
         raise ParameterError(
-            "delta must be > 0 for Gaussian noise, got 0. Give the budget a delta well below 1/n_users, "
-            "or use Laplace noise, which needs none."
+            "delta must be > 0 for Gaussian noise, got 0. Choose one well below 1 / number of people, such as 1e-6, or "
+            "use Laplace noise, which needs none."
         )
     if rule == "exact":
         return _exact_scale(budget, l2_sensitivity)

@@ -365,10 +365,18 @@ def _instead(path: Path) -> str:
     for above in list(path.parents)[:2]:
         if (above / MANIFEST).is_file():
             return f" Open {above} instead."
+    if path.is_file() and path.suffix == ".json":
+        return " If it is a plan, publish a table by it first: dimly publish TABLE --plan FILE … makes the folder."
     if path.is_file():
         return " If it is your table, publish it first: dimly publish makes the folder."
     inside = sorted(path.glob(f"*/{MANIFEST}"))[:1] if path.is_dir() else []
-    return f" Open a folder inside it, such as {inside[0].parent}." if inside else " Check the path."
+    return f" Open a folder inside it, such as {inside[0].parent}." if inside else f" {_found(path)}"
+
+
+def _found(path: Path) -> str:
+    """Return what to do about a path that leads nowhere: ``~`` is for the shell, which does not see it in quotes."""
+    home = next((i for i, part in enumerate(path.parts) if part.startswith("~")), None)
+    return "Check the path." if home is None else f"Write {Path(*path.parts[home:]).expanduser()}."
 
 
 def release_id(fields: dict[str, Any]) -> str:

@@ -315,15 +315,15 @@ class ExploreView:
             return
         if asked != self.asked or answer is None or self.person.is_deleted:
             return
-        user, found, order, positions = answer
+        user, found, positions = answer
         places = self.drawn.data.places
         marks = [(float(places[at][0]), float(places[at][1]), str(i + 1)) for i, at in enumerate(positions.tolist())]
         self.map.mark_people([(float(places[position][0]), float(places[position][1]), ""), *marks])
         self.person.clear()
         with self.person:
-            self._answer(str(user), found, order)
+            self._answer(str(user), found)
 
-    def _answer(self, user: str, found: Neighbors, order: NDArray[np.int64]) -> None:
+    def _answer(self, user: str, found: Neighbors) -> None:
         with ui.element("div").style("overflow-wrap: anywhere"):
             ui.label(f"Nearest to {user}").style("font-weight: 650").props("data-testid=asked")
         mostly_noise = not found.expected >= len(found) / 2
@@ -333,20 +333,13 @@ class ExploreView:
             .props("data-testid=belief")
         ):
             ui.label(found.words)
-        each = found.estimates
-        possible = np.clip(each.value, each.low, each.high)  # noise takes estimates below zero, people never
         rows = [
-            [str(i + 1), str(one), theme.number(value), f"{theme.number(low)} to {theme.number(high)}"]
-            for i, (one, value, low, high) in enumerate(
-                zip(
-                    found.users[order].tolist(),
-                    *(part[order] for part in (possible, each.low, each.high)),
-                    strict=True,
-                )
-            )
+            [str(rank), str(one), theme.number(e.value), f"{theme.number(e.low)} to {theme.number(e.high)}"]
+            for rank, (one, e) in enumerate(found, start=1)
         ]
         what = "differs in" if self.opened.manifest.plan.directions is None else "distance along directions"
-        theme.table(["", "person", what, "95 % interval"], rows, numbers=(what,))
+        theme.table(["rank", "person", what, "95 % interval"], rows, numbers=(what,))
+        ui.label(found.words_on_order).classes("hint")
 
     # A group
 
@@ -465,15 +458,14 @@ class ExploreView:
             watch(self.opened.job(f"beside {key}", lambda job: _pair(self.opened, other, job)), done)
 
 
-def _neighbors(opened: OpenedRelease, position: int) -> tuple[Any, Neighbors, NDArray[np.int64], NDArray[np.int64]]:
-    """Return who was asked about, the nearest, in which order they seem near, and where they are in that order."""
+def _neighbors(opened: OpenedRelease, position: int) -> tuple[Any, Neighbors, NDArray[np.int64]]:
+    """Return who was asked about, the nearest, and where these are."""
     release = opened.release
     user = release.users[position]
     who = str(user) if opened.sketches.textual else int(user)
     found = release.neighbors(who, min(_N, len(release) - 1))
     _ = found.words  # found out here, and not while the page waits
-    order = np.argsort(found.estimates.value, kind="stable")
-    return user, found, order, opened.sketches.locate(found.users[order])
+    return user, found, opened.sketches.locate(found.users)
 
 
 def _values_of(opened: OpenedRelease, names: list[str]) -> Arrays:

@@ -2,6 +2,7 @@ from dataclasses import FrozenInstanceError
 from datetime import date
 
 import numpy as np
+import pandas
 import pytest
 
 from dimly.analyst.estimate import Estimate, Vector, own_steps, scalar
@@ -37,7 +38,12 @@ def test_halves_are_rounded_as_the_curator_rounds_them() -> None:
     assert [steps.get(str(i), 0) for i in range(9)] == np.rint(np.array(values) * 4).astype(int).tolist()
 
 
-@pytest.mark.parametrize("attributes", ["text", b"bytes", 5, None])
+def test_one_attribute_is_a_set_of_one() -> None:
+    with pytest.raises(ParameterError, match=r"got str\. Write \{'mill'\} for one attribute\."):
+        own_steps("mill", resolution=1)
+
+
+@pytest.mark.parametrize("attributes", ["text", b"bytes", 5, None, pandas.DataFrame({"a": [1]})])
 def test_attributes_must_be_a_collection(attributes: object) -> None:
     with pytest.raises(ParameterError, match="attributes must be a set of attributes or a mapping"):
         own_steps(attributes, resolution=1)  # type: ignore[arg-type]

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from dimly.api import publish
 from dimly.curator import options as module
 from dimly.curator.options import LEAST_MEMORY, Options, PublishOptions, Resources, check_keywords
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
@@ -41,6 +42,26 @@ def test_a_keyword_that_does_not_exist_is_refused_with_the_nearest() -> None:
         publish([[1]], None, atribute="place")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'\.$"):
         check_keywords(["user", "zzz"])
+    with pytest.raises(TypeError, match=r"'path'\. Did you mean 'out'\?"):
+        check_keywords(["path"])
+    with pytest.raises(TypeError, match=r"'epsilon'\. The plan holds it: make one with dimly\.plan"):
+        check_keywords(["epsilon"])
+
+
+class _Tensor:
+    """An array of another library, as NumPy sees it."""
+
+    def __init__(self, rows: NDArray[Any]) -> None:
+        self.rows, self.ndim = rows, rows.ndim
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        return self.rows
+
+
+def test_a_tensor_is_a_matrix() -> None:
+    plan = Plan.of("counting+laplace", Budget(1.0), k=4)
+    with pytest.warns(PrivacyWarning):
+        assert len(publish(_Tensor(np.eye(3, dtype=bool)), plan)) == 3
 
 
 @pytest.mark.parametrize(

@@ -328,9 +328,9 @@ BAD_TABLES = [
     ("bytes", np.array([[b"secret"]]), "booleans or numbers, got bytes_"),
     ("objects", [[MARKER, None]], "booleans or numbers, got object_"),
     ("times", np.array([["2024-02-29"]], "M8[D]"), "booleans or numbers, got datetime64"),
-    ("a number", MARKER, "two dimensions, got 0"),
-    ("one dimension", np.full(17, MARKER), "two dimensions, got 1"),
-    ("three dimensions", np.full((17, 3, 2), MARKER), "two dimensions, got 3"),
+    ("a number", MARKER, "two dimensions, people and attributes, got 0"),
+    ("one dimension", np.full(17, MARKER), "two dimensions, people and attributes, got 1"),
+    ("three dimensions", np.full((17, 3, 2), MARKER), "two dimensions, people and attributes, got 3"),
     ("one sparse dimension", scipy.sparse.coo_array(np.full(17, MARKER)), "two dimensions, got 1"),
     ("ragged rows", [[MARKER, 1.0], [1.0], [0.0]], "rows of one length"),
     (

@@ -66,7 +66,10 @@ def test_the_same_question_at_another_epsilon_and_distance() -> None:
         ({"values": 3}, "values must be one of bits, unit"),
         ({"unit": "person"}, "unit must be one of"),
         ({"distance": 0}, "distance must be a number > 0"),
-        ({"distance": "near"}, "distance must be a number > 0"),
+        (
+            {"distance": "100:200"},
+            r"distance must be a number or two, got the text '100:200'",
+        ),
         ({"distance": True}, "distance must be a number > 0"),
         ({"distance": float("nan")}, "distance must be a number > 0"),
         ({"distance": (1, 2, 3)}, "one squared distance or two, got 3"),

@@ -62,7 +62,7 @@ def graph_of(
         known = [one for one in told if not math.isnan(one)]
         return sum(known) / len(known) if known else math.nan
 
-    estimates, others = _estimates(release, found, metric), len(sketches) - 1
+    estimates, others = _estimates(release, found, metric).possible, len(sketches) - 1
     denoised = isinstance(space, DenoisedSpace)
     return Neighbors(_named(sketches, found), estimates, metric, denoised, _expect=expected, _others=others)
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
@@ -51,10 +52,10 @@ class Neighbors:
     users : ndarray
         Ids: (n,) of one, (users, n) of everybody, in the order of the release.
     estimates : Estimate of arrays
-        Of the same shape. Euclidean: the squared distances, unbiased; else the cosines or Jaccard similarities. They
-        need not be in order, least of all where ranking is by denoised points. Each is unbiased for a pair that was
-        chosen beforehand: of those that were picked as the nearest of many, distances are on the low side. Where people
-        are published along directions, ``estimates.measure`` says that these are along them.
+        Of the same shape. Euclidean: the squared distances; else the cosines or Jaccard similarities. Each value is the
+        unbiased one, moved into its interval if it is outside. They need not be in order, least of all where ranking is
+        by denoised points. Of people who were picked as the nearest of many, distances are on the low side. Where
+        people are published along directions, ``estimates.measure`` says that these are along them.
     metric : {"euclidean", "cosine", "jaccard"}
     denoised : bool
         Whether ranking was by denoised points.
@@ -104,9 +105,13 @@ class Neighbors:
 
     @property
     def words_on_order(self) -> str:
-        """How a list that is shown is sorted, and what its ranks are."""
-        by = "after denoising, which is mostly better: rank 1 is the best guess" if self.denoised else "as published"
-        return f"Sorted by the estimate. The rank is the order {by}."
+        """What the ranks of a list go by, and why its estimates may be in another order."""
+        if self.denoised:
+            return (
+                "Rank 1 is the best guess, by denoised numbers. The estimates come from the numbers as published, so "
+                "they need not be in the same order."
+            )
+        return "Rank 1 is the best guess, without denoising. The estimates need not be in quite the same order."
 
     def __len__(self) -> int:
         return len(self.users)
@@ -119,12 +124,6 @@ class Neighbors:
         estimates = (Estimate(*four, measure=self.estimates.measure) for four in numbers)
         return zip(self.users.tolist(), estimates, strict=True)
 
-    def shown(self) -> list[tuple[Any, "Estimate[float]", int]]:
-        """Return (user, estimate within its interval, rank), in the order of the estimates: as they are printed."""
-        found = [(user, one.possible, rank) for rank, (user, one) in enumerate(self, start=1)]
-        sign = 1 if self.metric == "euclidean" else -1
-        return sorted(found, key=lambda row: (math.isnan(row[1].value), sign * row[1].value, row[2]))
-
     def __repr__(self) -> str:
         return self._shown().text()
 
@@ -135,27 +134,29 @@ class Neighbors:
         what = self.estimates.measure or ("squared distance" if self.metric == "euclidean" else self.metric)
         if self.users.ndim > 1:
             return Shown(f"The {self.users.shape[1]} nearest of {len(self):,} people by {what}", [self.words])
-        rows = [(str(user), one.value, one.low, one.high, rank) for user, one, rank in self.shown()[:MOST_ROWS]]
-        header = ("user", what, "low", "high", "rank")
+        rows = [
+            (rank, str(user), one.value, one.low, one.high)
+            for rank, (user, one) in enumerate(islice(self, MOST_ROWS), start=1)
+        ]
+        header = ("rank", "user", what, "low", "high")
         return Shown(
             f"{len(self)} nearest people", [self.words, self.words_on_order], header, rows, len(self) - len(rows)
         )
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw how near each one is, with its interval, in the order of the estimates; return the axes."""
+        """Draw how near each one is, with its interval, the best guess first; return the axes."""
         if self.users.ndim > 1:
             raise ParameterError(
                 "plot draws the neighbors of one person, got everybody's. Use release.neighbors(user).plot()."
             )
-        rows = self.shown()
-        value, low, high = (np.array([getattr(e, part) for _, e, _ in rows]) for part in ("value", "low", "high"))
         what = self.estimates.measure or ("squared distance" if self.metric == "euclidean" else self.metric)
-        ax = ladder(value, low, high, names=[str(user) for user, _, _ in rows], ax=ax, what=what)
+        each = self.estimates
+        ax = ladder(each.value, each.low, each.high, names=list(map(str, self.users.tolist())), ax=ax, what=what)
         ax.set_title(self.words, fontsize="small", wrap=True)
         return ax
 
     def to_pandas(self) -> Any:
-        """Return a data frame: user, value, stderr, low, high and rank; of everybody, one row for each pair.
+        """Return a data frame: rank, user, value, stderr, low and high; of everybody, one row for each pair.
 
         Raises
         ------
@@ -163,11 +164,11 @@ class Neighbors:
             If pandas is not installed.
         """
         n = self.users.shape[-1]
-        columns: dict[str, Any] = {"neighbor" if self.users.ndim > 1 else "user": self.users.reshape(-1).tolist()}
-        if self.users.ndim > 1:
-            columns = {"position": np.repeat(np.arange(len(self)), n)} | columns
-        columns |= {part: getattr(self.estimates, part).reshape(-1) for part in PARTS}
-        return data_frame(columns | {"rank": np.tile(np.arange(1, n + 1), self.users.size // max(n, 1))})
+        everybody = self.users.ndim > 1
+        columns: dict[str, Any] = {"position": np.repeat(np.arange(len(self)), n)} if everybody else {}
+        columns["rank"] = np.tile(np.arange(1, n + 1), self.users.size // max(n, 1))
+        columns["neighbor" if everybody else "user"] = self.users.reshape(-1).tolist()
+        return data_frame(columns | {part: getattr(self.estimates, part).reshape(-1) for part in PARTS})
 
 
 def nearest_to(
@@ -197,7 +198,7 @@ def neighbors_at(
     """Return the first n candidates with their estimates."""
     sketches, positions = release._sketches, candidates[:n]
     whom = side if side.vector is None else side.vector
-    estimates = estimate(release, metric)(whom, ChosenSide(sketches, positions))
+    estimates = estimate(release, metric)(whom, ChosenSide(sketches, positions)).possible
 
     def expected() -> float:
         return expected_true(release, whom, n, metric=metric, space=space)

@@ -112,7 +112,7 @@ class Segments:
         return self._shown().html()
 
     def _shown(self) -> Shown:
-        rows: list[tuple[object, ...]] = [(segment, f"{size:,}") for segment, size in enumerate(self.sizes.tolist())]
+        rows: list[tuple[object, ...]] = list(enumerate(self.sizes.tolist()))
         header: tuple[str, ...] = ("segment", "people")
         if self.is_described:
             rows = [(*row, profile.words) for row, profile in zip(rows, self.describe(most=3), strict=True)]
@@ -142,16 +142,21 @@ class Segments:
         """How far to believe in these segments, in a sentence."""
         if self.structure.components == 0:
             return f"No segments to speak of: {self.structure.words}.{_NOT_SEEN}"
-        found = f"Found {self.structure.words}."
+        found = f" Found {self.structure.words}."
         if len(self) == 1:
-            return f"{found} But people do not fall into groups."
+            looked_for = len(self._tried) > 1
+            return (
+                "People do not fall into groups." if looked_for else "Everybody is in one segment, as asked."
+            ) + found
         kind, other = ("", "") if self.activity else (", by taste and not by activity,", _OTHER_VIEW)
         if self.stability == 0:
             return (
-                f"{found} These {len(self)} segments{kind} are no more stable than cuts through a cloud without groups."
+                f"These {len(self)} segments{kind} are no more stable than cuts through a cloud without groups."
                 + (_BLURRED if self.is_described else other)
+                + found
             )
-        return f"{found} Stability of these {len(self)} segments{kind.rstrip(',')}: {self.stability:.2f} of 1.{other}"
+        stable = f"Stability of these {len(self)} segments{kind.rstrip(',')}: {self.stability:.2f} of 1."
+        return f"{stable}{other}{found}"
 
     @property
     def stabilities(self) -> dict[int, float]:
@@ -199,7 +204,7 @@ class Segments:
         if type(most) is not int or most < 1:
             raise ParameterError(f"most must be an integer of at least 1, got {most!r}.")
         if not 0 < confidence < 1:
-            raise ParameterError(f"confidence must be in (0, 1), got {confidence!r}.")
+            raise ParameterError(f"confidence must be above 0 and below 1, such as 0.95, got {confidence!r}.")
         return profiles_of(*self._described, most=most, confidence=confidence)
 
     @property

@@ -83,8 +83,8 @@ class Structure:
             return f"no structure beyond what {self.chance} would show"
         several = f"{self.components} components" if self.components > 1 else "1 component"
         return (
-            f"{several} beyond what {self.chance} would show, with {self.share:.0%} of the variance that is "
-            f"not noise; the strongest is {self.strongest / self.threshold:.1f} times the threshold"
+            f"{several} beyond what {self.chance} would show, which explain {self.share:.0%} of how people differ, "
+            "noise left out"
         )
 
 

@@ -116,6 +116,9 @@ def _check(to: Tool, given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value is not None and name not in allowed:
             raise ParameterError(f"{name} must not be given with --to {to}, which does not know it.")
+    ending = {"numpy": ".npz", "parquet": ".parquet"}.get(to)
+    if ending is not None and not str(given["--out"]).endswith(ending):
+        raise ParameterError(f"--out must end in {ending} with --to {to}, got {str(given['--out'])!r}. Rename it.")
 
 
 def _fields(target: str, about: "AboutExport") -> dict[str, str]:

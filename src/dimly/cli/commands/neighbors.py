@@ -61,9 +61,10 @@ def neighbors(
     """Find the people nearest to somebody, or to a list of attributes, with an estimate of how near each is.
 
     The first line says how many of those listed can be expected to be among the truly nearest: at a small epsilon,
-    few. People are found and ranked by denoised numbers, which usually works better. The estimate beside each one
-    comes from the published numbers, and the list is sorted by it. The nearest of many people look nearer than they
-    are: their estimates are too low on average, and their intervals contain the truth less often than they say.
+    few. People are ranked by denoised numbers, which usually works better. The estimate beside each one comes from the
+    published numbers, so the estimates need not be in the order of the ranks. The nearest of many people look nearer
+    than they are: their estimates are too low on average, and their intervals contain the truth less often than they
+    say.
 
     $ dimly neighbors release --user ada -n 5
     """
@@ -86,12 +87,9 @@ def neighbors(
         else:
             bar.phase("searching")
             found = asked.release.neighbors(who, n=n, metric=metric, denoise=not no_denoise, progress=bar.reach)
-    people = list(found)
+    people = [(rank, one, estimate) for rank, (one, estimate) in enumerate(found, start=1)]
     if as_json:
-        facts = [
-            {"user": one, "rank": rank, **estimate_facts(estimate)}
-            for rank, (one, estimate) in enumerate(people, start=1)
-        ]
+        facts = [{"rank": rank, "user": one, **estimate_facts(estimate)} for rank, one, estimate in people]
         expected = None if math.isnan(found.expected) else found.expected
         told = {"expected_true": expected, "expected_range": list(found.expected_range)}
         if found.recall is not None:
@@ -99,24 +97,25 @@ def neighbors(
         print_json({**told, "neighbors": facts, **measure_facts(asked.release.plan, metric)})
         return
     what = measure_text(asked.release.plan, metric)
-    shown = [(rank, one, e) for one, e, rank in found.shown()]
     rows = [
-        (_one_line(one), number_text(e.value), interval_text(e), number_text(e.stderr), rank) for rank, one, e in shown
+        (rank, _one_line(one), number_text(e.value), interval_text(e), number_text(e.stderr)) for rank, one, e in people
     ]
     if as_csv:
         print_csv(
-            ["user", "value", "low", "high", "stderr", "rank"],
-            [(one, e.value, e.low, e.high, e.stderr, rank) for rank, one, e in shown],
+            ["rank", "user", "value", "low", "high", "stderr"],
+            [(rank, one, e.value, e.low, e.high, e.stderr) for rank, one, e in people],
         )
         return
     print_lines([found.words, ""])
     print_table(
-        ["user", what, "95 % interval", "standard error", "rank"], rows, numbers=[what, "standard error", "rank"]
+        ["rank", "user", what, "95 % interval", "standard error"], rows, numbers=["rank", what, "standard error"]
     )
     lines = [found.words_on_order]
+    if attribute is not None and asked.release.plan.vocabulary is None:
+        lines.append("This release has no list of attributes, so a misspelled name is not noticed.")
     if metric == "euclidean":
         # Two independent errors: a difference of so many standard errors is chance in one of twenty cases.
-        least = 1.96 * 2**0.5 * statistics.median(e.stderr for _, e in people)
+        least = 1.96 * 2**0.5 * statistics.median(e.stderr for _, _, e in people)
         lines += [
             f"Differences below {number_text(least)} may be noise.",
             "The nearest of many look nearer than they are: most are farther away, some beyond their interval.",

@@ -287,9 +287,9 @@ def plan(
     if interactive:
         from dimly.cli.commands.plan_interactive import GivenOptions
 
-        told = _answers(epsilon, GivenOptions(n_users, n_attributes, weight, distance, output, overwrite))
+        told = _answers(epsilon, GivenOptions(n_users, vocabulary, n_attributes, weight, distance, output, overwrite))
         epsilon, purpose, n_users, n_attributes = told.epsilon, told.purpose, told.n_users, told.n_attributes
-        weight, distance, output = told.weight, told.distance, told.output
+        vocabulary, weight, distance, output = told.vocabulary, told.weight, told.distance, told.output
     budget = _budget(epsilon, delta)
     _check_kept([output, directions_out], (sample, vocabulary, survey, directions), overwrite=overwrite)
     fixed = FixedMechanism(

@@ -1,10 +1,12 @@
 """``dimly plan --interactive``: the same questions as the options, in plain words."""
 
+import shlex
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import typer
 
+from dimly.cli.faults import options_alone
 from dimly.errors import ParameterError
 from dimly.files import check_output
 
@@ -18,6 +20,7 @@ class PlanAnswers(NamedTuple):
     epsilon: float
     purpose: Purpose
     n_users: int | None
+    vocabulary: Path | None
     n_attributes: int | None
     weight: float | None
     distance: str | None
@@ -30,18 +33,21 @@ class PlanAnswers(NamedTuple):
             "--epsilon": f"{self.epsilon:g}",
             "--purpose": self.purpose,
             "--n-users": self.n_users,
+            "--vocabulary": self.vocabulary,
             "--n-attributes": self.n_attributes,
             "--weight": None if self.weight is None else f"{self.weight:g}",
             "--distance": self.distance,
             "-o": self.output,
         }
-        return "dimly plan " + " ".join(f"{name} {value}" for name, value in said.items() if value is not None)
+        given = (f"{name} {shlex.quote(str(value))}" for name, value in said.items() if value is not None)
+        return "dimly plan " + " ".join(given)
 
 
 class GivenOptions(NamedTuple):
     """What the options say already: the answers in brackets."""
 
     n_users: int | None = None
+    vocabulary: Path | None = None
     n_attributes: int | None = None
     weight: float | None = None
     distance: str | None = None
@@ -81,9 +87,13 @@ def _asked(given: GivenOptions) -> PlanAnswers:
         err=True,
     )
     n_users = _number("About how many people?", default=_shown(given.n_users))
-    n_attributes = _number(
-        "About how many different attributes are there (products, places, words)?", default=_shown(given.n_attributes)
-    )
+    vocabulary = _public_list(given)
+    n_attributes = None
+    if vocabulary is None:
+        n_attributes = _number(
+            "About how many different attributes are there (products, places, words)?",
+            default=_shown(given.n_attributes),
+        )
     most = float("inf") if n_attributes is None else n_attributes
     weight = _number("About how many of them does a person have?", default=_shown(given.weight), most=most)
     near, _, far = (given.distance or "").rpartition(":")
@@ -100,6 +110,7 @@ def _asked(given: GivenOptions) -> PlanAnswers:
         epsilon=1.0 if epsilon is None else epsilon,
         purpose=_PURPOSES[choice],
         n_users=None if n_users is None else int(n_users),
+        vocabulary=vocabulary,
         n_attributes=None if n_attributes is None else int(n_attributes),
         weight=weight,
         distance=distance,
@@ -111,13 +122,23 @@ def _shown(number: float | None) -> str:
     return "" if number is None else f"{number:.15g}"
 
 
+def _public_list(given: GivenOptions) -> Path | None:
+    typer.echo("Is there a public list of all attributes, such as a catalog, made without the private table?", err=True)
+    default = "" if given.vocabulary is None else str(given.vocabulary)
+    while answer := _text("  its file, with one name a line; nothing if there is none", default=default):
+        if Path(answer).is_file():
+            return Path(answer)
+        typer.echo(f"  There is no file {answer!r}.", err=True)
+    return None
+
+
 def _new_file(given: GivenOptions) -> Path | None:
     default = "plan.json" if given.output is None else str(given.output)
     while answer := _text("File to write the plan to", default=default):
         try:
             check_output(Path(answer), overwrite=given.overwrite)
         except ParameterError as error:
-            typer.echo(f"  {str(error).replace('output', 'The file', 1)}", err=True)
+            typer.echo(f"  {options_alone(error.with_options).replace('output', 'The file', 1)}", err=True)
         else:
             return Path(answer)
     return None

@@ -31,7 +31,7 @@ _MOST_NAMED = 3  # attributes at each end, in a line
 def count_or_auto(text: str) -> str:
     """Return how many segments, as written: a number, or "auto"."""
     if text != "auto" and not (text.isascii() and text.isdigit() and int(text)):
-        raise typer.BadParameter(f"must be a number of segments or auto, got {text!r}")
+        raise typer.BadParameter(f"must be a number of segments or auto, such as 4, got {text!r}")
     return text
 
 
@@ -107,10 +107,9 @@ def segments(
         print_json(_facts(found))
         return
     written = {} if out is None else {"segments": out}
-    stability = number_text(found.stability)
-    print_fields(
-        written | {"stability": stability, "by count": found.words_on_counts, "signal": number_text(found.signal)}
-    )
+    stability = f"{number_text(found.stability)}, from 0 (chance) to 1 (always the same segments)"
+    signal = f"{found.signal:.0%} of how people differ, noise left out, is explained by attributes that go together"
+    print_fields(written | {"stability": stability, "by count": found.words_on_counts, "signal": signal})
     print_lines(["", _words(found), ""])
     sizes = [(segment, f"{size:,}") for segment, size in enumerate(found.sizes.tolist())]
     if not found.is_described:

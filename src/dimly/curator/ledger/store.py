@@ -173,7 +173,8 @@ class Store:
 
     def _not_a_ledger(self) -> ParameterError:
         return ParameterError(
-            f"ledger must be a ledger of Dimly, got another file: {str(self.path)!r}. Choose another name."
+            f"ledger must be a ledger of Dimly, got another file: {str(self.path)!r}. Name a ledger, or "
+            "make one under another name with `dimly ledger init`."
         )
 
     def _explained(self, error: sqlite3.Error) -> DimlyError:

@@ -65,6 +65,7 @@ def listing(names: Iterable[str]) -> str:
     known = list(names)
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     short = [name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…" for name in known[:_SHOWN]]
+    short = [name if name and name == name.strip() else repr(name) for name in short]
     return f"The table has: {', '.join(short)}{more}."
 
 

@@ -37,6 +37,7 @@ _MARKS: Final = {  # UTF-32 first: its mark begins like that of UTF-16
 }
 _NOT_OF_FILES: Final = {"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
 _LINE_END: Final = re.compile(r"[\r\n]")
+_SUCH_AS: Final = {"delimiter": '";"', "quote": "'\"'", "escape": "a backslash"}
 _STATE: Final = "If this file is the table, pass its {}"
 
 
@@ -83,7 +84,7 @@ class CsvOptions:
             if text is not None and (
                 not shortest <= len(text) <= 1 or not text.isascii() or text in {"\n", "\r", "\0"}
             ):
-                raise ParameterError(f"{name} must be one ASCII character, got {text!r}.")
+                raise ParameterError(f"{name} must be one ASCII character, such as {_SUCH_AS[name]}, got {text!r}.")
         if self.encoding is not None and not _is_encoding(self.encoding):
             raise ParameterError(
                 f"encoding must be one of text that Python knows, got {self.encoding!r}. Try utf-8 or cp1252."
@@ -247,7 +248,9 @@ def _marked(beginning: bytes) -> str:
 
 def _not_in(encoding: str, stamp: Stamp) -> DataError:
     name = "UTF-8" if encoding in {"utf-8", "utf-8-sig"} else encoding
-    remedy = f"{_STATE.format('encoding (--encoding), often cp1252')}; or save it as UTF-8."
+    remedy = (
+        f"{_STATE.format('encoding (--encoding), often cp1252')}. If it is a list, such as a roster, save it as UTF-8."
+    )
     return DataError(f"{stamp.name} must be text in {name}, but some of it is not. {remedy}")
 
 

@@ -75,7 +75,7 @@ def _unreadable(text: str, name: str, kind: str) -> DataError:
     if "not utf-8 encoded" in text:
         return DataError(
             f"{name} must be text in UTF-8, but some of it is not. If this file is the table, pass its encoding "
-            "(--encoding), often cp1252; or save it as UTF-8."
+            "(--encoding), often cp1252. If it is a list, such as a roster, save it as UTF-8."
         )
     if "lock on file" in text:
         return DataError(f"{name} must not be open for writing in another program. Close it there, or pass a copy.")

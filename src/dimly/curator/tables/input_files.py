@@ -174,7 +174,8 @@ def _expand(source: FilePath) -> list[str]:
     if os.path.exists(text):
         return [text]
     if not glob.has_magic(text):
-        remedy = "Download it first." if "://" in text else "Check the path."
+        home = f"Write {os.path.expanduser(text)}." if text.startswith("~") else "Check the path."
+        remedy = "Download it first." if "://" in text else home
         raise ParameterError(f"source must be an existing file, folder or pattern, got {text}. {remedy}")
     fixed = _fixed_part(text)
     found = sorted(one for one in glob.glob(text, recursive=True) if not _is_beside(os.path.relpath(one, fixed)))

@@ -415,12 +415,19 @@ def _roster_column(roster: object, role: str) -> pa.ChunkedArray | pa.Array | No
         if all(one is None or one in _INT64 for one in numbers):
             return pa.array(numbers, pa.int64())
         return pa.array([None if one is None else str(one) for one in numbers], pa.string())
-    raise ParameterError(f"{role} must be all integers or all text. Turn every id into text.")
+    floats = any(isinstance(one, float | np.floating) for one in ids)
+    remedy = "Turn floats into integers." if floats else "Turn every id into text."
+    raise ParameterError(f"{role} must be all integers or all text. {remedy}")
 
 
 def _check_there(path: FilePath, role: str) -> None:
-    if not os.path.exists(path) and not glob.has_magic(os.fspath(path)):
-        raise ParameterError(f"{role} must be an existing file, got {os.fspath(path)}. Check the path.")
+    name = os.fspath(path)
+    if not os.path.exists(path) and not glob.has_magic(name):
+        remedy = f"Write {os.path.expanduser(name)}." if name.startswith("~") else "Check the path."
+        raise ParameterError(f"{role} must be an existing file, got {name}. {remedy}")
+    if os.path.isdir(path) and (os.path.exists(os.path.join(path, "manifest.json")) or not os.listdir(path)):
+        what = "a release" if os.listdir(path) else "an empty folder"
+        raise ParameterError(f"{role} must be a public list, got {name}, which is {what}. Name a file with one column.")
 
 
 def _is_lines(path: FilePath) -> bool:
@@ -519,6 +526,8 @@ def _json_cells(stamp: Stamp, attribute_column: str | None) -> list[object]:
 
 
 def _without_empty(texts: list[str], owner: FilePath) -> list[str]:
+    if not any(texts):
+        raise DataError(f"{os.fspath(owner)} must name at least one attribute, but it is empty. Fill it.")
     if "" in texts:
         raise DataError(f"{os.fspath(owner)} must have an attribute in each line, but some are empty. Remove them.")
     return texts
@@ -549,7 +558,10 @@ def only_or_named(names: Iterable[str], wanted: str | None, role: str) -> str:
     if len(known) == 1:
         return known[0]
     which = "one column" if wanted is None else f"one column, or one named {wanted!r}"
-    raise ParameterError(f"{role} must have {which}. {listing(known)}")
+    remedy = (
+        "Remove the others." if wanted is None else f"Name the column of the list {wanted!r}, or remove the others."
+    )
+    raise ParameterError(f"{role} must have {which}. {listing(known)} {remedy}")
 
 
 def _texts(column: pa.ChunkedArray) -> Iterator[str]:

@@ -347,5 +347,5 @@ def normal_quantile(confidence: float) -> float:
     """Return z with P(|N(0, 1)| ≤ z) = ``confidence``."""
     given: object = confidence
     if not isinstance(given, Real) or not 0 < confidence < 1:
-        raise ParameterError(f"confidence must be in (0, 1), got {confidence!r}.")
+        raise ParameterError(f"confidence must be above 0 and below 1, such as 0.95, got {confidence!r}.")
     return NormalDist().inv_cdf((1 + confidence) / 2)

@@ -42,7 +42,7 @@ def test_groups_are_found(release: Release) -> None:
     assert found.stability > 0.5
     assert len(found) == 3
     assert found.signal == found.structure.share > 0
-    assert found.words.startswith("Found 2 components")
+    assert "Found 2 components" in found.words
     again = release.segments(3)
     np.testing.assert_array_equal(again.labels, found.labels)
     assert again.stability == found.stability
@@ -108,7 +108,7 @@ def test_segments_of_activity_are_told_from_taste() -> None:
     found = people.segments(2)
     assert not found.activity
     assert "by taste and not by activity" in found.words
-    assert found.words.endswith("Where activity counts too (activity=True), people may fall into other segments.")
+    assert "Where activity counts too (activity=True), people may fall into other segments." in found.words
     assert "activity" not in people.segments(2, activity=True).words
     by_taste = adjusted_rand_score(groups, found.labels)
     assert by_taste > 0.6
@@ -302,7 +302,7 @@ def test_a_wrong_activity() -> None:
 def test_one_segment_is_everybody(release: Release) -> None:
     found = release.segments(1)
     assert found.sizes.tolist() == [600]
-    assert found.words.endswith("But people do not fall into groups.")
+    assert found.words.startswith("Everybody is in one segment, as asked. Found ")
     as_many = release_of("hashing+laplace").segments(30)
     assert as_many.sizes.sum() == 30
 
@@ -319,7 +319,7 @@ def test_unstable_segments_in_words(release: Release) -> None:
         _coordinates=Coordinates.of(plan_of("hashing+laplace")),
         _assigner=release.segments(2)._assigner,
     )
-    assert found.words.endswith("are no more stable than cuts through a cloud without groups.")
+    assert "are no more stable than cuts through a cloud without groups." in found.words
 
 
 def test_no_segment_is_empty() -> None:

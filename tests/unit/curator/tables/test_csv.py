@@ -142,7 +142,7 @@ def test_options_override_what_the_header_shows(database: PrivateDatabase, tmp_p
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"delimiter": ""}, "delimiter must be one ASCII character, got ''"),
+        ({"delimiter": ""}, "delimiter must be one ASCII character, such as \";\", got ''"),
         ({"delimiter": "ab"}, "delimiter must be one ASCII character"),
         ({"quote": "\n"}, "quote must be one ASCII character"),
         ({"escape": "é"}, "escape must be one ASCII character"),

@@ -251,7 +251,9 @@ def test_a_list_of_two_columns_where_none_is_named() -> None:
     [
         ("v.txt", b"a\n\nb\n", "an attribute in each line"),
         ("v.txt", b"a\xff\n", "text in UTF-8"),
-        ("v.csv", b'what\n""\n', "an attribute in each line"),
+        ("v.csv", b'what\na\n""\n', "an attribute in each line"),
+        ("v.csv", b'what\n""\n', "at least one attribute, but it is empty"),
+        ("v.txt", b"", "at least one attribute, but it is empty"),
         ("v.csv", b"n,what\n1\n", "as many fields in each line"),
         ("v.csv", b'n,what\n1,"a\n', "as many fields in each line|names its columns"),
         ("v.jsonl", b'{"what": "a"}\n[1]\n', "one JSON object per line"),
