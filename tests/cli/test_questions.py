@@ -238,7 +238,7 @@ class TestSegments:
     def test_for_people(self, numbered: Path, tmp_path: Path) -> None:
         result = run("segments", numbered, "--count", 2, "--out", tmp_path / "segments.parquet")
         assert (result.exit_code, result.stderr) == (0, "")
-        for words in ("stability", "signal", open_release(numbered).segments(2).words, "people"):
+        for words in ("stability", "from 0 (chance) to 1", open_release(numbered).segments(2).words, "people"):
             assert words in result.stdout
 
     def test_without_a_file_they_are_shown_and_an_ending_says_what_is_written(

@@ -413,10 +413,10 @@ class ProfileChart:
             axis.plot([low, high], [at, at], color=look.color, linewidth=2, alpha=0.5)
             axis.plot([shown], [at], color=look.color, marker=look.marker, markersize=5)
             others = min(max(row["share"] - row["apart"], 0.0), 1.0)  # and a share of the others below 0 %
-            axis.plot([others], [at], color=_GRAY, marker="|", markersize=9, clip_on=False)
+            axis.plot([others], [at], color=_GRAY, marker="|", markersize=9)
         axis.set_yticks(range(len(rows)), [_short(row["attribute"]) for row in rows])
         axis.invert_yaxis()
-        axis.set_xlim(0, 1.04)
+        axis.set_xlim(-0.03, 1.04)
         axis.xaxis.set_major_formatter("{x:.0%}")
         axis.tick_params(labelsize=7, length=0)
         axis.grid(visible=True, axis="x", color="#dddddd", linewidth=0.6)

@@ -24,3 +24,9 @@ def test_a_panel_for_each_segment(segments: int) -> None:
     for segment in range(segments):
         assert (f"segment {segment}, 90 people" in text) == (segment < MOST_PANELS)
     assert "stand besi" not in text
+
+
+def test_every_mark_is_inside_its_panel() -> None:
+    for axis in ProfileChart(profiles(6)).draw().axes[:6]:
+        least, most = axis.get_xlim()
+        assert all(least < x < most for line in axis.lines for x in line.get_xdata())

@@ -14,7 +14,6 @@ from dimly.cli.options import (
     Debug,
     ReleaseFolder,
     check_one_output,
-    number_text,
     open_to_ask,
 )
 from dimly.cli.terminal import ProgressBar, print_csv, print_fields, print_json, print_lines, print_table
@@ -107,9 +106,8 @@ def segments(
         print_json(_facts(found))
         return
     written = {} if out is None else {"segments": out}
-    stability = f"{number_text(found.stability)}, from 0 (chance) to 1 (always the same segments)"
-    signal = f"{found.signal:.0%} of how people differ, noise left out, is explained by attributes that go together"
-    print_fields(written | {"stability": stability, "by count": found.words_on_counts, "signal": signal})
+    stability = f"{found.stability:.2f}, from 0 (chance) to 1 (always the same segments)"
+    print_fields(written | {"stability": stability, "by count": found.words_on_counts})
     print_lines(["", _words(found), ""])
     sizes = [(segment, f"{size:,}") for segment, size in enumerate(found.sizes.tolist())]
     if not found.is_described:
