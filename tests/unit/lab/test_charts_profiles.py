@@ -29,4 +29,6 @@ def test_a_panel_for_each_segment(segments: int) -> None:
 def test_every_mark_is_inside_its_panel() -> None:
     for axis in ProfileChart(profiles(6)).draw().axes[:6]:
         least, most = axis.get_xlim()
-        assert all(least < x < most for line in axis.lines for x in line.get_xdata())
+        marks = np.concatenate([np.asarray(line.get_xdata(), np.float64) for line in axis.lines])
+        assert least < marks.min()
+        assert marks.max() < most
