@@ -211,7 +211,7 @@ def test_confidence_must_be_a_probability(mechanism: str, confidence: float) -> 
         lambda: release.hamming(0, 1, confidence=confidence),
         lambda: release.attribute(0, 1, confidence=confidence),
     ):
-        with pytest.raises(ParameterError, match="confidence must be in"):
+        with pytest.raises(ParameterError, match="confidence must be above 0"):
             ask()
 
 

@@ -201,7 +201,7 @@ def test_normal_quantiles() -> None:
     assert normal_quantile(0.95) == pytest.approx(Z95)
     assert normal_quantile(0.5) == pytest.approx(0.6744897501960817)
     for confidence in (0.0, 1.0, 95, math.nan):
-        with pytest.raises(ParameterError, match=r"confidence must be in \(0, 1\)"):
+        with pytest.raises(ParameterError, match=r"confidence must be above 0 and below 1"):
             normal_quantile(confidence)
 
 
