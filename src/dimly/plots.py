@@ -90,7 +90,7 @@ def histogram(values: Floats, *, spread_of_noise: float, ax: Any, what: str) -> 
     bell = np.exp(-((x - middle) ** 2) / (2 * spread_of_noise**2)) if spread_of_noise > 0 else np.zeros_like(x)
     area = heights.sum() * (edges[1] - edges[0])
     scale = area / (spread_of_noise * (2 * np.pi) ** 0.5) if spread_of_noise > 0 else 0.0
-    label = f"what noise alone would show (standard deviation {spread_of_noise:,.3g})"
+    label = f"what noise alone would show\n(standard deviation {spread_of_noise:,.3g})"
     ax.plot(x, scale * bell, color="black", linestyle="--", label=label)
     ax.set_ylim(0, 1.15 * max(float(heights.max()), min(scale, 2 * float(heights.max()))))
     ax.axvline(middle, color="black", linewidth=0.8)

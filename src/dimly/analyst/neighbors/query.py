@@ -1,6 +1,7 @@
 """``Neighbors`` of one person or vector: chooses a space, scans the release once, estimates."""
 
 import math
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -152,7 +153,7 @@ class Neighbors:
         what = self.estimates.measure or ("squared distance" if self.metric == "euclidean" else self.metric)
         each = self.estimates
         ax = ladder(each.value, each.low, each.high, names=list(map(str, self.users.tolist())), ax=ax, what=what)
-        ax.set_title(self.words, fontsize="small", wrap=True)
+        ax.set_title(textwrap.fill(self.words, 55), fontsize="small", loc="left")
         return ax
 
     def to_pandas(self) -> Any:
