@@ -70,7 +70,7 @@ def test_nothing_left_and_appends(file: Path) -> None:
     charge.make_visible()
     Ledger(file).reserve_append("visits", release_id="cd" * 32, plan_digest=DIGEST)
     shown = run("ledger", "show", file).stdout
-    for words in ("nothing\n", "visible", "an append", "cdcdcdcdcdcd"):
+    for words in ("nothing\n", "release  visible", "append   reserved", "cdcdcdcdcdcd"):
         assert words in shown
 
 

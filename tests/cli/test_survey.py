@@ -46,7 +46,9 @@ def test_names_for_people(tmp_path: Path, line: list[object]) -> None:
         assert text in result.stdout
     dry = run(*line, "--epsilon", 0.9, "--dry-run")
     assert "none: a dry run" in dry.stdout
-    assert [one.state for one in Ledger(tmp_path / "ledger.db").status("visits").charges] == ["visible"]
+    (charge,) = Ledger(tmp_path / "ledger.db").status("visits").charges
+    assert (charge.state, charge.kind) == ("visible", "survey")
+    assert "survey  visible" in run("ledger", "show", tmp_path / "ledger.db").stdout
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ledger = typer.Typer(rich_markup_mode="rich", invoke_without_command=True)
 _METHODS = {"sum": "all charges added up", "renyi": "by a Rényi filter"}
-_HEADER = ("charge", "state", "epsilon", "delta", "recipient", "people", "reserved", "plan", "release")
+_HEADER = ("charge", "kind", "state", "epsilon", "delta", "recipient", "people", "reserved", "plan", "release")
 _SHORT = 12
 """Digits of a digest that people compare; --json and export give all of them."""
 
@@ -241,8 +241,9 @@ def _together(charge: "ChargeRecord") -> str:
 def _row(charge: "ChargeRecord") -> tuple[object, ...]:
     return (
         charge.id,
+        charge.kind or "",
         charge.label,
-        "an append" if charge.cost is None else f"{charge.cost.epsilon:g}",
+        "0" if charge.cost is None else f"{charge.cost.epsilon:g}",
         "" if charge.cost is None else f"{charge.cost.delta:g}",
         charge.recipient or "",
         "" if charge.n_users is None else f"{charge.n_users:,}",

@@ -183,10 +183,24 @@ class ChargeRecord:
         words = {"gone": " (process gone)", "unknown": " (process out of sight)"}
         return self.state + words.get(self.fate or "", "")
 
+    @property
+    def kind(self) -> Literal["release", "append", "update", "survey"] | None:
+        """What was charged; None as long as that is not known.
+
+        Publishing claims its people before it draws noise, and a survey claims nobody.
+        """
+        if self.appends_to is not None:
+            return "append"
+        if self.updates is not None:
+            return "update"
+        if self.n_users is not None:
+            return "release"
+        return None if self.sampling_at is None else "survey"
+
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain JSON values."""
         cost = None if self.cost is None else _cost_fields(self.cost)
-        return asdict(self) | {"cost": cost, "label": self.label}
+        return asdict(self) | {"cost": cost, "label": self.label, "kind": self.kind}
 
     @classmethod
     def of_row(cls, row: sqlite3.Row) -> Self:

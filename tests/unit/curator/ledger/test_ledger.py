@@ -339,7 +339,7 @@ def test_an_export_is_json_with_everything_but_key_and_people(ledger: Ledger) ->
         key = connection.execute("SELECT tag_key FROM ledger").fetchone()[0]
         tags = connection.execute("SELECT tags FROM people").fetchone()[0]
         columns = {row["name"] for row in connection.execute("PRAGMA table_info(charge)")}
-    assert set(first) == columns | {"label"}
+    assert set(first) == columns | {"label", "kind"}
     text = json.dumps(exported)
     for secret in (key, tags):
         assert secret.hex() not in text
