@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from dimly.curator.tables import kernels
 from dimly.curator.tables.columns import encoded_texts
 from dimly.errors import DataError
-from dimly.mechanisms.projection.siphash import hash_texts
 from dimly.release.format import numbers_of
 
 OTHER_ROWS: Final = "the table must hold the same rows whenever it is read, but it does not."
 _LEAST = 1 << 12
 MOST: Final = 1 << 31
 """Numbers are below it: they fit half of a key, which has a sign."""
-_KEY: Final = np.array([0x64696D6C79206469, 0x6374696F6E617279], np.uint64)
-"""Public: whoever makes up ids that collide makes :class:`NoRoomError`, and what is published stays the same."""
 
 
 class NoRoomError(Exception):
-    """The values of a column do not fit the memory that they were given, or collide on purpose."""
+    """The values of a column do not fit the memory that they were given, or collide on purpose.
+
+    Hashes have no secret key, so that anybody can make up ids that collide: what is published stays the same.
+    """
 
 
 class Dictionary(ABC):
@@ -90,7 +90,7 @@ class TextDictionary(Dictionary):
         """Return the number of each value of a batch; see :meth:`Dictionary.number`."""
         texts = encoded_texts(column)
         hashes = np.empty(len(texts), np.uint64)
-        hash_texts(texts.offsets, texts.data, _KEY, hashes)
+        kernels.hash_texts(texts.offsets, texts.data, hashes)
         found = np.empty(len(texts), np.int64)
         self._state[kernels.AT] = 0
         while True:

@@ -20,19 +20,55 @@ PLACE: Final = np.uint64((1 << 40) - 1)
 
 
 @compiled
+def _eight_bytes(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:
+    """Return eight bytes as a little-endian integer; compilers make one load of it."""
+    word = np.uint64(0)
+    for byte in range(8):
+        word |= np.uint64(data[at + np.uint64(byte)]) << np.uint64(8 * byte)
+    return word
+
+
+@compiled
 def _word_at(data: NDArray[np.uint8], at: np.uint64, left: int, masks: NDArray[np.uint64]) -> np.uint64:
     """Return the next eight bytes of a text as an integer, of whose bytes ``left`` are left: zeros after the last."""
-    eight = np.uint64(8)
     left = min(max(left, 0), 8)
-    word = np.uint64(0)
-    if at + eight <= np.uint64(data.size):  # all but the last texts: one load and a mask
-        for byte in range(8):
-            word |= np.uint64(data[at + np.uint64(byte)]) << np.uint64(8 * byte)
-        kept: np.uint64 = word & masks[left]
+    if at + np.uint64(8) <= np.uint64(data.size):  # all but the last texts: one load and a mask
+        kept: np.uint64 = _eight_bytes(data, at) & masks[left]
         return kept
+    word = np.uint64(0)
     for byte in range(left):
-        word |= np.uint64(data[at + np.uint64(byte)]) << (eight * np.uint64(byte))
+        word |= np.uint64(data[at + np.uint64(byte)]) << np.uint64(8 * byte)
     return word
+
+
+@compiled
+def _first_bytes() -> NDArray[np.uint64]:
+    """Return masks of the first 0, 1, …, 8 bytes of a word."""
+    masks = np.empty(9, np.uint64)
+    for size in range(8):
+        masks[size] = (np.uint64(1) << np.uint64(8 * size)) - np.uint64(1)
+    masks[8] = ~np.uint64(0)
+    return masks
+
+
+@compiled
+def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], out: NDArray[np.uint64]) -> None:
+    """Write a hash of each text: of its length and its words of eight bytes, multiplied and folded one by one.
+
+    A fifth of SipHash's time, because texts may collide here: whoever makes up such texts makes publishing slower.
+    """
+    factor = np.uint64(0x9E3779B97F4A7C15)
+    masks = _first_bytes()
+    for i in range(out.size):
+        at, left = np.uint64(offsets[i]), offsets[i + 1] - offsets[i]
+        mixed = np.uint64(left) * factor
+        while left > 0:
+            mixed = (mixed ^ _word_at(data, at, left, masks)) * factor
+            mixed ^= mixed >> np.uint64(29)
+            at += np.uint64(8)
+            left -= 8
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * factor
+        out[i] = mixed ^ (mixed >> np.uint64(29))
 
 
 @compiled
@@ -50,19 +86,20 @@ def _is_text(
     stop: int,
     masks: NDArray[np.uint64],
 ) -> bool:
-    """Return whether the arena has this text at an entry. Sixteen bytes are compared without a branch."""
+    """Return whether the arena has this text at an entry. Up to sixteen bytes are compared without a branch."""
     at, left = np.uint64(start), stop - start
     differs = (arena[entry] & np.uint64(0xFFFFFFFF)) ^ np.uint64(left)
-    differs |= arena[entry + np.uint64(2)] ^ _word_at(data, at, left, masks)
-    differs |= arena[entry + np.uint64(3)] ^ _word_at(data, at + np.uint64(8), left - 8, masks)
+    if left <= 16 and at + np.uint64(16) <= np.uint64(data.size):
+        differs |= arena[entry + np.uint64(2)] ^ (_eight_bytes(data, at) & masks[min(left, 8)])
+        differs |= arena[entry + np.uint64(3)] ^ (_eight_bytes(data, at + np.uint64(8)) & masks[max(left - 8, 0)])
+        return bool(differs == np.uint64(0))
     if differs != np.uint64(0):
         return False
-    left -= 16
     while left > 0:
+        if arena[entry + np.uint64(2)] != _word_at(data, at, left, masks):
+            return False
         at += np.uint64(8)
         entry += np.uint64(1)
-        if arena[entry + np.uint64(3)] != _word_at(data, at + np.uint64(8), left, masks):
-            return False
         left -= 8
     return True
 
@@ -134,10 +171,7 @@ def number_texts(
     last = np.uint64(arena.size - 1)
     places = np.empty(_AT_ONCE, np.uint64)
     heads = np.empty(_AT_ONCE, np.uint64)
-    masks = np.empty(9, np.uint64)  # of the first bytes of a word
-    for size in range(8):
-        masks[size] = (one << np.uint64(8 * size)) - one
-    masks[8] = ~none
+    masks = _first_bytes()
     count, used, begin = state[COUNT], state[USED], state[AT]
     state[END] = DONE
     while begin < found.size and state[END] == DONE:

@@ -9,7 +9,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,13 @@ class KeySpool:
         return keys
 
 
+class PartedKeys(NamedTuple):
+    """Some keys, bucket after bucket, and where each bucket starts."""
+
+    keys: Keys
+    starts: NDArray[np.int64]
+
+
 class KeySort:
     """Keys put into buckets by their upper bits; each bucket is sorted when it is asked for.
 
@@ -145,12 +152,16 @@ class KeySort:
         self._starts: list[NDArray[np.int64]] = []
         self._divided: dict[int, KeySort] = {}
 
-    def add(self, keys: Keys) -> None:
+    def part(self, keys: Keys) -> PartedKeys:
+        """Return some keys, bucket after bucket; several threads may do it at once."""
+        parted = PartedKeys(np.empty_like(keys), np.zeros(self._buckets + 1, np.int64))
+        kernels.part_keys(keys, self._first, self._shift, parted.starts, parted.keys)
+        return parted
+
+    def add(self, piece: PartedKeys) -> None:
         """Take some keys; raises as :meth:`KeySpool.append` does."""
-        parted, starts = np.empty_like(keys), np.zeros(self._buckets + 1, np.int64)
-        kernels.part_keys(keys, self._first, self._shift, starts, parted)
-        self._spool.append(parted)
-        self._starts.append(starts)
+        self._spool.append(piece.keys)
+        self._starts.append(piece.starts)
 
     def settle(self) -> None:
         """Divide buckets that are too large: nothing is written from then on. Raises as :meth:`add` does."""
@@ -196,9 +207,9 @@ class KeySort:
         for piece in self._pieces(bucket):
             some.append(piece)
             if sum(map(len, some)) >= PIECE:
-                smaller.add(np.concatenate(some))
+                smaller.add(smaller.part(np.concatenate(some)))
                 some = []
         if some:
-            smaller.add(np.concatenate(some))
+            smaller.add(smaller.part(np.concatenate(some)))
         smaller.settle()
         return smaller

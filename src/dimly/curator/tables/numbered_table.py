@@ -1,8 +1,9 @@
 """``NumberedTable``: people and attributes of any source as integers, sorted, in batches of rows."""
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
@@ -29,7 +30,7 @@ from dimly.curator.tables.dictionary import (
     TextDictionary,
 )
 from dimly.curator.tables.input_files import find_files
-from dimly.curator.tables.key_sort import KeySort, KeySpool
+from dimly.curator.tables.key_sort import Keys, KeySort, KeySpool, PartedKeys
 from dimly.curator.tables.public_lists import Roster, nobody_there, read_roster
 from dimly.curator.tables.shapes import Grain, RowsView, rows_view
 from dimly.curator.tables.sources import are_paths, open_source
@@ -42,6 +43,7 @@ from dimly.release.format import UserType, numbers_of
 _CHUNK = 1 << 17
 _ROWS = 1 << 20
 _OF_A_JSON_THREAD = 256 << 20
+_OF_A_SORTING_THREAD = 128 << 20
 _CODED_AT_ONCE = 1 << 15
 _TEXTS_AT_ONCE = 1 << 11  # which may be long
 _BYTES_AT_ONCE = 1 << 29
@@ -99,7 +101,7 @@ class NumberedTable:
     ----------
     database : PrivateDatabase
     view : RowsView
-        Checked.
+        Checked, unless it ``shows_missing``: then it is checked here.
     roster : Roster, optional
         The people to publish; those who occur by default.
     vocabulary : Vocabulary, optional
@@ -115,6 +117,8 @@ class NumberedTable:
         Bytes for rows of bits, and the distinct people and attributes in them, that are numbered and sorted here.
         Rows that do not fit are spilled. If people and attributes do not fit, DuckDB numbers and sorts the rows, which
         takes several times as long, and so it does with values.
+    threads : int
+        That number and sort here, beside those of the database.
     check_unchanged : callable
         Refuses a source that changed since it was opened: called after the last pass over it, and before anything can
         be drawn. What becomes of it later no longer matters, and must not cost a charge.
@@ -128,7 +132,7 @@ class NumberedTable:
     Raises
     ------
     DataError
-        If there is nobody.
+        If there is nobody, or a row without a user or an attribute.
     """
 
     def __init__(
@@ -142,6 +146,7 @@ class NumberedTable:
         order_key: str | None = None,
         keep_values: bool = False,
         memory: int = 0,
+        threads: int = 1,
         check_unchanged: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
@@ -155,8 +160,11 @@ class NumberedTable:
         self.user_type: UserType = "text" if as_text or pseudonyms else view.user_type
         self._texts: str | None = None
         self._memory = memory
+        self._threads = max(1, min(threads, memory // _OF_A_SORTING_THREAD))
         self._keys: KeySort | None = None
-        coded = None if self._values else _CodedRows.of(database, view.name, memory=memory)
+        coded = None if self._values else _CodedRows.of(database, view, memory=memory, threads=threads)
+        if coded is None and view.shows_missing:
+            view.check()
         self._attributes = self._number_attributes(coded)
         self._n_rows = int(database.fetch(f"SELECT coalesce(sum(n), 0) FROM {self._spelled}")[0][0])
         people = view.people_sql if roster is None else f"SELECT u FROM {roster.name}"  # each once, either way
@@ -274,9 +282,13 @@ class NumberedTable:
     def _sorted(self, waiting: "_WaitingRows") -> KeySort:
         """Return the keys of rows that are published, ready to be sorted."""
         keys = self._key_sort(spilled=waiting.rows.is_spilled)
-        for some in waiting.rows.drain():
+
+        def parted(some: Keys) -> PartedKeys:
             known = np.empty_like(some)
-            keys.add(known[: kernels.renumber(some, waiting.users, waiting.attributes, known)])
+            return keys.part(known[: kernels.renumber(some, waiting.users, waiting.attributes, known)])
+
+        for piece in _worked_ahead(parted, waiting.rows.drain(), threads=self._threads):
+            keys.add(piece)
         keys.settle()
         return keys
 
@@ -287,7 +299,7 @@ class NumberedTable:
             count += len(batch)
             if count > self._n_rows:
                 raise DataError(OTHER_ROWS)
-            keys.add(numbers_of(batch.column(0)))
+            keys.add(keys.part(numbers_of(batch.column(0))))
         self._check_unchanged()
         keys.settle()
         return keys
@@ -375,18 +387,29 @@ class _CodedRows(NamedTuple):
     n_attributes: int
 
     @classmethod
-    def of(cls, database: PrivateDatabase, view: str, *, memory: int) -> "_CodedRows | None":
-        """Read a view of ``u`` and ``a``; None if one is neither text nor integers, or they do not fit in memory."""
-        types = dict(database.columns(view))
+    def of(cls, database: PrivateDatabase, view: RowsView, *, memory: int, threads: int) -> "_CodedRows | None":
+        """Read a view of ``u`` and ``a``; None if one is neither text nor integers, or they do not fit in memory.
+
+        Raises
+        ------
+        DataError
+            If one is missing.
+        """
+        types = dict(database.columns(view.name))
         if not all(types[column] in {"VARCHAR", *_INTEGERS} for column in ("u", "a")):
             return None
         try:
-            return cls._read(database, view, types, memory=memory)
+            return cls._read(database, view.name, types, memory=memory, threads=threads)
         except (NoRoomError, NotInParallelError):  # DuckDB's path is bounded, and changes to serial reading by itself
             return None
+        except _MissingError:
+            view.check()
+            raise DataError(OTHER_ROWS) from None  # checks found none
 
     @classmethod
-    def _read(cls, database: PrivateDatabase, view: str, types: dict[str, str], *, memory: int) -> "_CodedRows | None":
+    def _read(
+        cls, database: PrivateDatabase, view: str, types: dict[str, str], *, memory: int, threads: int
+    ) -> "_CodedRows | None":
         with contextlib.closing(_read_rows(database, view, memory)) as batches:
             few: list[pa.RecordBatch] = []
             most = min(memory // 8, _BYTES_AT_ONCE)
@@ -396,7 +419,7 @@ class _CodedRows(NamedTuple):
                     return cls._of_few(database, few) if few else None
                 few.append(batch)
         made = [_dictionary(database, view, column, types[column], memory=memory // 4) for column in ("u", "a")]
-        rows = _code_rows(database, view, made, memory=memory)
+        rows = _code_rows(database, view, made, memory=memory, threads=threads)
         n_users, n_attributes = (one.size for one in made)
         users, attributes = (database.register(one.values()) for one in made)
         return cls(rows, users, attributes, n_users, n_attributes)
@@ -417,7 +440,11 @@ class _CodedRows(NamedTuple):
         return cls(rows, users, attributes, *map(len, tables))
 
 
-def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, memory: int) -> KeySpool:
+class _MissingError(Exception):
+    """A user or an attribute is missing."""
+
+
+def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, memory: int, threads: int) -> KeySpool:
     """Return all rows of a view by the numbers of two dictionaries, for users and attributes; may raise NoRoomError."""
     users, attributes = made
     rows = KeySpool(database.folder)
@@ -431,6 +458,8 @@ def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, 
                 one.memory = one.nbytes + free // 2
             user, attribute = (pa.concat_arrays([batch.column(place) for batch in some]) for place in (0, 1))
             numbered = beside.submit(attributes.number, attribute)
+            if threads == 1:
+                wait([numbered])
             codes = users.number(user)
             codes <<= 32
             codes |= numbered.result()
@@ -441,7 +470,10 @@ def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, 
 
 
 def _read_rows(database: PrivateDatabase, view: str, memory: int) -> Generator[pa.RecordBatch, None, None]:
-    """Yield users and attributes in batches. NoRoomError if even a few texts take much memory."""
+    """Yield users and attributes in batches.
+
+    Raises NoRoomError if even a few texts take much memory, and _MissingError if a user or an attribute is missing.
+    """
     texts = [column for column, type_ in database.columns(view) if column in ("u", "a") and type_ == "VARCHAR"]
     sql = f"SELECT u, a FROM {view}"
     if texts:
@@ -456,20 +488,35 @@ def _read_rows(database: PrivateDatabase, view: str, memory: int) -> Generator[p
             if batch.nbytes > memory // 16 or (texts and batch.column("is_long").true_count):
                 raise NoRoomError
             if any(column.null_count for column in batch.columns):
-                raise DataError(OTHER_ROWS)  # checks found none
+                raise _MissingError
             yield batch
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
     """Yield batches that are numbered together: so many rows, or so many bytes."""
     some: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         some.append(batch)
-        if sum(map(len, some)) >= _CODED_AT_ONCE or sum(one.nbytes for one in some) >= most:
+        rows, size = rows + len(batch), size + batch.nbytes
+        if rows >= _CODED_AT_ONCE or size >= most:
             yield some
             some = []
+            rows = size = 0
     if some:
         yield some
+
+
+def _worked_ahead(work: Callable[[Keys], PartedKeys], pieces: Iterator[Keys], *, threads: int) -> Iterator[PartedKeys]:
+    """Yield what ``work`` makes of each piece, in order, while so many threads work on the next ones."""
+    ahead: deque[Future[PartedKeys]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="dimly") as pool:
+        for piece in pieces:
+            ahead.append(pool.submit(work, piece))
+            if len(ahead) == threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 def _dictionary(database: PrivateDatabase, view: str, column: str, type_: str, *, memory: int) -> Dictionary:
@@ -568,7 +615,8 @@ def open_table(
         roster = None
         if options.roster is not None:
             roster = read_roster(database, options.roster, user_column=options.user_column)
-        view.check()
+        if not view.shows_missing:
+            view.check()
         progress.phase("numbering")
         table = NumberedTable(
             database,
@@ -579,6 +627,7 @@ def open_table(
             order_key=order_key,
             keep_values=plan.resolution > 1,
             memory=resources.database_memory // 2,
+            threads=resources.threads,
             check_unchanged=opened.check_unchanged,
         )
         progress.phase("sorting")

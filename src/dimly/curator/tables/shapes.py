@@ -101,6 +101,9 @@ class RowsView:
         Query of the ``u`` of every row of the table itself.
     people_in_rows : bool
         Whether everybody is sure to have a row in the view, so that ``people_sql`` need not be asked.
+    shows_missing : bool
+        Whether nothing can be wrong but missing users and attributes, which are NULL in the view: whoever reads all of
+        it need not :meth:`check` before, but must if there are any.
     """
 
     name: str
@@ -109,6 +112,7 @@ class RowsView:
     people_sql: str
     each_row_sql: str
     people_in_rows: bool
+    shows_missing: bool
     _text: tuple[str, str]
     _database: PrivateDatabase
     _scans: tuple[RowScan, ...]
@@ -232,13 +236,22 @@ class TableRequest:
         *,
         has_values: bool,
         people_in_rows: bool,
+        shows_missing: bool = False,
         text: tuple[str, str],
     ) -> RowsView:
         """Return the view of canonical rows that ``sql`` selects."""
-        needed = tuple(scan for scan in scans if scan.texts)
-        name = self.database.create_view(sql)
-        people = self.people_sql, self.each_row_sql
-        return RowsView(name, self.user_type, has_values, *people, people_in_rows, text, self.database, needed)
+        return RowsView(
+            name=self.database.create_view(sql),
+            user_type=self.user_type,
+            has_values=has_values,
+            people_sql=self.people_sql,
+            each_row_sql=self.each_row_sql,
+            people_in_rows=people_in_rows,
+            shows_missing=shows_missing,
+            _text=text,
+            _database=self.database,
+            _scans=tuple(scan for scan in scans if scan.texts),
+        )
 
 
 _TOGETHER = 500  # columns in one pass: the time to plan a query grows with the square of its expressions
@@ -420,7 +433,9 @@ def _known(request: TableRequest) -> str:
 
 
 def rows_view(database: PrivateDatabase, source: Source, plan: Grain, options: Options) -> RowsView:
-    """Return the canonical rows of a table, without reading it yet: call :meth:`RowsView.check` before all else.
+    """Return the canonical rows of a table, without reading it yet.
+
+    Call :meth:`RowsView.check` before all else, unless the view ``shows_missing``.
 
     Parameters
     ----------
@@ -490,6 +505,7 @@ def _long(request: TableRequest, attribute: str, value: str | None) -> RowsView:
         [RowScan.of(source.name, checks)],
         has_values=len(selected) == 3,
         people_in_rows=not keep,
+        shows_missing=not keep and request.user.wrong is None and a.wrong is None,
         text=a.text,
     )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimly.curator.tables import dictionary
+from dimly.curator.tables import kernels
 from dimly.curator.tables.dictionary import (
     Dictionary,
     IntegerDictionary,
@@ -17,7 +17,6 @@ from dimly.curator.tables.dictionary import (
     TextDictionary,
 )
 from dimly.errors import DataError
-from dimly.mechanisms.projection.siphash import hash_texts
 
 INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3))
 TEXTS = st.lists(
@@ -52,6 +51,21 @@ def test_integers(batches: list[list[int]]) -> None:
     check(IntegerDictionary(), batches, pa.int64())
 
 
+@given(st.lists(st.binary(max_size=40), min_size=1), st.integers(0, 9))
+def test_equal_texts_have_equal_hashes_wherever_they_stand(texts: list[bytes], more: int) -> None:
+    """At the end of the data a text is read byte by byte, elsewhere in words that reach into the next one."""
+
+    def hashes(*parts: bytes) -> list[int]:
+        offsets = np.cumsum([0, *map(len, parts)])
+        found = np.empty(len(parts), np.uint64)
+        kernels.hash_texts(offsets, np.frombuffer(b"".join(parts), np.uint8), found)
+        return [int(one) for one in found]
+
+    alone = {text: hashes(text)[0] for text in texts}
+    assert hashes(*texts, b"\xff" * more)[: len(texts)] == [alone[text] for text in texts]
+    assert len(set(alone.values())) == len(alone)
+
+
 def test_a_slice_of_an_array_has_its_own_texts() -> None:
     one = TextDictionary()
     one.memory = 1 << 20
@@ -73,19 +87,19 @@ def test_a_range_counts_from_its_least() -> None:
 @pytest.mark.parametrize("kept_bits", [0, 24, 40])
 def test_texts_whose_hashes_agree_are_told_apart(kept_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of the hash, its place alone or its tag alone."""
-    hashed = hash_texts
+    hashed = kernels.hash_texts
 
-    def agreeing(offsets: Any, data: Any, key: Any, out: Any) -> None:
-        hashed(offsets, data, key, out)
+    def agreeing(offsets: Any, data: Any, out: Any) -> None:
+        hashed(offsets, data, out)
         out &= np.uint64((1 << kept_bits) - 1) if kept_bits != 40 else ~np.uint64(0xFFFFFF)
 
-    monkeypatch.setattr(dictionary, "hash_texts", agreeing)
+    monkeypatch.setattr(kernels, "hash_texts", agreeing)
     texts = [f"{'person' * (n % 4)} {n}" for n in range(900)]
     check(TextDictionary(), [texts, texts[::-1], texts[:7] * 3], pa.string())
 
 
 def test_too_many_that_agree_leave_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionary, "hash_texts", lambda *given: given[-1].fill(7))
+    monkeypatch.setattr(kernels, "hash_texts", lambda *given: given[-1].fill(7))
     with pytest.raises(NoRoomError):
         numbered(TextDictionary(), [[str(n) for n in range(2000)]], pa.string())
 

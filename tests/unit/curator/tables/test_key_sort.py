@@ -38,7 +38,7 @@ def test_all_keys_come_in_order(
     keys = keys_of(spread, 20_000)
     sort = KeySort(tmp_path, first=0, stop=100_000 << 32, spilled=spilled, most=most)
     for start in range(0, len(keys), 7_000):
-        sort.add(keys[start : start + 7_000])
+        sort.add(sort.part(keys[start : start + 7_000]))
     sort.settle()
     monkeypatch.setattr(os, "write", full)  # nothing is written from then on
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_all_keys_come_in_order(
 
 def test_nothing_is_sorted_to_nothing(tmp_path: Path) -> None:
     sort = KeySort(tmp_path, first=0, stop=1 << 32, spilled=True, most=10)
-    sort.add(np.empty(0, np.int64))
+    sort.add(sort.part(np.empty(0, np.int64)))
     assert list(sort) == []
 
 

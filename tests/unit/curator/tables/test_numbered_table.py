@@ -5,6 +5,7 @@ import datetime as dt
 import gzip
 import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from csv import writer as csv_writer
 from pathlib import Path
@@ -23,9 +24,9 @@ from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.options import Options, Silence
 from dimly.curator.people import Pseudonyms
 from dimly.curator.publication import publish_table
-from dimly.curator.tables import numbered_table
+from dimly.curator.tables import key_sort, numbered_table
 from dimly.curator.tables.database import PrivateDatabase
-from dimly.curator.tables.dictionary import IntegerDictionary, RangeDictionary
+from dimly.curator.tables.dictionary import IntegerDictionary, RangeDictionary, TextDictionary
 from dimly.curator.tables.key_sort import KeySort, KeySpool
 from dimly.curator.tables.numbered_table import NumberedTable, open_table
 from dimly.curator.tables.shapes import RowsView, rows_view
@@ -119,7 +120,7 @@ def test_what_is_still_read_must_not_change_and_stops_the_run_before_anything_is
 ) -> None:
     """Rows are read once, and a second time if people and attributes do not fit in memory."""
     of = numbered_table._CodedRows.of
-    monkeypatch.setattr(numbered_table._CodedRows, "of", lambda *given, **_: of(*given, memory=memory))
+    monkeypatch.setattr(numbered_table._CodedRows, "of", lambda *given, **_: of(*given, memory=memory, threads=1))
     source = csv(tmp_path)
     assert publish(source, Meanwhile(when, lambda: os.link(source, tmp_path / "backup"))) == "returned"
     assert not (tmp_path / "release").exists()
@@ -188,7 +189,9 @@ def test_many_rows_are_numbered_as_duckdb_does(text: bool, spilled: bool, monkey
     people, pages = many(5, text=text)
     if spilled:
         monkeypatch.setattr(KeySpool, "nbytes", property(lambda _: 1 << 40))
-    with numbered(people, pages, memory=64 * LARGE) as here, numbered(people, pages, memory=0) as there:
+    monkeypatch.setattr(key_sort, "PIECE", 1 << 14)  # several, so that two threads take turns
+    with numbered(people, pages, memory=64 * LARGE, threads=2) as here, numbered(people, pages, memory=0) as there:
+        assert here._threads == 2
         assert here._keys is None
         ids, keys = content(here)
         assert here._keys is not None
@@ -345,6 +348,48 @@ def test_rosters_pseudonyms_and_lists(
                 ids_, keys = content(one)
                 found.append((ids_, keys.tolist()))
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("coded", [True, False])
+@pytest.mark.parametrize("few", [1 << 17, 0])
+@pytest.mark.parametrize(
+    ("people", "pages", "text"),
+    [
+        ([1, None], [1, 2], "no user"),
+        (["ada", ""], [1, 2], "no user"),
+        ([1, 2], ["tea", None], "no attribute"),
+        ([None, 2], [None, None], "no user"),
+    ],
+)
+def test_missing_cells_are_named_by_whoever_reads_them_first(
+    people: Any, pages: Any, text: str, few: int, coded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbered_table, "_FEW_ROWS", few)
+    if not coded:
+        monkeypatch.setattr(numbered_table._CodedRows, "of", lambda *_, **__: None)
+    table = pa.table({"person": people, "page": pages})
+    with pytest.raises(DataError, match=text), open_table(table, PLAN, LONG):
+        pass
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_thread_numbers_one_column_at_a_time(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_work, most = 0, 0
+    started, number = threading.Barrier(threads), TextDictionary.number
+
+    def watched(self: TextDictionary, column: pa.Array) -> NDArray[np.int64]:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        started.wait(60)
+        found = number(self, column)
+        at_work -= 1
+        return found
+
+    monkeypatch.setattr(numbered_table, "_FEW_ROWS", 0)
+    monkeypatch.setattr(TextDictionary, "number", watched)
+    with numbered([f"p{n}" for n in PEOPLE], [f"q{n}" for n in PAGES], memory=1 << 20, threads=threads):
+        assert most == threads
 
 
 @pytest.mark.parametrize("few", [1 << 17, 0])
