@@ -31,7 +31,7 @@ from dimly.release.reader import StoredSketches
 from dimly.release.sketches import Sketches
 
 VARIABLE: Final = "DIMLY_CACHE"
-_VERSION: Final = 4
+_VERSION: Final = 5
 """Of how things are found: to be raised with every change of a denoiser's or structure's numbers."""
 _OFF: Final = ("off", "0", "no", "false")
 _MOST_FILES: Final = 200

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -215,6 +215,8 @@ class ChosenSide:
     positions: NDArray[np.int64] | None = None
     """Of the people in the release, None for one's own vector."""
     vector: Vector | None = None
+    held: NDArray[Any] | None = None
+    """Published rows that were fetched already."""
 
     @property
     def ndim(self) -> int:
@@ -250,7 +252,12 @@ class ChosenSide:
             return Side(self.vector.row[None, :], noisy=False, squared_norm=self.squared_norm, total=self.total)
         assert self.positions is not None  # noqa: S101
         positions = _piece_of(self.positions, piece)
-        return Side(self.sketches.take(positions), noisy=True, positions=positions)
+        rows = self.sketches.take(positions) if self.held is None else _piece_of(self.held, piece)
+        return Side(rows, noisy=True, positions=positions)
+
+    def fetched(self) -> "ChosenSide":
+        """Return the same people, whose rows are fetched now, and only once."""
+        return replace(self, held=self.rows)
 
 
 class ComparedPairs(NamedTuple):
@@ -395,14 +402,14 @@ def pieces(x: ChosenSide, y: ChosenSide) -> Iterator[tuple[Side, Side]]:
     step = max(1, int(_PIECE_BYTES / max(1.0, x.sketches.plan.bytes_per_user)))
     for start in range(0, max(n, 1), step):
         piece = slice(start, min(n, start + step))
-        if x.positions is None or y.positions is None:
+        if x.positions is None or y.positions is None or x.held is not None or y.held is not None:
             yield x.cut(piece), y.cut(piece)
         else:  # both at once, since random pairs of a stored release are all over it
             yield _cut_both(x.sketches, _piece_of(x.positions, piece), _piece_of(y.positions, piece))
 
 
-def _piece_of(positions: NDArray[np.int64], piece: slice) -> NDArray[np.int64]:
-    return positions if len(positions) == 1 else positions[piece]
+def _piece_of(several: NDArray[Any], piece: slice) -> NDArray[Any]:
+    return several if len(several) == 1 else several[piece]
 
 
 def _cut_both(sketches: Published, x: NDArray[np.int64], y: NDArray[np.int64]) -> tuple[Side, Side]:

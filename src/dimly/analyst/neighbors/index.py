@@ -2,8 +2,8 @@
 
 People are put into cells by k-means on what they are ranked by. A question looks at the people of the cells that are
 nearest to the person, and ranks them by the same keys as the scan of everybody: whoever lies in another cell is missed.
-How many of the scan's neighbors are found is measured when the index is made, with people who had no part in choosing
-how many cells are looked at. Only published numbers are used: an index costs nothing in privacy.
+How many of the scan's neighbors are found is measured when the index is made, with people drawn at random who had no
+part in choosing how many cells are looked at. Only published numbers are used: an index costs nothing in privacy.
 
 References
 ----------
@@ -29,7 +29,7 @@ from dimly.analyst.neighbors.query import (
     space_of,
 )
 from dimly.analyst.neighbors.spaces import DenoisedSpace, SketchSpace, Space
-from dimly.analyst.pairs import Who, chosen, lost_rows
+from dimly.analyst.pairs import ChosenSide, Who, chosen, lost_rows
 from dimly.analyst.structure.coordinates import Points, known, parts_of, sample
 from dimly.errors import ParameterError, ReleaseError
 from dimly.progress import OnProgress
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _MOST_CELLS = 4096
 _TAUGHT = 32  # people a cell, by whom cells are found
 _ROUNDS = 10
-_ASKED = 128  # people whose neighbors are searched among everybody, to measure recall
+_TUNING, _TESTING = 128, 256  # people by whom cells to look at are chosen, and by whom recall is measured
 _LISTED = 10  # of each
 _LEAST = 200  # people looked at: a small release is searched whole
 
@@ -63,6 +63,8 @@ class IndexCells(NamedTuple):
         Cells that are looked at.
     recall : float
         Part of the ten nearest that was found so.
+    recall_stderr : float
+        Its standard error.
     """
 
     centers: Points
@@ -71,6 +73,7 @@ class IndexCells(NamedTuple):
     rows: NDArray[Any]
     n_probed: int
     recall: float
+    recall_stderr: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +82,9 @@ class Index:
 
     Attributes
     ----------
-    recall : float
-        Part of the ten nearest of the exact search that is found, on average; measured when the index was made.
+    recall, recall_stderr : float
+        Part of the ten nearest of the exact search that is found, on average over people, and the standard error of
+        that; measured when the index was made. Of one person's ten it may be several fewer.
     looked_at : float
         Part of all people that a question looks at, about.
     """
@@ -96,14 +100,19 @@ class Index:
         return self._cells.recall
 
     @property
+    def recall_stderr(self) -> float:
+        """Standard error of the recall: it was measured with some people, drawn at random."""
+        return self._cells.recall_stderr
+
+    @property
     def looked_at(self) -> float:
         """Part of all people that a question looks at, about."""
         return self._cells.n_probed / len(self._cells.centers)
 
     def __repr__(self) -> str:
         return (
-            f"Index({len(self._release):,} people in {len(self._cells.centers):,} cells, recall {self.recall:.2f}, "
-            f"looks at {self.looked_at:.1%} of them)"
+            f"Index({len(self._release):,} people in {len(self._cells.centers):,} cells, "
+            f"recall {self.recall:.2f} ± {1.96 * self.recall_stderr:.2f}, looks at {self.looked_at:.1%} of them)"
         )
 
     def neighbors(self, who: Who, n: int | None = None) -> Neighbors:
@@ -119,28 +128,45 @@ class Index:
         release, space, cells = self._release, self._space, self._cells
         if isinstance(who, Vector):
             raise ParameterError("an index answers for people of the release. Use release.neighbors for a vector.")
-        side = chosen(release._sketches, who)
+        side = chosen(release._sketches, who).fetched()
         if len(side) != 1:
             raise ParameterError(f"neighbors must be of one user, got {len(side)}. Use neighbor_graph for all.")
         n = check(release, n, "euclidean", others=len(release) - 1)
         mine = side.rows
-        most = min(max(n, _LEAST), len(release) - 1)
+        most = _least_people(release, n)
         if lost_rows(mine)[0] or most >= len(cells.order):
             denoise = isinstance(space, DenoisedSpace)
             return nearest_to(release, who, n, metric="euclidean", denoise=denoise, progress=None)
         order = np.argsort(_squares_from(_asking(space, mine), cells.centers)[0], kind="stable")
-        people = np.diff(cells.starts)[order].cumsum()
-        probed = order[: max(cells.n_probed, int(np.searchsorted(people, most + 1)) + 1)].tolist()
+        probed = order[: max(cells.n_probed, _cells_with(most, order, cells.starts))].tolist()
         keys, places = _nearest_of(space, space.rows(mine), cells, probed, n + 1)
         near = np.lexsort((cells.order[places], keys))  # of equal keys, the first in the release
         assert side.positions is not None  # noqa: S101
         near = near[cells.order[places[near]] != side.positions[0]][:n]
-        places, positions = places[near], cells.order[places[near]]
-        found = space.rows(release._sketches.take(positions))
-        if not np.allclose(found, cells.rows[places], rtol=1e-3, atol=1e-3):
+        found = ChosenSide(release._sketches, cells.order[places[near]]).fetched()
+        if not np.allclose(space.rows(found.rows), cells.rows[places[near]], rtol=1e-3, atol=1e-3):
             forget_cells(release._sketches, self._detail)
             raise ReleaseError("the index in the cache folder is not of this release. It was removed: ask again.")
-        return neighbors_at(release, side, positions, n, metric="euclidean", space=space, recall=self.recall)
+        return neighbors_at(
+            release,
+            side,
+            found,
+            metric="euclidean",
+            space=space,
+            recall=self.recall,
+            recall_stderr=self.recall_stderr,
+        )
+
+
+def _least_people(release: "Release", n: int) -> int:
+    """Return among how many people n neighbors are searched for at least."""
+    return min(max(n, _LEAST), len(release) - 1)
+
+
+def _cells_with(most: int, order: Positions, starts: Positions) -> int:
+    """Return how many cells, in a given order, hold so many people besides oneself."""
+    people = np.diff(starts)[order].cumsum()
+    return int(np.searchsorted(people, most + 1)) + 1
 
 
 def _nearest_of(
@@ -180,11 +206,12 @@ def index_of(release: "Release", *, denoise: bool, recall: Any, progress: OnProg
     kept = cells_kept(release._sketches, detail, like=space.rows(release._sketches.take(np.zeros(1, np.int64))))
     if kept is None:
         made = _cells(release, space, recall, progress)
-        facts = np.array([made.n_probed, made.recall])
+        facts = np.array([made.n_probed, made.recall, made.recall_stderr])
         rows = keep_cells(release._sketches, detail, (made.centers, made.starts, made.order, facts), made.rows)
         return Index(release, space, made._replace(rows=rows), detail)
     (centers, starts, order, facts), rows = kept
-    return Index(release, space, IndexCells(centers, starts, order, rows, int(facts[0]), float(facts[1])), detail)
+    n_probed, *measured = facts.tolist()
+    return Index(release, space, IndexCells(centers, starts, order, rows, int(n_probed), *measured), detail)
 
 
 def _cells(release: "Release", space: Space, recall: float, progress: OnProgress | None) -> IndexCells:
@@ -193,7 +220,8 @@ def _cells(release: "Release", space: Space, recall: float, progress: OnProgress
 
     sketches, n = release._sketches, len(release)
     n_cells = min(max(int(2 * n**0.5), 1), _MOST_CELLS, n)
-    asked = np.unique(np.linspace(0, n - 1, _ASKED).astype(np.int64))
+    generator = np.random.default_rng(0)
+    asked = np.sort(generator.choice(n, min(_TUNING + _TESTING, n), replace=False))
     mine = sketches.take(asked)
     asked, mine = asked[known(mine)], mine[known(mine)]
     nearest = _Nearest(space, space.rows(mine), asked)
@@ -218,15 +246,32 @@ def _cells(release: "Release", space: Space, recall: float, progress: OnProgress
         order = everybody[np.argsort(labels[everybody], kind="stable")]
         rows = _sorted_rows(space, sketches, order, labels >= 0)
     starts = np.concatenate([[0], np.bincount(labels[order], minlength=n_cells).cumsum()])
-    # When a question comes to the cells of those that it should find: half of the people asked tell how many cells to
+    # When a question comes to the cells of those that it should find: some of the people asked tell how many cells to
     # look at, the others how well that does.
-    ranks = np.argsort(np.argsort(_squares_from(_asking(space, mine), centers), axis=1, kind="stable"), axis=1)
+    orders = np.argsort(_squares_from(_asking(space, mine), centers), axis=1, kind="stable")
     true = nearest.positions
-    reached = np.take_along_axis(ranks, np.where(true < 0, 0, labels[true]), axis=1)
-    tuning, test = (np.sort(reached[half::2][true[half::2] >= 0]) for half in (0, 1))
+    reached = np.take_along_axis(np.argsort(orders, axis=1), np.where(true < 0, 0, labels[true]), axis=1)
+    is_tuning = generator.permutation(len(asked)) < len(asked) * _TUNING // (_TUNING + _TESTING)
+    tuning = np.sort(reached[is_tuning][true[is_tuning] >= 0])
     n_probed = int(tuning[int(np.ceil(recall * len(tuning))) - 1]) + 1 if len(tuning) else n_cells
-    measured = float((test < n_probed).mean()) if len(test) else 1.0
-    return IndexCells(centers, starts, order, rows, n_probed, measured)
+    most = _least_people(release, _LISTED)
+    probed = [max(n_probed, _cells_with(most, nearest_cells, starts)) for nearest_cells in orders[~is_tuning]]
+    exists = true[~is_tuning] >= 0
+    shares = ((reached[~is_tuning] < np.reshape(probed, (-1, 1))) & exists).sum(axis=1) / np.maximum(
+        exists.sum(axis=1), 1
+    )
+    return IndexCells(centers, starts, order, rows, n_probed, *_mean_and_error(shares))
+
+
+def _mean_and_error(shares: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the average of parts that were found, and its standard error.
+
+    The error is that with one more person, of whose neighbors none was found: however many were found of all others,
+    such people may exist, and it is never zero.
+    """
+    if not len(shares):  # nothing is known of anybody who was asked, so that all cells are looked at
+        return 1.0, 0.0
+    return float(shares.mean()), float(np.append(shares, 0.0).std(ddof=1) / np.sqrt(len(shares) + 1))
 
 
 def _sorted_rows(
@@ -259,7 +304,9 @@ class _Nearest:
         if not len(self._rows):
             return
         tile = self._space.tile(self._rows, rows)
-        tile[self._own[:, None] == positions] = np.inf
+        places = np.minimum(np.searchsorted(positions, self._own), len(positions) - 1)
+        here = np.flatnonzero(positions[places] == self._own)
+        tile[here, places[here]] = np.inf
         for i, keys in enumerate(tile):
             near = np.flatnonzero(keys < self._keys[i, -1])
             both = np.concatenate([self._keys[i], keys[near]])

@@ -60,9 +60,9 @@ class Neighbors:
     metric : {"euclidean", "cosine", "jaccard"}
     denoised : bool
         Whether ranking was by denoised points.
-    recall : float, optional
-        Where an index was asked: the part of the exact search's ten nearest that it finds, measured when it was made.
-        None: the search was exact.
+    recall, recall_stderr : float, optional
+        Where an index was asked: the part of the exact search's ten nearest that it finds, on average over people, and
+        the standard error of that, measured when it was made. None: the search was exact.
     """
 
     users: NDArray[Any]
@@ -70,6 +70,7 @@ class Neighbors:
     metric: Metric
     denoised: bool
     recall: float | None = None
+    recall_stderr: float | None = None
     _expect: Callable[[], float] = field(repr=False, kw_only=True)
     _others: int = field(repr=False, kw_only=True)
 
@@ -89,9 +90,12 @@ class Neighbors:
     @property
     def words(self) -> str:
         """How many of the people listed can be expected to be true neighbors, and whether all were looked at."""
-        if self.recall is None:
+        if self.recall is None or self.recall_stderr is None:
             return self._told
-        return f"{self._told} Approximate: the index finds {self.recall:.0%} of the nearest people of an exact search."
+        found = f"{self.recall:.0%} (± {1.96 * self.recall_stderr:.0%})"
+        return (
+            f"{self._told} Approximate: on average, the index finds {found} of the nearest people of an exact search."
+        )
 
     @property
     def _told(self) -> str:
@@ -183,29 +187,36 @@ def nearest_to(
     n = check(release, n, metric, others=len(sketches) - side.noisy)
     space = space_of(release, metric, denoise=denoise)
     positions = _by_distances(sketches, side, n) if space is None else _by_reading(space, side, n, progress)
-    return neighbors_at(release, side, positions, n, metric=metric, space=space)
+    return neighbors_at(release, side, ChosenSide(sketches, positions[:n]), metric=metric, space=space)
 
 
 def neighbors_at(
     release: "Release",
     side: ChosenSide,
-    candidates: Positions,
-    n: int,
+    found: ChosenSide,
     *,
     metric: Metric,
     space: Space | None,
     recall: float | None = None,
+    recall_stderr: float | None = None,
 ) -> Neighbors:
-    """Return the first n candidates with their estimates."""
-    sketches, positions = release._sketches, candidates[:n]
+    """Return people who were found, the nearest first, with their estimates."""
+    assert found.positions is not None  # noqa: S101
     whom = side if side.vector is None else side.vector
-    estimates = estimate(release, metric)(whom, ChosenSide(sketches, positions)).possible
 
     def expected() -> float:
-        return expected_true(release, whom, n, metric=metric, space=space)
+        return expected_true(release, whom, len(found), metric=metric, space=space)
 
-    denoised, others = isinstance(space, DenoisedSpace), len(sketches) - side.noisy
-    return Neighbors(sketches.named(positions), estimates, metric, denoised, recall, _expect=expected, _others=others)
+    return Neighbors(
+        users=release._sketches.named(found.positions),
+        estimates=estimate(release, metric)(whom, found).possible,
+        metric=metric,
+        denoised=isinstance(space, DenoisedSpace),
+        recall=recall,
+        recall_stderr=recall_stderr,
+        _expect=expected,
+        _others=len(release._sketches) - side.noisy,
+    )
 
 
 USUAL: Final = 10

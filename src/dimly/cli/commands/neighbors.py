@@ -93,7 +93,7 @@ def neighbors(
         expected = None if math.isnan(found.expected) else found.expected
         told = {"expected_true": expected, "expected_range": list(found.expected_range)}
         if found.recall is not None:
-            told["recall"] = found.recall
+            told |= {"recall": found.recall, "recall_stderr": found.recall_stderr}
         print_json({**told, "neighbors": facts, **measure_facts(asked.release.plan, metric)})
         return
     what = measure_text(asked.release.plan, metric)

@@ -1,20 +1,24 @@
 """An index finds most of what the scan of everybody finds, and says how much."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.matrices import publish_matrix
 from tests.releases import release_of
 from tests.streams import Recorded
 
 import dimly
 from dimly.analyst import Release, disk_cache
+from dimly.analyst.neighbors.index import _mean_and_error
 from dimly.errors import ParameterError, ReleaseError
 from dimly.lab.population import make_population
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import Sketches
+from dimly.release.reader import StoredSketches
 
 N = 3000
 PEOPLE = make_population(N, 300, n_groups=12, mean_weight=40, seed=2).table
@@ -39,14 +43,16 @@ def test_recall_is_as_stated(releases: dict[str, Release], mechanism: str, denoi
     found = [index.neighbors(user) for user in ASKED]
     exact = [release.neighbors(user, denoise=denoise) for user in ASKED]
     shared = [len(np.intersect1d(a.users, b.users)) / 10 for a, b in zip(found, exact, strict=True)]
-    # Two averages, of the recall of 64 and of 100 people: their difference exceeds five of its standard deviations in
-    # fewer than one of a million cases. An index that finds a fifth less than it says would not pass.
-    most = 5 * np.std(shared, ddof=1) * (1 / 64 + 1 / 100) ** 0.5
-    assert most < 0.2
+    # Two averages, of the recall of 256 and of 100 people: their difference exceeds five of its standard deviations in
+    # fewer than one of a million cases. An index that finds an eighth less than it says would not pass.
+    error = np.std(shared, ddof=1) / len(shared) ** 0.5
+    most = 5 * (error**2 + index.recall_stderr**2) ** 0.5
+    assert most < 0.12
     assert abs(np.mean(shared) - index.recall) < most
+    assert 0 < index.recall_stderr < 0.02
     assert 0 < index.looked_at < 1
     for a, b in zip(found, exact, strict=True):
-        assert a.recall == index.recall
+        assert (a.recall, a.recall_stderr) == (index.recall, index.recall_stderr)
         assert (a.metric, a.denoised) == (b.metric, b.denoised)
         both, in_a, in_b = np.intersect1d(a.users, b.users, return_indices=True)
         assert len(both) == len(in_a)
@@ -71,6 +77,28 @@ def test_who_looks_at_fewer_cells_finds_less(releases: dict[str, Release]) -> No
     assert told[0] < told[1]
 
 
+def test_found_people_are_read_once(
+    releases: dict[str, Release], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = dimly.open_release(releases["counting+laplace"].save(tmp_path / "release"))
+    index, taken, take = release.index(), [], StoredSketches.take
+
+    def watched(self: StoredSketches, positions: NDArray[np.int64]) -> NDArray[Any]:
+        taken.append(len(positions))
+        return take(self, positions)
+
+    monkeypatch.setattr(StoredSketches, "take", watched)
+    index.neighbors(5, 7)
+    assert taken == [1, 7]
+
+
+def test_the_error_of_a_recall_is_never_zero() -> None:
+    recall, error = _mean_and_error(np.ones(256))
+    assert recall == 1
+    assert 1 / 300 < error < 1 / 200  # of 256 people, one of whom nobody is found may be missing
+    assert _mean_and_error(np.ones(0)) == (1, 0)
+
+
 def test_the_same_release_gives_the_same_index(releases: dict[str, Release]) -> None:
     first, second = (Release(releases["counting+laplace"]._sketches).index() for _ in range(2))
     assert (first.recall, first.looked_at) == (second.recall, second.looked_at)
@@ -80,8 +108,9 @@ def test_the_same_release_gives_the_same_index(releases: dict[str, Release]) -> 
 
 def test_answers_say_that_they_are_approximate(releases: dict[str, Release]) -> None:
     index = releases["counting+laplace"].index()
+    found = f"{index.recall:.0%} (± {1.96 * index.recall_stderr:.0%})"
     assert index.neighbors(3).words.endswith(
-        f"Approximate: the index finds {index.recall:.0%} of the nearest people of an exact search."
+        f"Approximate: on average, the index finds {found} of the nearest people of an exact search."
     )
     assert "Approximate" not in releases["counting+laplace"].neighbors(3).words
 
@@ -132,7 +161,7 @@ def test_an_index_is_kept_and_a_wrong_one_is_found_out(
     with monkeypatch.context() as patch:
         patch.setattr("dimly.analyst.neighbors.index._cells", None)  # nothing is made again
         again = dimly.open_release(path).index()
-        assert again.recall == first.recall
+        assert (again.recall, again.recall_stderr) == (first.recall, first.recall_stderr)
         np.testing.assert_array_equal(again.neighbors(5).users, expected.users)
         np.testing.assert_array_equal(again.neighbors(5).estimates.low, expected.estimates.low)
     rows = np.load(files[".npy"])
