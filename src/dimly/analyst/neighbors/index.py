@@ -44,6 +44,7 @@ _TAUGHT = 32  # people a cell, by whom cells are found
 _ROUNDS = 10
 _TUNING, _TESTING = 128, 256  # people by whom cells to look at are chosen, and by whom recall is measured
 _LISTED = 10  # of each
+_AT_ONCE = 1 << 13  # people that a question looks at together
 _LEAST = 200  # people looked at: a small release is searched whole
 
 
@@ -138,7 +139,7 @@ class Index:
             denoise = isinstance(space, DenoisedSpace)
             return nearest_to(release, who, n, metric="euclidean", denoise=denoise, progress=None)
         order = np.argsort(_squares_from(_asking(space, mine), cells.centers)[0], kind="stable")
-        probed = order[: max(cells.n_probed, _cells_with(most, order, cells.starts))].tolist()
+        probed = order[: max(cells.n_probed, _cells_with(most, order, cells.starts))]
         keys, places = _nearest_of(space, space.rows(mine), cells, probed, n + 1)
         near = np.lexsort((cells.order[places], keys))  # of equal keys, the first in the release
         assert side.positions is not None  # noqa: S101
@@ -170,20 +171,22 @@ def _cells_with(most: int, order: Positions, starts: Positions) -> int:
 
 
 def _nearest_of(
-    space: Space, one: NDArray[Any], cells: IndexCells, probed: list[int], n: int
+    space: Space, one: NDArray[Any], cells: IndexCells, probed: Positions, n: int
 ) -> tuple[NDArray[np.float64], Positions]:
     """Return the n smallest keys of one with the people of some cells, and all equal to the last; and who they are.
 
     The nearest cells come first: what was found in them is a limit beyond which nobody is looked at closely.
     """
+    rows = np.asarray(cells.rows)
+    starts, stops = cells.starts[probed], cells.starts[probed + 1]
+    before = np.concatenate([[0], (stops - starts).cumsum()])  # people in the cells that come before
+    candidates = np.repeat(starts - before[:-1], stops - starts) + np.arange(before[-1])
     keys, places, limit = np.empty(0), np.empty(0, np.int64), np.inf
-    for cell in probed:
-        start, end = cells.starts[cell : cell + 2].tolist()
-        found = space.keys(one, cells.rows[start:end], limit=limit)
+    for begin in range(0, len(candidates), _AT_ONCE):
+        some = candidates[begin : begin + _AT_ONCE]
+        found = space.keys(one, rows[some], limit=limit)
         near = np.flatnonzero(found <= limit)
-        if not len(near):
-            continue
-        keys, places = np.concatenate([keys, found[near]]), np.concatenate([places, start + near])
+        keys, places = np.concatenate([keys, found[near]]), np.concatenate([places, some[near]])
         if len(keys) >= n:
             limit = float(np.partition(keys, n - 1)[n - 1])
             within = keys <= limit
