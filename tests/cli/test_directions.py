@@ -45,7 +45,7 @@ def test_made_directions_are_shown_by_both_ends(tmp_path: Path) -> None:
     text = run("directions", "show", out).stdout
     assert "tea" in text
     assert shown["digest"] in text
-    assert "1 in all" in text
+    assert "one of them moves a sketch by at most 1 (sum of changes) or 1 (distance)" in text
 
 
 def test_weights_and_categories_are_made(tmp_path: Path) -> None:

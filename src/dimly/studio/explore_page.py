@@ -107,8 +107,8 @@ class ExploreView:
                     )
                     self.caption = ui.label(
                         f"{n:,} people{cells}. The map shows the two directions in which people differ most; "
-                        f"{plane.believed[0]:.0%} and {plane.believed[1]:.0%} of the spread along them is people, "
-                        "the rest is noise."
+                        f"{plane.believed[0]:.0%} and {plane.believed[1]:.0%} of the spread along them are real "
+                        "differences, the rest is noise."
                     ).classes("hint")
                 with ui.element("div").classes("stack"):
                     self._person()

@@ -125,8 +125,8 @@ class PlanView:
                 with ui.element("div").classes("pair"):
                     with theme.sheet(
                         "What somebody could learn about a person",
-                        "A guess that was right with 50 % before the release is right with at most this much after it. "
-                        "However clever the attacker is, and whatever they know already.",
+                        "A guess that was right in 50 % of cases before the release is right in at most so many after "
+                        "it. However clever the attacker is, and whatever they know already.",
                     ):
                         self.guesses = ui.element("div").classes("w-full")
                     with theme.sheet(

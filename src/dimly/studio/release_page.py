@@ -225,7 +225,7 @@ def _show_seen(job: Job[Visibility], plan: Plan) -> None:
                 ui.label("There are no two people to compare.").classes("hint")
             else:
                 kept = (
-                    f"About {theme.share(found.share)} of how these differ is people; the rest is noise."
+                    f"About {theme.share(found.share)} of this spread are real differences; the rest is noise."
                     if found.visible
                     else "People's own differences in distance cannot be told from noise."
                 )

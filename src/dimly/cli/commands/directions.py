@@ -143,11 +143,13 @@ def learn(
     if as_json:
         print_json({"path": str(output), **_facts(found.directions), "learning": _learning(found)})
         return
-    merit = "unknown: too few people to hold some back" if found.merit is None else f"{found.merit:.2f}"
-    print_fields(
-        {"directions": output, **_fields(found.directions), "recipe": str(found.recipe), "on people held back": merit}
+    merit = (
+        "unknown: too few people to hold some back"
+        if found.merit is None
+        else f"{found.merit:.2f} of 1, by people held back"
     )
-    print_lines(["", "It holds only as far as these people are like those who will be published."])
+    print_fields({"directions": output, **_fields(found.directions), "recipe": str(found.recipe), "judged": merit})
+    print_lines(["", "This holds only as far as these people are like those who will be published."])
 
 
 @directions.command()
@@ -286,8 +288,8 @@ def _fields(found: "Directions") -> dict[str, str]:
     return {
         "kind": found.kind,
         "origin": found.origin,
-        "size": f"{found.count:,} directions of {len(found.matrix):,} {_rows_are(found)}",
-        "farthest that one moves a sketch": f"{norms.l1 / found.scale:.4g} in all, "
-        f"{norms.l2_squared**0.5 / found.scale:.4g} as a distance",
+        "size": f"{found.count:,} direction{'s' * (found.count > 1)} of {len(found.matrix):,} {_rows_are(found)}",
+        "sensitivity": f"one of them moves a sketch by at most {norms.l1 / found.scale:.4g} (sum of changes) or "
+        f"{norms.l2_squared**0.5 / found.scale:.4g} (distance)",
         "digest": found.digest,
     }
