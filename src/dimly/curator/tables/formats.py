@@ -299,9 +299,9 @@ def _taken_apart(database: PrivateDatabase, files: Sequence[Stamp]) -> Iterator[
     """
     paths = [glob_literal(stamp.path) for stamp in files]
     scan = database.create_view("SELECT json FROM read_json_objects(?, format = 'auto')", [paths])
-    texts = database.create_table(f"SELECT json FROM {scan}")
+    texts = database.create_table(f"SELECT json, strlen(json) AS size FROM {scan}")
     # By the sum of lengths: one long object must not make the pieces of all others short.
-    lengths = f"SELECT rowid AS i, sum(strlen(json)) OVER (ORDER BY rowid) // {_PIECE} AS piece FROM {texts}"
+    lengths = f"SELECT rowid AS i, sum(size) OVER (ORDER BY rowid) // {_PIECE} AS piece FROM {texts}"
     for start, stop in database.fetch(f"SELECT min(i), max(i) + 1 FROM ({lengths}) GROUP BY piece ORDER BY 1"):
         apart = database.create_table(
             "SELECT CAST(rowid AS INTEGER) AS object, json_type(json) AS type, json_keys(json) AS k, "

@@ -97,3 +97,13 @@ def test_one_long_object_leaves_the_pieces_of_others_as_they_are(
         ]
     assert sum(sizes) == 500
     assert len(sizes) < 20
+
+
+def test_objects_that_do_not_fit_in_memory_are_cut_by_their_lengths(tmp_path: Path) -> None:
+    """They are spilled, and to find where to cut takes none of them back."""
+    path = tmp_path / "t.jsonl"
+    with path.open("w") as file:
+        file.writelines(json.dumps({"person": n, "note": f"{n:05}" * 10_000}) + "\n" for n in range(3_000))
+    with PrivateDatabase(memory=192 << 20, threads=2) as database:
+        pieces = formats._taken_apart(database, [Stamp.of(path)])
+        assert database.fetch(f"SELECT count(*) > 10 FROM {next(pieces)[0]}") == [(True,)]
