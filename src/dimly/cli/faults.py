@@ -271,6 +271,8 @@ def _usage_text(error: typer.TyperException) -> str:
         option = next((form for form in asked.opts if form.startswith("--")), asked.opts[0])
         text = " ".join(text.split()).removesuffix(".")
         text = f"{text}. Add {option} {asked.metavar or ''}".rstrip() + f": {asked.help[0].lower()}{asked.help[1:]}"
+    elif text.startswith("Option ") and text.endswith("requires an argument."):
+        text = f"{text} Write {getattr(error, 'option_name', '')} VALUE."
     elif text.startswith("No such option"):
         text = str(getattr(error, "message", text)) + _meant(getattr(error, "option_name", ""), context)
     elif (unknown := re.match(r"No such command '(.*?)'", text)) and context is not None:
@@ -293,6 +295,8 @@ def _instead(text: str, context: Any) -> str:
     known = {form for one in context.command.params for form in one.opts}
     if "release" in known and "--user" in known:  # where --user names a person, not a column
         return f"An id goes behind --user. {usage}"
+    if "--out" in known and re.search(r"\(\S+\.\w+\)", text):
+        return f"A file to write goes behind --out. {usage}"
     return f"A table goes behind --data. {usage}" if "--data" in known else usage
 
 
@@ -350,6 +354,7 @@ _OPTIONS_ALSO_CALLED = {
     "sep": "delimiter",
     "separator": "delimiter",
     "top": "count",
+    "u": "user",
     "users": "user",
 }
 """What people type, and the option that they mean, if the command has it."""
@@ -362,6 +367,8 @@ _ARGUMENTS = {
     "release": "RELEASE",
     "source": "DATA...",
     "table": "DATA...",
+    "user": "A B",
+    "users": "A B",
 }
 """What people type as an option, and the argument that they mean."""
 
@@ -375,8 +382,10 @@ def _meant(name: str, context: Any) -> str:
         return f". The plan holds it: make one with dimly plan --{asked}."
     if asked in {"o", "out", "output"} and "csv" in bare:
         return ". Add --csv, and write what is printed to a file: --csv > FILE."
+    if asked in {"o", "out", "output"} and "out" not in bare:
+        return ". Write what is printed to a file: > FILE."
     if asked in _ARGUMENTS and asked not in bare and (usage := _usage(context)).endswith(_ARGUMENTS[asked]):
-        return f". Write the path alone: {usage}."
+        return f". Write it without an option: {usage}."
     also = [one for one in (_OPTIONS_ALSO_CALLED.get(asked),) if one in bare]
     begins = [one for one in bare if one.startswith(asked) or asked.startswith(f"{one}-")] if len(asked) > 1 else []
     near = also or begins[:1] or difflib.get_close_matches(asked, bare, n=1, cutoff=0.7)

@@ -250,7 +250,9 @@ class Options:
         if self.update is not None:
             raise ParameterError("append and update must not be given together. Add new people first, then update.")
         if self.out is not None:
-            raise ParameterError("out must not be given with append, which replaces the release by a larger one.")
+            raise ParameterError(
+                "out must not be given with append, which replaces the release by a larger one. Leave it out."
+            )
         if self.ledger is None:
             raise ParameterError("ledger must be given with append: it alone knows who is in the release already.")
 

@@ -217,7 +217,7 @@ def check_target(target: str | Path, *, overwrite: bool = False) -> Path:
     given = Path(target)
     check_path("out", given)
     if given.name in ("", ".."):
-        raise ParameterError(f"out must name a new folder, got {os.fspath(target)!r}.")
+        raise ParameterError(f"out must name a new folder, such as release, got {os.fspath(target)!r}.")
     try:
         # Links on the way are followed as the kernel does; the name itself is not.
         parent = given.parent.resolve(strict=True)

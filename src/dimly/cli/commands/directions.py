@@ -9,6 +9,7 @@ import typer
 from dimly.cli import options as shared
 from dimly.cli.options import AsJson, Debug, one_or_all, options_of
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table
+from dimly.errors import ParameterError
 from dimly.files import check_output
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def learn(
     from dimly.mechanisms.projection.directions import Buckets
     from dimly.release.documents.directions_file import write_directions
 
+    _check_ending(output)
     check_output(output, overwrite=overwrite, inputs=[volunteers])
     reading = options_of(shape, user=user, table=table, delimiter=delimiter, encoding=encoding)
     with ProgressBar() as bar:
@@ -206,6 +208,7 @@ def make(
     from dimly.lab.directions.from_attribute_tables import make_directions
     from dimly.release.documents.directions_file import write_directions
 
+    _check_ending(output)
     check_output(output, overwrite=overwrite, inputs=[source])
     given = {"delimiter": delimiter, "encoding": encoding}
     made = make_directions(
@@ -281,6 +284,11 @@ def _learning(found: "LearnedDirections") -> dict[str, Any]:
 
 def _rows_are(found: "Directions") -> str:
     return "buckets" if found.buckets is not None else "categories" if found.merges else "attributes"
+
+
+def _check_ending(output: Path) -> None:
+    if output.suffix != ".parquet":
+        raise ParameterError(f"--out must end in .parquet, got {output.name!r}. Rename it.")
 
 
 def _fields(found: "Directions") -> dict[str, str]:

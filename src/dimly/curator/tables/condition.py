@@ -130,7 +130,10 @@ class Condition:
         known = {name.casefold(): kind for name, kind in source.columns.items()}
         for name in sorted(self.columns):
             if name.casefold() not in known:
-                raise ParameterError(f"where must name columns of the table, got {name!r}. {source.listing}")
+                raise ParameterError(
+                    f"where must name columns of the table, got {name!r}. {source.listing} "
+                    "Text goes between single quotes."
+                )
         for name in sorted(self.numbers):
             if known[name.casefold()].upper() in ("VARCHAR", "JSON"):
                 spelled = name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)

@@ -202,8 +202,10 @@ class TableRequest:
     def value_checks(self, number: ColumnReading, column: str, *, is_long: bool) -> list[RowCheck]:
         """Return the checks of a column of values where there is one: beside attributes, or of a wide table."""
         where = f"some values of {self._named(column)} are"
-        instead = ", or leave value (--value) out to count each row as 1" if is_long else ""
-        wrong = f"{where} not numbers such as 0.5, with a point. Correct them{instead}."
+        instead = "leave value (--value) out to count each row as 1"
+        if not is_long:
+            instead = 'make a plan with unit="column" (--unit column) if it is a column of text'
+        wrong = f"{where} not numbers such as 0.5, with a point. Correct them, or {instead}."
         checks = [RowCheck(number.wrong, wrong)] if number.wrong else []
         if number.is_bit:
             return checks
@@ -517,8 +519,8 @@ def _listed(request: TableRequest, attributes: Any) -> RowsView:
     inner = element_type(type_)
     if inner is None:
         raise ParameterError(
-            f"attributes must be a column of lists, got {attributes!r} of type {kind_of(type_)}. "
-            f"Pass it as attribute if each row holds one. {request.listing}"
+            f"attributes (--attribute-list) must be a column of lists, got {attributes!r} of type {kind_of(type_)}. "
+            f"Pass it as attribute (--attribute) if each row holds one. {request.listing}"
         )
     elements, checks = quoted(attributes), request.user_checks()
     if kind_of(type_) == "JSON":
