@@ -74,7 +74,7 @@ def test_leaving_without_publishing_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["", ".", "/", "..", "a/.."])
 def test_a_target_needs_a_name(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ParameterError, match="out must name a new folder, got"):
+    with pytest.raises(ParameterError, match="out must name a new folder, such as release, got"):
         Staging(target)
 
 
