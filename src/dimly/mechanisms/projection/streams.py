@@ -167,7 +167,10 @@ def _slices(n: int, size: int) -> Iterator[slice]:
 
 def not_text() -> ParameterError:
     """Return the error about attributes that are no text, or have no UTF-8 form."""
-    return ParameterError("attributes must be text. Use attribute_text.")
+    return ParameterError(
+        "attributes must be text that encodes to UTF-8. Decode the source with its true encoding; of other values "
+        "attribute_text makes text."
+    )
 
 
 class EncodedTexts(Sequence[str]):

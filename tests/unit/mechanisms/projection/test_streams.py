@@ -83,7 +83,7 @@ def test_a_total_is_the_sum_of_its_rows(family: str) -> None:
         assert projection.total(texts).tolist() == expected.tolist()
         assert projection.total(dict.fromkeys(texts)).tolist() == expected.tolist()
     for bad in (["tea", 7], ["a\ud800"]):
-        with pytest.raises(ParameterError, match="attributes must be text"):
+        with pytest.raises(ParameterError, match="attributes must be text that encodes to UTF-8"):
             projection.total(bad)  # type: ignore[arg-type]
 
 
