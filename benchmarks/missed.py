@@ -126,7 +126,7 @@ REASONS = (
         "Reading and numbering takes four to seven times as long as with integers, all else about as long. A third of "
         "that is DuckDB reading texts and handing them over, and the rest hashing each text, looking it up in a table "
         "that no longer fits into the cache, and comparing it with what is there. When this was measured, DuckDB "
-        "numbered the texts in passes of its own, which took longer.",
+        "numbered the texts in passes of its own.",
     ),
     Reason(
         "start-up",
