@@ -409,7 +409,7 @@ class Directions:
         Examples
         --------
         >>> Directions.of_values(["tea", "cola"], [[1.0], [-0.5]], origin="by hand").describe()
-        (Ends(positive=(('tea', 1.0),), negative=(('cola', -0.5),)),)
+        (DirectionEnds(positive=(('tea', 1.0),), negative=(('cola', -0.5),)),)
         """
         names = self.names
         found = []
