@@ -6,10 +6,10 @@ quarter, they have not read off its noise, nor off single people's own tastes: i
 averages that predict are taken over half of the people and judged by the other half. All views are judged by the same
 numbers, so that they compare whatever their scales.
 
-Of the plain views, in which activity may set people apart, the one is taken whose groups tell most; the first one, if
-none of them tells anything. Rays are taken only with proof: their groups tell clearly more of tastes than those of any
-plain view, and clearly more than cuts through a cloud of tastes without groups would. Where either is missing, the
-plain view stays.
+Of the plain views, in which activity may set people apart, the one is taken whose groups explain most; the first one,
+if none of them explains anything. Rays are taken only with proof: their groups explain clearly more of tastes than
+those of any plain view. And they either explain clearly more than cuts through a cloud of tastes without groups would,
+or are much more stable than the groups of the plain view. Where either is missing, the plain view stays.
 
 References
 ----------
@@ -45,6 +45,7 @@ _CLOUDS = 4
 _HALVES = 8  # pairs of them
 _RUNS_ON_HALVES = 3
 _FEWEST_EACH = 10  # people a group, for its stability to be told
+_MUCH_MORE = 0.2  # stable
 _FOLDS = 4  # ways to hold coordinates out
 _RUNS = 2
 
@@ -296,6 +297,7 @@ class ViewJudge:
     _folds: dict[int, list[Fold]] = field(default_factory=dict)
     _law: list[WithoutGroups] = field(default_factory=list)
     _clouds: dict[int, tuple[Points, ...]] = field(default_factory=dict)
+    _stabilities: dict[tuple[int, View], Stability] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sketches: Sketches | StoredSketches, view: View) -> "ViewJudge":
@@ -310,10 +312,14 @@ class ViewJudge:
             return views[0]
         comparison = ViewComparison(self._held_out(), count)
         plain = [view for view in views if view.activity]
+        best = comparison.best(plain)
         for rays in (view for view in views if not view.activity):
-            if comparison.leads(rays, plain) and self._forms_groups(rays, comparison):
+            if comparison.leads(rays, plain) and (
+                self._forms_groups(rays, comparison)
+                or self.stability(count, rays).value > self.stability(count, best).value + _MUCH_MORE
+            ):
                 return rays
-        return comparison.best(plain)
+        return best
 
     def stability(self, count: int, view: View, *, above: float = -1.0) -> Stability:
         """Return how well runs on halves of the people agree.
@@ -331,6 +337,8 @@ class ViewJudge:
         """
         if count == 1 or len(self.people) < _FEWEST_EACH * count:
             return NOT_STABLE
+        if (count, view) in self._stabilities:
+            return self._stabilities[count, view]
         projected = view.project(self.coordinates.centered(self.people))
         seen = view.look(projected)
         found = np.array([_agreement(seen, count, seed) for seed in range(_HALVES)])
@@ -339,7 +347,8 @@ class ViewJudge:
         if view.width not in self._clouds:
             self._clouds[view.width] = _gaussian(projected, range(_HALVES))
         chance = [_agreement(view.look(cloud), count, seed) for seed, cloud in enumerate(self._clouds[view.width])]
-        return Stability.of(found, np.array(chance))
+        self._stabilities[count, view] = Stability.of(found, np.array(chance))
+        return self._stabilities[count, view]
 
     def _held_out(self) -> list[Fold]:
         if 0 not in self._folds:

@@ -7,7 +7,14 @@ from sklearn.metrics import adjusted_rand_score
 from tests.plans import plan_of
 from tests.releases import release_of
 
-from dimly.analyst.segments.cross_validation import Explained, Fold, ViewComparison, ViewJudge, adjusted_rand_index
+from dimly.analyst.segments.cross_validation import (
+    Explained,
+    Fold,
+    Stability,
+    ViewComparison,
+    ViewJudge,
+    adjusted_rand_index,
+)
 from dimly.analyst.segments.k_means import View
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates
@@ -88,3 +95,21 @@ def test_a_view_that_explains_nothing_does_not_replace_the_first(
     much = dict(zip(views, explained, strict=True))
     monkeypatch.setattr(Fold, "explained", lambda _fold, _count, view: Explained(np.zeros(30), np.full(30, much[view])))
     assert judge.choose(2, views) is views[chosen]
+
+
+@pytest.mark.parametrize(
+    ("forms", "stable", "chosen"),
+    [(True, (0.0, 0.9), 1), (False, (0.9, 0.6), 1), (False, (0.7, 0.6), 0), (False, (0.1, 0.3), 0)],
+    ids=["groups", "much more stable", "a little more stable", "less stable"],
+)
+def test_rays_need_groups_or_much_more_stability(
+    monkeypatch: pytest.MonkeyPatch, forms: bool, stable: tuple[float, float], chosen: int
+) -> None:
+    release = release_of("hashing+laplace")
+    plain = View.of(release.denoiser, denoise=True, count=2)
+    views = [plain, replace(plain, activity=False)]
+    stability = {views[1]: stable[0], plain: stable[1]}
+    monkeypatch.setattr(ViewComparison, "leads", lambda *_: True)
+    monkeypatch.setattr(ViewJudge, "_forms_groups", lambda *_: forms)
+    monkeypatch.setattr(ViewJudge, "stability", lambda _judge, _count, view: Stability(0.0, stability[view]))
+    assert ViewJudge.of(release._sketches, plain).choose(2, views) is views[chosen]
