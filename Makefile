@@ -28,17 +28,21 @@ test: .venv/dev  ## all tests, doctests included
 
 # What every change has to pass: of each test four cases, without those marked thorough.
 test-short: .venv/dev ## every test with four of its cases at most, without the thorough ones
-	$(BIN)/python -m pytest -n auto --dist loadgroup --short src tests
+	$(BIN)/python -m pytest -n auto --dist loadgroup --cases 4 src tests
 
-# For daily work: no Spark, no kills, no statistics (audits and simulations among them), neither the demo nor the pages,
-# and none of the other files that take some ten seconds.
-SLOW := tests/crash tests/statistical tests/docs tests/unit/spark tests/unit/audit tests/unit/lab \
-  tests/cli/test_lab.py tests/cli/test_publish_spark.py tests/cli/test_odd_values.py tests/cli/test_survey.py \
-  $(addprefix tests/privacy/test_,neighboring_files.py directions.py leaks.py edited_plans.py composition_accountants.py) \
-  tests/unit/analyst/segments/test_segments.py tests/unit/analyst/likelihood \
-  $(addprefix tests/unit/curator/,survey/test_private_directions.py test_options.py ledger/test_concurrency.py)
-test-fast: .venv/dev ## four cases of most tests: no Spark, no kills, no statistics, no demo
-	$(BIN)/python -m pytest -n auto --dist loadgroup --short $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
+# For daily work: no Spark, no kills, no statistics (audits and simulations among them), no browser, neither the demo nor
+# the pages, and none of the other files that take some ten seconds.
+SLOW := tests/crash tests/statistical tests/docs tests/studio tests/unit/spark tests/unit/audit tests/unit/lab \
+  $(wildcard tests/unit/test_benchmark_*) tests/golden/test_processors.py tests/engines/test_growing.py tests/engines/test_sizes.py \
+  $(addprefix tests/cli/test_,directed.py lab.py odd_values.py publish_spark.py session.py survey.py) \
+  $(addprefix tests/privacy/test_,neighboring_files.py directions.py leaks.py edited_plans.py composition_accountants.py survey.py) \
+  $(addprefix tests/unit/analyst/,segments/test_segments.py likelihood test_joined_releases.py) \
+  $(addprefix tests/unit/analyst/neighbors/test_,index.py expected_precision.py graph.py) \
+  $(addprefix tests/unit/curator/,survey/test_private_directions.py test_options.py ledger/test_concurrency.py) \
+  $(addprefix tests/unit/,planner/test_predicted_figures.py studio/test_plan_draft.py mechanisms/error/test_dimension.py) \
+  $(addprefix tests/unit/release/test_,other_readers.py page_headers.py)
+test-fast: .venv/dev ## two cases of most tests: no Spark, no kills, no statistics, no browser, no demo
+	$(BIN)/python -m pytest -n auto --dist loadgroup --cases 2 $(addprefix --ignore=,$(SLOW)) -k "not Spark" src tests
 
 # Where results could hang on the processor: what is exact, kernels, sampling, estimates and their intervals.
 NUMERICAL := tests/golden/test_golden.py tests/privacy/test_noise_tables.py tests/unit/privacy/test_calibration.py \
@@ -48,7 +52,7 @@ NUMERICAL := tests/golden/test_golden.py tests/privacy/test_noise_tables.py test
   $(addprefix tests/unit/analyst/structure/,test_denoise.py test_parallel_analysis.py) tests/statistical/test_sampling.py
 
 test-generic: .venv/dev ## the numerical tests again, as on a processor without newer instructions
-	$(BIN)/python -m tests.processors -n auto --dist loadgroup $(SHORT) $(NUMERICAL)
+	$(BIN)/python -m tests.processors -n auto --dist loadgroup $(CASES) $(NUMERICAL)
 
 torture: .venv/dev ## 200 publications killed, 100 interrupted, 100,000 pairs of neighboring files, 1,000,000 damaged files
 	DIMLY_KILLS=200 $(BIN)/python -m pytest -n auto tests/crash/test_kill.py tests/crash/test_signals.py

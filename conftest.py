@@ -61,19 +61,16 @@ def _name(node: Any) -> str:
     return name if group is None else name.removesuffix(f"@{group.args[0]}")
 
 
-_CASES = 4  # of one test, in a short run
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let runs be short."""
     parser.addoption(
-        "--short",
-        action="store_true",
-        help=f"leave out tests that are marked as thorough, and all but {_CASES} cases of a test that has more",
+        "--cases",
+        type=int,
+        help="leave out tests that are marked as thorough, and all but so many cases of a test that has more",
     )
 
 
-def _left_out_if_short(items: list[pytest.Item]) -> set[pytest.Item]:
+def _left_out(items: list[pytest.Item], n_cases: int) -> set[pytest.Item]:
     """Return the tests that a short run leaves out.
 
     ``thorough`` marks what another test says in less time; ``thorough(but=2)`` all but two cases of a test. Those that
@@ -87,7 +84,7 @@ def _left_out_if_short(items: list[pytest.Item]) -> set[pytest.Item]:
     left_out: set[pytest.Item] = set()
     for several in cases.values():
         thorough = several[0].get_closest_marker("thorough")
-        most = _CASES if thorough is None else thorough.kwargs.get("but", 0)
+        most = n_cases if thorough is None else min(n_cases, thorough.kwargs.get("but", 0))
         stay = {several[i * len(several) // most] for i in range(most)}
         left_out |= set(several) - stay
     return left_out
@@ -103,8 +100,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     All that need Spark, because its Java takes long to get up to speed; and the tests of a file that share a fixture of
     it, which each process would make for itself. Groups are dealt out first, the largest first.
     """
-    if config.getoption("short"):
-        left_out = _left_out_if_short(items)
+    n_cases = config.getoption("cases")
+    if n_cases is not None:
+        left_out = _left_out(items, n_cases)
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=list(left_out))
     for item in items:
