@@ -19,7 +19,7 @@ from dimly.analyst.structure.denoise import Denoiser
 DIRECTIONS = 32
 """Enough for k-means: c groups differ in c − 1 of them, and the weaker ones hold mostly noise."""
 _LEAST_ACTIVE = 0.05  # of the average
-_SMALL = 1 << 22  # numbers of people who are grouped by our own kernels
+_SMALL = 1 << 26  # numbers of people who are grouped by our own kernels
 _MOST_ROUNDS = 300
 
 

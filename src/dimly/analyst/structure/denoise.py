@@ -127,7 +127,6 @@ _SPARE = 20  # searched for besides: the last ones of a random subspace are poor
 _PASSES = 3
 _MOST_BYTES = 2 << 30  # of denoised points in memory
 _LEAST_BELIEVED = 0.1  # less changes nothing that could be measured, and takes as long
-_SMALL = 1024  # rows of a matrix that is decomposed in less time than it takes to search for its strongest directions
 _BITS = 1 << 19  # words of 64 unpacked at once: 32 MB
 _NARROW = 1024  # dimension up to which all directions are computed in less time than it takes to search for some
 _WIDTH = 8  # directions by which a search grows at a time
@@ -217,20 +216,20 @@ class Denoiser:
         deviations = points - mean
         n, k = points.shape
         most = min(most, k, n)
-        if min(n, k) <= _SMALL:
-            tall = k <= n
-            products = (deviations.T @ deviations if tall else deviations @ deviations.T).astype(np.float64)
+        tall = k <= n
+        products = (deviations.T @ deviations if tall else deviations @ deviations.T) / np.float32(max(n, 1))
+        found = None
+        if len(products) > _NARROW:
+            edge = coordinates.noise_variance * edge_of_noise(k / n)
+            with threadpool_limits(1):
+                found = _above(products, edge, most)
+        if found is None:
             subset = (len(products) - most, len(products) - 1)
-            squares, vectors = scipy.linalg.eigh(products, subset_by_index=subset, overwrite_a=True)
-            squares, vectors = squares[::-1], vectors[:, ::-1]
-            if not tall:
-                vectors = (deviations.T @ vectors) / np.sqrt(np.maximum(squares, 1e-30))
-        else:
-            from sklearn.utils.extmath import randomized_svd  # noqa: PLC0415 (slow to import)
-
-            _, lengths, turned = randomized_svd(deviations, most, random_state=0)
-            squares, vectors = lengths.astype(np.float64) ** 2, turned.T
-        variances = squares / max(n, 1)
+            ascending, turned = scipy.linalg.eigh(products.astype(np.float64), subset_by_index=subset)
+            found = turned[:, ::-1], ascending[::-1]
+        vectors, variances = found[0][:, :most], found[1][:most]
+        if not tall:
+            vectors = (deviations.T @ vectors) / np.sqrt(np.maximum(variances * n, 1e-30))
         gains = shrinkage(variances, coordinates.noise_variance, k / max(n, 1))
         kept = gains > 0
         parts = (vectors[:, kept], gains[kept], variances[kept])
@@ -443,10 +442,10 @@ def _decomposed(moments: Moments, coordinates: Coordinates) -> _Principal:
     return _Principal(moments.n_people, moments.mean, basis[:, ::-1], variances[::-1])
 
 
-def _above(matrix: Points, least: float) -> tuple[Floats, Floats] | None:
+def _above(matrix: Points, least: float, most: int = _MOST_SEARCHED) -> tuple[Floats, Floats] | None:
     """Return the directions in which a symmetric matrix exceeds ``least``, the next one, and their variances.
 
-    Two at least, for a map; None if they are too many.
+    Two at least, for a map, and of more than ``most`` the strongest; None if they are too many.
 
     Block Lanczos in single precision: the matrix is read once for eight directions. What a block becomes is made
     orthogonal to the last two, which is all that is left of it but for rounding, and then to all. Where noise
@@ -475,7 +474,7 @@ def _above(matrix: Points, least: float) -> tuple[Floats, Floats] | None:
         upper = np.triu(within[:end, :end])
         tridiagonal = upper + np.triu(upper, 1).T
         # NumPy's: threads of SciPy's own could be limited only once it is loaded.
-        n_above = int(np.count_nonzero(np.linalg.eigvalsh(tridiagonal) > least))
+        n_above = min(int(np.count_nonzero(np.linalg.eigvalsh(tridiagonal) > least)), most)
         if n_above > end // 2:
             return None
         if n_above > n_before and end < size:  # more are still being found
