@@ -7,7 +7,8 @@ import importlib
 
 TYPE_CHECKING = False  # for type checkers it is true; typing is slow to load, and Ctrl-C is not caught until then
 if TYPE_CHECKING:
-    from dimly.analyst import Combined, Estimate, Release, Vector, combine
+    from dimly.analyst import Estimate, Release, Vector
+    from dimly.analyst.combine import Combined, combine
     from dimly.api import open_release, publish, survey
     from dimly.curator.ledger.ledger import Ledger
     from dimly.curator.sketcher import Sketcher
@@ -46,7 +47,8 @@ _HOME = {
         "PrivacyWarning",
         "ReleaseError",
     ),
-    "analyst": ("Combined", "Estimate", "Release", "Vector", "combine"),
+    "analyst": ("Estimate", "Release", "Vector"),
+    "analyst.combine": ("Combined", "combine"),
     "api": ("open_release", "publish", "survey"),
     "curator.ledger.ledger": ("Ledger",),
     "curator.sketcher": ("Sketcher",),

@@ -16,7 +16,8 @@ from tests.statistical.trials import BITS, SIZE, N, Trials, check, louder
 from tests.streams import Recorded
 
 import dimly
-from dimly.analyst import Combined, Release, combine
+from dimly.analyst import Release
+from dimly.analyst.combine import Combined, combine
 from dimly.privacy import Budget
 
 PAIR = (0, 2)

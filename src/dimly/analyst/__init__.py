@@ -1,7 +1,6 @@
 """Party B: what can be told from published numbers, and how surely."""
 
-from dimly.analyst.combine import Combined, combine
 from dimly.analyst.estimate import Estimate, Vector
 from dimly.analyst.release import Release
 
-__all__ = ["Combined", "Estimate", "Release", "Vector", "combine"]
+__all__ = ["Estimate", "Release", "Vector"]

@@ -308,12 +308,15 @@ def _reaches(confidence: float) -> tuple[_Reach, _Reach]:
         return _Reach(np.zeros(1), np.array([z])), _Reach(np.zeros(1), np.array([z]))
     m = z * np.linspace(0.0, 1.0, 1025)[1:] ** 2
     low, high = np.full_like(m, normal_quantile(2 * confidence - 1)), np.full_like(m, z)
-    for _ in range(60):
-        b = (low + high) / 2
+    b = low  # what is covered is mostly concave in b: Newton's steps from below do not go too far
+    for _ in range(8 if confidence > 0.6 else 60):  # next to one half they do, and it is bisection
         a = (b**2 + m**2) / (2 * m)
-        enough = 1 - _beyond(b) - _beyond(a) >= confidence
-        low, high = np.where(enough, low, b), np.where(enough, b, high)
-    return _Reach(m + high, high), _Reach(m - (high**2 + m**2) / (2 * m), high)
+        covered = 1 - _beyond(b) - _beyond(a)
+        low, high = np.where(covered < confidence, b, low), np.where(covered < confidence, high, b)
+        slope = (np.exp(-(b**2) / 2) + np.exp(-(a**2) / 2) * b / m) / math.sqrt(2 * math.pi)
+        step = b - (covered - confidence) / slope
+        b = np.where((step > low - 1e-9) & (step < high + 1e-9), np.clip(step, low, high), (low + high) / 2)
+    return _Reach(m + b, b), _Reach(m - (b**2 + m**2) / (2 * m), b)
 
 
 def quadratic(variance: Callable[[float], Floats]) -> Polynomial:

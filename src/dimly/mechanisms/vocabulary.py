@@ -150,7 +150,7 @@ class Vocabulary(Sequence[str]):
     _size: int
     _listed: tuple[str, ...] | None  # None: the decimal numbers below _size
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise ParameterError("Vocabulary must be made by Vocabulary.numbered(d) or Vocabulary.listed(names).")
 
     @classmethod

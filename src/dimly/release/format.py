@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
@@ -469,10 +468,21 @@ def _lengths(rows: int, rest: int) -> NDArray[np.int64]:
 
 def _flat(column: pa.ChunkedArray, lengths: Any, what: str, path: str) -> NDArray[Any]:
     """Return the numbers of lists that must have these lengths."""
-    found = numbers_of(pc.list_value_length(column))
+    found = lengths_of(column)
     if not np.array_equal(found, np.broadcast_to(lengths, found.shape)):
         raise ReleaseError(f"{path} must hold lists of {what}, but some are longer or shorter.")
-    return numbers_of(pc.list_flatten(column))
+    return flattened(column)
+
+
+# Of pyarrow.compute, whose functions serve too, loading takes longer than most questions.
+def lengths_of(lists: pa.ChunkedArray) -> NDArray[np.int32]:
+    """Return how many numbers each list of a column holds."""
+    return numbers_of(pa.chunked_array([piece.value_lengths() for piece in lists.chunks], pa.int32()))
+
+
+def flattened(lists: pa.ChunkedArray) -> NDArray[Any]:
+    """Return the numbers of all lists of a column."""
+    return numbers_of(pa.chunked_array([piece.flatten() for piece in lists.chunks], lists.type.value_type))
 
 
 # Arrow's own `to_numpy` and `pa.array` load pandas where it is installed, which takes longer than most questions.

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -255,7 +254,7 @@ def read_table(
     except (pa.ArrowException, OSError, ValueError):
         raise ReleaseError(f"{path} must be a Parquet file, but it is damaged. Copy the release again.") from None
     for column in table.columns:
-        nested = (pc.list_flatten(column),) if pa.types.is_list(column.type) else ()
+        nested = [piece.flatten() for piece in column.chunks] if pa.types.is_list(column.type) else []
         if any(part.null_count for part in (column, *nested)):
             raise ReleaseError(f"{path} must not hold missing values, but it does.")
     return table
@@ -326,6 +325,8 @@ def check_attributes(attributes: Sequence[str], *, rows_per_group: int) -> None:
 
 def excess_of(texts: pa.Array) -> int:
     """Return how many bytes texts take beyond what readers allow for each; half of the slack is room to spare."""
+    import pyarrow.compute as pc  # noqa: PLC0415 (slow to import, and those who only read do without)
+
     return int(pc.sum(pc.binary_length(texts)).as_py() or 0) - (BYTES_PER_TEXT - 4) * len(texts)
 
 
@@ -378,6 +379,8 @@ def write_synced(path: Path, content: Any) -> None:
 
 
 def _rising(column: pa.Array) -> bool:
+    import pyarrow.compute as pc  # noqa: PLC0415 (as above)
+
     # Text is compared byte by byte, which is the order of code points: that of NumPy, DuckDB and Parquet.
     return not (len(column) > 1 and pc.any(pc.less_equal(column[1:], column[:-1])).as_py())
 

@@ -13,7 +13,8 @@ from tests.plans import N_ATTRIBUTES, plan_of
 from tests.releases import PEOPLE, parts, same
 from tests.streams import NO_NOISE, Recorded
 
-from dimly.analyst import Combined, Release, combine
+from dimly.analyst import Release
+from dimly.analyst.combine import Combined, combine
 from dimly.api import open_release
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan

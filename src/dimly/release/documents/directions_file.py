@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, Field, ValidationError
 
@@ -28,7 +27,7 @@ from dimly.mechanisms.projection.directions import (
 )
 from dimly.mechanisms.projection.streams import StreamVersion
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.format import DIRECTIONS_PER_GROUP, LONGEST_FACTS, directions_schema
+from dimly.release.format import DIRECTIONS_PER_GROUP, LONGEST_FACTS, directions_schema, flattened, lengths_of
 from dimly.release.page_headers import byte_reader, check_claims, check_pages
 from dimly.release.parts import parquet_bytes, read_table
 
@@ -145,7 +144,7 @@ def decode_directions(source: Path | pa.Buffer, name: str) -> Directions:
         check_claims(file, name, wanted, [facts.count * file.metadata.row_group(group).num_rows for group in groups])
         check_pages(file, name, byte_reader(source))
         table = read_table(file, name)
-    if (pc.list_value_length(table.column("direction")).to_numpy() != facts.count).any():
+    if (lengths_of(table.column("direction")) != facts.count).any():
         raise ReleaseError(f"{name} must hold lists of exactly {facts.count} numbers. It was changed.")
     try:
         found = _directions(table, facts)
@@ -172,7 +171,7 @@ def _facts(file: pq.ParquetFile, name: str) -> _Facts:
 
 
 def _directions(table: pa.Table, facts: _Facts) -> Directions:
-    matrix: Any = pc.list_flatten(table.column("direction")).to_numpy().reshape(table.num_rows, facts.count)
+    matrix: Any = flattened(table.column("direction")).reshape(table.num_rows, facts.count)
     if facts.seed is not None:
         numbers = table.column("bucket").to_numpy()
         if not np.array_equal(numbers, np.arange(len(numbers))):
