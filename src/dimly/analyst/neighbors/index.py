@@ -44,7 +44,6 @@ _TAUGHT = 32  # people a cell, by whom cells are found
 _ROUNDS = 10
 _TUNING, _TESTING = 128, 256  # people by whom cells to look at are chosen, and by whom recall is measured
 _LISTED = 10  # of each
-_AT_ONCE = 1 << 13  # people that a question looks at together
 _LEAST = 200  # people looked at: a small release is searched whole
 
 
@@ -178,15 +177,13 @@ def _nearest_of(
     The nearest cells come first: what was found in them is a limit beyond which nobody is looked at closely.
     """
     rows = np.asarray(cells.rows)
-    starts, stops = cells.starts[probed], cells.starts[probed + 1]
-    before = np.concatenate([[0], (stops - starts).cumsum()])  # people in the cells that come before
-    candidates = np.repeat(starts - before[:-1], stops - starts) + np.arange(before[-1])
     keys, places, limit = np.empty(0), np.empty(0, np.int64), np.inf
-    for begin in range(0, len(candidates), _AT_ONCE):
-        some = candidates[begin : begin + _AT_ONCE]
-        found = space.keys(one, rows[some], limit=limit)
+    for start, stop in zip(cells.starts[probed].tolist(), cells.starts[probed + 1].tolist(), strict=True):
+        found = space.keys(one, rows[start:stop], limit=limit)
         near = np.flatnonzero(found <= limit)
-        keys, places = np.concatenate([keys, found[near]]), np.concatenate([places, some[near]])
+        if not len(near):
+            continue
+        keys, places = np.concatenate([keys, found[near]]), np.concatenate([places, start + near])
         if len(keys) >= n:
             limit = float(np.partition(keys, n - 1)[n - 1])
             within = keys <= limit
