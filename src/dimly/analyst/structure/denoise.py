@@ -430,16 +430,19 @@ def _principal(sketches: Sketches | StoredSketches, coordinates: Coordinates) ->
 
 
 def _decomposed(moments: Moments, coordinates: Coordinates) -> _Principal:
-    if len(moments.total) > _NARROW:
-        edge = coordinates.noise_variance * edge_of_noise(coordinates.free / max(moments.n_people, 1))
-        with threadpool_limits(1):  # many narrow products, for which threads wait longer than they work
-            found = _above(moments.single_covariance, edge)
-        if found is not None:
-            return _Principal(moments.n_people, moments.mean, *found)
+    edge = coordinates.noise_variance * edge_of_noise(coordinates.free / max(moments.n_people, 1))
     decomposed = scipy.linalg.eigh  # whose own threads can be limited only once it is loaded
-    with threadpool_limits(1 if len(moments.total) <= _NARROW else None):  # small: as above
-        variances, basis = decomposed(moments.covariance, overwrite_a=True)
-    return _Principal(moments.n_people, moments.mean, basis[:, ::-1], variances[::-1])
+    # Threads wait for each other longer than they work: on two busy cores, a decomposition took six times as long.
+    with threadpool_limits(1):
+        found = _above(moments.single_covariance, edge) if len(moments.total) > _NARROW else None
+        if found is None:
+            covariance = moments.covariance
+            variances, basis = decomposed(covariance, subset_by_value=(edge, np.inf))
+            if len(variances) < 2:  # a map has two
+                subset = (max(len(covariance) - 2, 0), len(covariance) - 1)
+                variances, basis = decomposed(covariance, subset_by_index=subset)
+            found = basis[:, ::-1], variances[::-1]
+    return _Principal(moments.n_people, moments.mean, *found)
 
 
 def _above(matrix: Points, least: float, most: int = _MOST_SEARCHED) -> tuple[Floats, Floats] | None:
