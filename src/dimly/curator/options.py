@@ -54,6 +54,7 @@ _MOST_MEMORY = 1 << 50
 _LEAST_OF_A_DATABASE = 192 << 20  # JSON alone takes 32 MiB for each thread and file that is read at a time
 _USUAL_MEMORY = 2 << 30
 _OF_THE_PROCESS = 320 << 20  # the interpreter, its libraries and compiled kernels: 290 MB, measured
+_LEAST_OF_KEYS = 16 << 20
 _OF_A_THREAD = 160 << 20  # where a part takes up to 64 MiB
 
 
@@ -142,6 +143,12 @@ class Resources:
         """Bytes for rows of the projection that are kept: an eighth, or what the least of a database leaves of it."""
         share = self._free // 8
         return max(0, min(share, self._free - share - self.database_memory - self.workers * self.of_a_thread))
+
+    @property
+    def keys_memory(self) -> int:
+        """Bytes for sorted keys while people are perturbed: what all else leaves; more are read from a file."""
+        beside = self.database_memory + self.rows_memory + self.workers * self.of_a_thread
+        return max(_LEAST_OF_KEYS, self._free - self._free // 8 - beside)
 
     @property
     def workers(self) -> int:

@@ -6,6 +6,7 @@ that nothing in a file is for one library only.
 """
 
 import hashlib
+import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -341,7 +342,7 @@ def parquet_bytes(
     facts: dict[str, str] | None = None,
 ) -> pa.Buffer:
     """Return a Parquet file in memory: it is at most some tens of megabytes, and its digest costs no second reading."""
-    out = pa.BufferOutputStream()
+    out = io.BytesIO()  # grows in place: Arrow's own holds a large part up to three times
     with pq.ParquetWriter(
         out,
         schema,
@@ -357,7 +358,8 @@ def parquet_bytes(
             writer.write_table(table, row_group_size=rows_per_group)
         if facts:
             writer.add_key_value_metadata(facts)
-    return out.getvalue()
+    pa.default_memory_pool().release_unused()  # else what encoding took stays beside the next part
+    return pa.py_buffer(out.getbuffer())
 
 
 def write_file(folder: Path, path: str, buffer: pa.Buffer, rows: int) -> FileRecord:

@@ -139,6 +139,8 @@ def test_the_shares_fit_into_the_whole(memory: int, threads: int) -> None:
     found = Resources.of(memory=memory, threads=threads)
     batches, beyond = found.workers * module._OF_A_THREAD, (memory - module._OF_THE_PROCESS) // 8  # DuckDB's own
     assert module._OF_THE_PROCESS + found.database_memory + found.rows_memory + batches + beyond <= memory
+    keys = found.keys_memory if found.keys_memory > module._LEAST_OF_KEYS else 0
+    assert module._OF_THE_PROCESS + found.database_memory + found.rows_memory + batches + beyond + keys <= memory
     assert found.rows_memory > 0
 
 

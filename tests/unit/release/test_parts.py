@@ -16,7 +16,16 @@ from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import parts
 from dimly.release.format import FileRecord, column_of, part_schema
-from dimly.release.parts import as_user_column, check_footer, path_of, read_table, users_of, values_of, write_part
+from dimly.release.parts import (
+    as_user_column,
+    check_footer,
+    encode_part,
+    path_of,
+    read_table,
+    users_of,
+    values_of,
+    write_part,
+)
 
 TEXT = np.dtype(object)
 LAYOUTS = ["counting+laplace", "randomized-response", "noisy-distances"]
@@ -125,6 +134,20 @@ def test_values_are_not_copied() -> None:
     values = numbers(plan, 100)
     column = column_of(plan).to_arrow(values, 100)
     assert column.values.buffers()[1].address == values.ctypes.data
+
+
+def test_a_large_part_is_encoded_in_less_memory_than_it_takes() -> None:
+    plan = Plan.of("counting+laplace", Budget(1.0), k=1024, seed=bytes(32))
+    values = np.zeros((1 << 15, 1024), np.int16)
+    values[:] = np.random.default_rng(0).integers(-300, 300, 1024)
+    usual, counting = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(counting)
+    try:
+        record = encode_part(0, as_user_column(np.arange(len(values)), "int64"), values, plan)[0]
+    finally:
+        pa.set_memory_pool(usual)
+    assert record.bytes > values.nbytes // 2
+    assert counting.max_memory() < values.nbytes
 
 
 @pytest.mark.parametrize("shape", [(2, K), (3, K + 1), (3 * K,)])

@@ -117,6 +117,8 @@ class NumberedTable:
         Bytes for rows of bits, and the distinct people and attributes in them, that are numbered and sorted here.
         Rows that do not fit are spilled. If people and attributes do not fit, DuckDB numbers and sorts the rows, which
         takes several times as long, and so it does with values.
+    keys_memory : int, optional
+        Bytes of that for rows that are sorted already: they are in memory while people are perturbed. All by default.
     threads : int
         That number and sort here, beside those of the database.
     check_unchanged : callable
@@ -146,6 +148,7 @@ class NumberedTable:
         order_key: str | None = None,
         keep_values: bool = False,
         memory: int = 0,
+        keys_memory: int | None = None,
         threads: int = 1,
         check_unchanged: Callable[[], None] = lambda: None,
     ) -> None:
@@ -160,6 +163,7 @@ class NumberedTable:
         self.user_type: UserType = "text" if as_text or pseudonyms else view.user_type
         self._texts: str | None = None
         self._memory = memory
+        self._keys_memory = memory if keys_memory is None else keys_memory
         self._threads = max(1, min(threads, memory // _OF_A_SORTING_THREAD))
         self._keys: KeySort | None = None
         coded = None if self._values else _CodedRows.of(database, view, memory=memory, threads=threads)
@@ -281,7 +285,7 @@ class NumberedTable:
 
     def _sorted(self, waiting: "_WaitingRows") -> KeySort:
         """Return the keys of rows that are published, ready to be sorted."""
-        keys = self._key_sort(spilled=waiting.rows.is_spilled)
+        keys = self._key_sort(len(waiting.rows), spilled=waiting.rows.is_spilled)
 
         def parted(some: Keys) -> PartedKeys:
             known = np.empty_like(some)
@@ -293,8 +297,8 @@ class NumberedTable:
         return keys
 
     def _sorted_here(self, sql: str) -> KeySort:
-        """Return the keys of a query, ready to be sorted in memory, which takes a fraction of DuckDB's time."""
-        keys, count = self._key_sort(spilled=False), 0
+        """Return the keys of a query, ready to be sorted, which takes a fraction of DuckDB's time."""
+        keys, count = self._key_sort(self._n_rows), 0
         for batch in self._database.stream(sql, batch_rows=_ROWS):
             count += len(batch)
             if count > self._n_rows:
@@ -304,8 +308,9 @@ class NumberedTable:
         keys.settle()
         return keys
 
-    def _key_sort(self, *, spilled: bool) -> KeySort:
+    def _key_sort(self, count: int, *, spilled: bool = False) -> KeySort:
         most = max(_ROWS, self._memory // 32)
+        spilled = spilled or 8 * count > self._keys_memory
         return KeySort(self._database.folder, first=0, stop=self.n_users << 32, spilled=spilled, most=most)
 
     def _codes(self, found: str, size: int) -> NDArray[np.int32]:
@@ -462,7 +467,10 @@ def _code_rows(database: PrivateDatabase, view: str, made: list[Dictionary], *, 
                 wait([numbered])
             codes = users.number(user)
             codes <<= 32
-            codes |= numbered.result()
+            try:
+                codes |= numbered.result()
+            finally:
+                del numbered  # an error of it holds this frame, and with it the dictionaries
             rows.append(codes)
             if users.nbytes + attributes.nbytes + rows.nbytes > memory:
                 rows.spill()
@@ -627,6 +635,7 @@ def open_table(
             order_key=order_key,
             keep_values=plan.resolution > 1,
             memory=resources.database_memory // 2,
+            keys_memory=resources.keys_memory,
             threads=resources.threads,
             check_unchanged=opened.check_unchanged,
         )

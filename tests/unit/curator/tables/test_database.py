@@ -98,6 +98,7 @@ def test_settings(database: PrivateDatabase) -> None:
         "preserve_insertion_order",
     ):
         assert setting(name) is False
+    assert setting("allocator_background_threads") is True  # else what was freed stays ours
     assert setting("TimeZone") == "UTC"
     assert setting("threads") == 2
     assert setting("temp_directory") == str(database.folder)

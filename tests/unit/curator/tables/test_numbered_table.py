@@ -2,10 +2,12 @@
 
 import contextlib
 import datetime as dt
+import gc
 import gzip
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable
 from csv import writer as csv_writer
 from pathlib import Path
@@ -223,6 +225,45 @@ def test_values_that_do_not_fit_are_left_to_duckdb() -> None:
         assert here._waiting is None
         np.testing.assert_array_equal(content(here)[1], content(there)[1])
         assert there._keys is None
+
+
+def test_texts_that_did_not_fit_leave_no_memory_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may wait for the garbage collection, which hardly ever runs in a command."""
+    made: list[weakref.ref[Any]] = []
+
+    def dictionary(*given: Any, **options: Any) -> Any:
+        found = original(*given, **options)
+        made.append(weakref.ref(found))
+        return found
+
+    original = numbered_table._dictionary
+    monkeypatch.setattr(numbered_table, "_dictionary", dictionary)
+    pages, _ = many(7, text=True)
+    gc.disable()
+    try:
+        with numbered(np.arange(len(pages)) % 9, pages, memory=LARGE // 2) as here:  # attributes do not
+            assert here._waiting is None
+            assert len(made) == 2
+            assert [one() for one in made] == [None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("memory", [64 * LARGE, 2 * LARGE])  # numbered here, and by DuckDB
+def test_sorted_keys_have_a_share_of_their_own(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are there while people are perturbed, which takes memory, too."""
+    people, pages = many(8, text=True)
+    if memory < 64 * LARGE:
+        monkeypatch.setattr(numbered_table._CodedRows, "of", lambda *_, **__: None)
+    expected = None
+    for keys_memory, spilled in ((None, False), (8 * len(pages), False), (8 * len(pages) - 1, True)):
+        with numbered(people, pages, memory=memory, keys_memory=keys_memory) as here:
+            found = content(here)
+            assert here._keys is not None
+            assert here._keys._spool.is_spilled == spilled
+        expected = expected or found
+        assert found[0] == expected[0]
+        np.testing.assert_array_equal(found[1], expected[1])
 
 
 def test_so_are_long_texts() -> None:
