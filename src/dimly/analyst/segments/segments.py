@@ -28,6 +28,7 @@ from dimly.analyst.structure.coordinates import (
     sample,
 )
 from dimly.analyst.structure.denoise import Denoiser
+from dimly.analyst.structure.one_thread import one_thread
 from dimly.analyst.structure.parallel_analysis import Structure
 from dimly.display import MOST_ROWS, Shown, data_frame
 from dimly.errors import ParameterError
@@ -250,7 +251,7 @@ def segments_of(
     structure, denoiser = release.structure, release.denoiser
     # Many small fits: threads would only slow them down, and one thread adds up in the same order always. Where people
     # differ in fewer ways than there are segments, scikit-learn warns of empty ones; they are dropped.
-    with threadpool_limits(1), warnings.catch_warnings():
+    with one_thread(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Number of distinct clusters")
         chosen = _chosen(sketches, denoiser, structure, count, denoise=denoise, activity=activity)
         everyone = _Passes(sketches, progress)
@@ -304,7 +305,7 @@ def labels_of(release: "Release", count: int) -> Labels:
     Saying how stable segments are takes most of the time that finding them does.
     """
     sketches = release._sketches
-    with threadpool_limits(1), warnings.catch_warnings():
+    with one_thread(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Number of distinct clusters")
         view, activity = _first_view(sketches, release.denoiser, count, denoise=True, activity="auto")
         seen = view if activity != "auto" else ViewJudge.of(sketches, view).choose(count, [view, *view.others(count)])

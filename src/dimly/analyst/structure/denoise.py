@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates, Points, blocks, parts_of, sample
+from dimly.analyst.structure.one_thread import one_thread
 from dimly.analyst.structure.parallel_analysis import Structure
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan_kinds import ResponsePlan
@@ -221,7 +222,7 @@ class Denoiser:
         found = None
         if len(products) > _NARROW:
             edge = coordinates.noise_variance * edge_of_noise(k / n)
-            with threadpool_limits(1):
+            with one_thread():
                 found = _above(products, edge, most)
         if found is None:
             subset = (len(products) - most, len(products) - 1)
@@ -431,16 +432,15 @@ def _principal(sketches: Sketches | StoredSketches, coordinates: Coordinates) ->
 
 def _decomposed(moments: Moments, coordinates: Coordinates) -> _Principal:
     edge = coordinates.noise_variance * edge_of_noise(coordinates.free / max(moments.n_people, 1))
-    decomposed = scipy.linalg.eigh  # whose own threads can be limited only once it is loaded
     # Threads wait for each other longer than they work: on two busy cores, a decomposition took six times as long.
-    with threadpool_limits(1):
+    with one_thread():
         found = _above(moments.single_covariance, edge) if len(moments.total) > _NARROW else None
         if found is None:
             covariance = moments.covariance
-            variances, basis = decomposed(covariance, subset_by_value=(edge, np.inf))
+            variances, basis = scipy.linalg.eigh(covariance, subset_by_value=(edge, np.inf))
             if len(variances) < 2:  # a map has two
                 subset = (max(len(covariance) - 2, 0), len(covariance) - 1)
-                variances, basis = decomposed(covariance, subset_by_index=subset)
+                variances, basis = scipy.linalg.eigh(covariance, subset_by_index=subset)
             found = basis[:, ::-1], variances[::-1]
     return _Principal(moments.n_people, moments.mean, *found)
 

@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates, Points, coordinates_of, sample
+from dimly.analyst.structure.one_thread import one_thread
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.release.reader import StoredSketches
@@ -108,7 +108,7 @@ def structure_of(sketches: Sketches | StoredSketches) -> Structure:
         return _beyond_noise(people, plan)
     if len(people) < _FEWEST_PEOPLE or width < 2:
         return Structure(0, 0.0, 0.0, float("inf"))
-    with threadpool_limits(1):  # many small products, which threads only slow down
+    with one_thread():  # many small products, which threads only slow down
         table = _ComparedPeople.of(people, plan)
         products = _covariances(table.people)
         found = _variances(products, _FIRST)

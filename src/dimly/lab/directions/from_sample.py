@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from dimly.analyst.segments.cross_validation import adjusted_rand_index
 from dimly.analyst.structure.denoise import shrinkage
+from dimly.analyst.structure.one_thread import one_thread
 from dimly.curator.options import READING, Options, check_keywords
 from dimly.errors import ParameterError, as_integer, check_choice
 from dimly.lab.sample import Sample, cosines_of, read_sample
@@ -255,7 +256,7 @@ def directions_by_recipe(
     sample: Sample, recipe: Recipe, *, scale: int, what_for: str, origin: str | None = None
 ) -> Directions:
     """Return the directions of people by a recipe."""
-    with threadpool_limits(1):
+    with one_thread():
         matrix = bounded(_Ingredients(sample.table, recipe.count).loadings(recipe), recipe.cap)
     matrix *= np.where((matrix**3).sum(axis=0) < 0, -1.0, 1.0)  # a sign is arbitrary: the stronger end is positive
     matrix = matrix[:, matrix.any(axis=0)]  # a group that no attribute is strongest for would be noise alone
