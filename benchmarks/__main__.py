@@ -123,7 +123,7 @@ def tabulate(name: str, results: Sequence[harness.Result]) -> Table:
                 peer.timing.name,
                 f"{peer.timing.rate:,.0f}",
                 f"{peer.speedup.median:.2f}×",
-                f"{peer.speedup.low:.2f}–{peer.speedup.high:.2f} ({peer.speedup.coverage:.0%})",
+                f"{peer.speedup.low:.2f}–{peer.speedup.high:.2f} ({100 * peer.speedup.coverage:.0f} %)",
                 "" if peer.target is None else f"≥ {peer.target:g}× {'met' if peer.met else 'missed'}",
                 *((harness.mib(result.ours.peak_bytes), harness.mib(peer.timing.peak_bytes)) if peaks else ()),
                 end_section=peer is result.peers[-1],

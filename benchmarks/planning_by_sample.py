@@ -151,7 +151,7 @@ def store(path: Path, found: dict[str, Any]) -> None:
 def loss_of(found: dict[str, Any]) -> str:
     if found["loss"] is None:
         return "nothing works"
-    return f"loss {found['loss']:.0%}" + (f" ± {found['standard_error']:.0%}" if found["loss"] else "")
+    return f"loss {100 * found['loss']:.0f} %" + (f" ± {100 * found['standard_error']:.0f} %" if found["loss"] else "")
 
 
 def summary(every: list[dict[str, Any]]) -> Iterator[str]:

@@ -108,7 +108,9 @@ def choices(cells: Sequence[Cell]) -> str:
             losses = [one.loss for one in judged(cells, measure, kind=kind)]
             within = sum(loss <= 0.1 for loss in losses)
             name = purpose if kind == "tried" else f"{purpose}, {kind}"
-            lines.append(f"| {name} | {len(losses)} | {within} | {np.median(losses):.0%} | {max(losses):.0%} |")
+            lines.append(
+                f"| {name} | {len(losses)} | {within} | {100 * np.median(losses):.0f} % | {100 * max(losses):.0f} % |"
+            )
     return "\n".join(lines)
 
 

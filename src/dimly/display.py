@@ -88,6 +88,11 @@ class Shown:
         return f"<tr>{''.join(shown)}</tr>"
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as per cent, as in ``"95 %"``."""
+    return f"{100 * share:.{digits}f} %"
+
+
 def cell_text(cell: object) -> str:
     """Return a cell of a table: a number with four digits, text as it is.
 

@@ -70,7 +70,7 @@ def test_people_get_a_table_and_a_verdict(tmp_path: Path) -> None:
         "All 500 attributes of a person together are not protected",
         "not protected   who is in the release",
         f"{made.mechanism}, {made.k} numbers, ",
-        f"Next: dimly publish TABLE --plan {path} --user COLUMN",
+        f"Next: dimly publish TABLE --plan {path} --user COLUMN --attribute COLUMN",
         "Add --verbose",
         made.digest,
     ):
@@ -85,7 +85,7 @@ def test_people_get_a_table_and_a_verdict(tmp_path: Path) -> None:
         "has the smallest error",
         "Good: single pairs can be told apart. The smallest epsilon that would do is",
         "a near pair ranks before a far one with",
-        "good from 90%, coarse from 55%",
+        "good from 90 %, coarse from 55 %",
         "paper, by variance",
         "paper, by deviation",
         "(it needs a --delta above 0)",
@@ -108,9 +108,16 @@ def test_what_the_verdict_goes_by_and_what_was_assumed() -> None:
     near = answer(*line.replace("segments", "neighbors").split())
     assert near["figure"] == near["candidates"][0]["closeness"]
     shown = run(*line.replace("segments", "neighbors").split(), "-v").stdout
-    assert f"those found are {near['figure']:.0%} of the way from random people to the nearest; good from 60%" in shown
+    figure = f"{100 * near['figure']:.0f} %"
+    assert f"those found are {figure} of the way from random people to the nearest; good from 60 %" in shown
     light = run("plan", "--epsilon", 1, "--distance", "100:800", "--weight", 60).stdout
     assert "at squared distance 800 have 400 attributes each: those of 60 cannot differ in more than 120" in light
+
+
+def test_what_comes_next_for_columns_of_categories(tmp_path: Path) -> None:
+    line = "plan --epsilon 4 --distance 4:40 --unit column --force -o"
+    said = run(*line.split(), tmp_path / "plan.json").stdout
+    assert "--user COLUMN --columns COLUMN,COLUMN --out DIR --dry-run" in said
 
 
 def test_pairs_that_cannot_be_have_no_verdict() -> None:

@@ -131,6 +131,8 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("plan", "{visits}", "--epsilon", "1"), "leave the file out, and give it to dimly publish"),
     (("neighbors", "{release}", "8"), "An id goes behind --user"),
     (("audit", "{plan}", "{visits}"), "A table goes behind --data"),
+    (("audit", "--plan", "{plan}"), "Write it without an option: Usage: dimly audit [OPTIONS] PLAN"),
+    (("attack", "{plan}"), "To attack a plan or a release: dimly audit PLAN"),
     ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "rating > 0"), "CAST(translate(rating, ',.', '.') AS DOUBLE)"),
     (("publish", "{commas}", *PUBLISH[2:], "--value", "rating", "--out", "{new}"), "such as 0.5, with a point"),
     (("neighbors", "{release}", "--user", "12345678"), "Ids go from -20 to 183"),

@@ -350,6 +350,7 @@ def test_names_that_are_traps_stay_texts(look: Any) -> None:
     page.get_by_text(f"estimated for {EVIL}").wait_for()
     page.goto(page.url.replace("/explore", "/ledger"))
     page.get_by_text(EVIL, exact=True).first.wait_for()
+    assert page.get_by_role("cell", name="release", exact=True).count() >= 1  # of which kind a charge is
     assert page.get_by_text(EVIL_NAME, exact=True).count() >= 1
     assert page.evaluate("window.hacked") is None
     assert page.locator("main script, main img[src='x']").count() == 0

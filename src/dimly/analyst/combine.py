@@ -19,6 +19,7 @@ from dimly.analyst.intervals import MixedSkewness, distance_skewness, unified_in
 from dimly.analyst.joined_releases import Joined, common_users
 from dimly.analyst.pairs import User, Whom, chosen, compared, distance_variance
 from dimly.analyst.release import Release
+from dimly.display import percent
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats, Polynomial
 from dimly.mechanisms.plan import Plan
@@ -78,9 +79,9 @@ class Combined:
             f"{self.distance_planned:g}; alone they have {alone}."
         )
         if self.gain < _WORTH_IT:
-            found = f"{found} The gain is {self.gain:.1%}: number {best} alone does as well."
+            found = f"{found} The gain is {percent(self.gain, 1)}: number {best} alone does as well."
         else:
-            found = f"{found} That is {self.gain:.0%} less than number {best}, the best alone."
+            found = f"{found} That is {percent(self.gain)} less than number {best}, the best alone."
         return found if self.private else f"{found} NOT PRIVATE: at least one of them was made for tests only."
 
     @property

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from dimly.analyst.segments.segments import Count, Segments
 from dimly.analyst.structure.coordinates import Coordinates, known
 from dimly.analyst.structure.plane import map_of
+from dimly.display import percent
 from dimly.errors import ParameterError
 from dimly.plots import histogram, scatter_groups
 
@@ -31,7 +32,7 @@ def draw_map(release: "Release", color: Any, count: Count, ax: Any) -> Any:
         # The map picks people by itself; other colors than its segments are looked up in the same way.
         own = shown.labels if labels is None else labels[positions[_picked(len(positions))]]
         ax = scatter_groups(points, own, centers if labels is None else None, ax=ax)
-        first, second = (f"{share:.0%}" for share in shown.shares)
+        first, second = (percent(share) for share in shown.shares)
         ax.set_xlabel(f"strongest direction ({first} of what is left after denoising)")
         ax.set_ylabel(f"second ({second})")
         if labels is None and segments is not None:

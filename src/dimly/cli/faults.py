@@ -292,6 +292,8 @@ def _instead(text: str, context: Any) -> str:
         return usage
     if context.command.name == "plan":
         return "A plan is made without looking at data: leave the file out, and give it to dimly publish."
+    if context.command.name == "attack":
+        return "It attacks made-up people, and takes no file. To attack a plan or a release: dimly audit PLAN."
     known = {form for one in context.command.params for form in one.opts}
     if "release" in known and "--user" in known:  # where --user names a person, not a column
         return f"An id goes behind --user. {usage}"
@@ -364,6 +366,7 @@ _ARGUMENTS = {
     "data": "DATA...",
     "file": "DATA...",
     "input": "DATA...",
+    "plan": "PLAN",
     "release": "RELEASE",
     "source": "DATA...",
     "table": "DATA...",

@@ -68,8 +68,8 @@ STEPS = (
         f"--distance {NEAR}:{FAR} --weight 100 --max-bytes-per-user {BYTES} --force -o without-volunteers.json",
     ),
     Step(
-        "What was recovered? These people do not exist, so that the truth can stand beside it; and so do the plan "
-        "without volunteers and the paper's mechanism, at the same epsilon.",
+        "What was recovered? These people are made up, so the truth is known. Beside it: the plan without volunteers "
+        "and the paper's mechanism, at the same epsilon.",
         f"{_PEOPLE} --release release --plan without-volunteers.json --mechanism {PAPER} --epsilon {EPSILON:g} "
         "--found recovered.png",
     ),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dimly.display import Shown, data_frame
+from dimly.display import Shown, data_frame, percent
 from dimly.errors import ParameterError
 from dimly.mechanisms.plan import Plan
 from dimly.planner.brief import DEFAULT_GROUPS, Brief, Purpose, Question
@@ -196,7 +196,7 @@ class Advice:
         what = _WHAT[self.question.purpose, by_noise(self.question, self.chosen)]
         share = self.share_found
         if self.question.purpose == "neighbors" and share is not None:
-            many = f"about {share:.0%}" if share >= 0.005 else "hardly any"
+            many = f"about {percent(share)}" if share >= 0.005 else "hardly any"
             what += f"; if ten of {self.question.n_users:,} people are near, {many} of the ten found are right"
         verdict = f"{self.verdict.capitalize()}: {what}."
         if self.verdict == "unknown":

@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from nicegui import ui
 
+from dimly.display import percent
 from dimly.errors import DimlyError
 
 Found = TypeVar("Found")
@@ -117,7 +118,7 @@ def watch(job: Job[Any], done: Callable[[Job[Any]], None]) -> None:
                     done(job)
             return
         seconds = time.monotonic() - job.began
-        known = "" if job.part is None else f" {job.part:.0%}"
+        known = "" if job.part is None else f" {percent(job.part)}"
         text.set_text(f"{job.words} …{known}" + (f" ({seconds:.0f} s)" if seconds > 3 else ""))
         bar.props(
             remove="indeterminate" if job.part is not None else "", add="" if job.part is not None else "indeterminate"

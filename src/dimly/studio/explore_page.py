@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dimly.analyst.estimate import Arrays
 from dimly.analyst.neighbors.query import Neighbors
 from dimly.analyst.segments.segments import Segments
+from dimly.display import percent
 from dimly.errors import ParameterError
 from dimly.lab.release_pair import ReleasePair, compare_releases
 from dimly.lab.simulate import agreement
@@ -107,8 +108,8 @@ class ExploreView:
                     )
                     self.caption = ui.label(
                         f"{n:,} people{cells}. The map shows the two directions in which people differ most; "
-                        f"{plane.believed[0]:.0%} and {plane.believed[1]:.0%} of the spread along them are real "
-                        "differences, the rest is noise."
+                        f"{percent(plane.believed[0])} and {percent(plane.believed[1])} of the spread along them are "
+                        "real differences, the rest is noise."
                     ).classes("hint")
                 with ui.element("div").classes("stack"):
                     self._person()
@@ -407,7 +408,7 @@ class ExploreView:
                 [
                     str(i),
                     f"{size:,}",
-                    f"{size / total:.0%}",
+                    percent(size / total),
                     *([] if profiles is None else [profiles[i].words]),
                 ]
             )

@@ -89,7 +89,18 @@ def _dataset(ledger: Ledger, status: DatasetStatus) -> None:
         left = max(status.epsilon - status.spent.epsilon, 0.0)
         ui.echart(echarts.spending_chart(status.epsilon, parts, left)).style("height: 70px; width: 100%")
         if status.charges:
-            header = ["charge", "what became of it", "ε", "δ", "for whom", "people", "when (UTC)", "plan", "release"]
+            header = [
+                "charge",
+                "kind",
+                "what became of it",
+                "ε",
+                "δ",
+                "for whom",
+                "people",
+                "when (UTC)",
+                "plan",
+                "release",
+            ]
             theme.table(header, [_row(one) for one in status.charges], numbers=("charge", "ε", "δ", "people"))
         else:
             ui.label("Nothing was spent yet.").classes("hint")
@@ -105,6 +116,7 @@ def _row(charge: ChargeRecord) -> list[str]:
     cost = charge.cost
     return [
         str(charge.id),
+        charge.kind or "",
         charge.label + (f": {charge.reason}" if charge.reason else ""),
         "0 (people added)" if cost is None else f"{cost.epsilon:g}",
         "" if cost is None else f"{cost.delta:g}",

@@ -141,7 +141,7 @@ def test_words_say_what_it_is_worth() -> None:
     combined = two(distance=40.0)
     assert combined.gain == pytest.approx(1 - combined.stderr / min(combined.stderr_alone))
     assert "2 releases together" in combined.words
-    assert f"That is {combined.gain:.0%} less than number 1, the best alone." in combined.words
+    assert f"That is {100 * combined.gain:.0f} % less than number 1, the best alone." in combined.words
     poor = Plan.of("hashing+laplace", Budget(0.1), k=32)
     useless = combine([publish(poor), publish(plan_of("counting+laplace"))], distance=40.0)
     assert useless.gain < 0.05

@@ -119,7 +119,7 @@ def test_the_share_of_neighbors_that_are_right() -> None:
         found = answer(ask(Budget(epsilon), n_users=n_users, **arguments))
         assert found.share_found == pytest.approx(share, abs=0.15)
         assert (
-            f"if ten of {n_users:,} people are near, about {found.share_found:.0%} of the ten found are right"
+            f"if ten of {n_users:,} people are near, about {100 * found.share_found:.0f} % of the ten found are right"
             in found.words
         )
         assert ("denoising finds more" in found.words) is (found.verdict == "unknown")

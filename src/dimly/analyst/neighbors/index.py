@@ -31,6 +31,7 @@ from dimly.analyst.neighbors.query import (
 from dimly.analyst.neighbors.spaces import DenoisedSpace, SketchSpace, Space
 from dimly.analyst.pairs import ChosenSide, Who, chosen, lost_rows
 from dimly.analyst.structure.coordinates import Points, known, parts_of, sample
+from dimly.display import percent
 from dimly.errors import ParameterError, ReleaseError
 from dimly.progress import OnProgress
 from dimly.release.reader import StoredSketches
@@ -112,7 +113,8 @@ class Index:
     def __repr__(self) -> str:
         return (
             f"Index({len(self._release):,} people in {len(self._cells.centers):,} cells, "
-            f"recall {self.recall:.2f} ± {1.96 * self.recall_stderr:.2f}, looks at {self.looked_at:.1%} of them)"
+            f"recall {self.recall:.2f} ± {1.96 * self.recall_stderr:.2f}, "
+            f"looks at {percent(self.looked_at, 1)} of them)"
         )
 
     def neighbors(self, who: Who, n: int | None = None) -> Neighbors:

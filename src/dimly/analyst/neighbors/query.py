@@ -26,7 +26,7 @@ from dimly.analyst.pairs import (
     chosen,
     lost_rows,
 )
-from dimly.display import MOST_ROWS, Shown, data_frame
+from dimly.display import MOST_ROWS, Shown, data_frame, percent
 from dimly.errors import ParameterError
 from dimly.mechanisms.error.models import Floats
 from dimly.plots import ladder
@@ -92,7 +92,7 @@ class Neighbors:
         """How many of the people listed can be expected to be true neighbors, and whether all were looked at."""
         if self.recall is None or self.recall_stderr is None:
             return self._told
-        found = f"{self.recall:.0%} (± {1.96 * self.recall_stderr:.0%})"
+        found = f"{percent(self.recall)} (± {percent(1.96 * self.recall_stderr)})"
         return (
             f"{self._told} Approximate: on average, the index finds {found} of the nearest people of an exact search."
         )

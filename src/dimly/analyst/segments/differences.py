@@ -92,7 +92,7 @@ class Profile:
 
 def _side(side: str, named: Named, n_strong: int) -> str:
     others = n_strong - len(named)
-    more = f" and {others:,} as telling" if others > 0 else ""
+    more = f" and {others:,} other{'s' * (others > 1)} as telling" if others > 0 else ""
     return f"{side}: {', '.join(name for name, _ in named)}{more}"
 
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates, Points, coordinates_of, sample
 from dimly.analyst.structure.one_thread import one_thread
+from dimly.display import percent
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
 from dimly.release.reader import StoredSketches
@@ -83,8 +84,8 @@ class Structure:
             return f"no structure beyond what {self.chance} would show"
         several = f"{self.components} components" if self.components > 1 else "1 component"
         return (
-            f"{several} beyond what {self.chance} would show, which explain {self.share:.0%} of how people differ, "
-            "noise left out"
+            f"{several} beyond what {self.chance} would show, which explain {percent(self.share)} of how people "
+            "differ, noise left out"
         )
 
 

@@ -1,6 +1,7 @@
 """``dimly attack``: what is read from people's sketches without noise and with it."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 from dimly.cli.options import AsJson, Debug
 from dimly.cli.terminal import ProgressBar, print_json, print_lines, print_table
+from dimly.display import percent
 from dimly.files import check_output
 
 if TYPE_CHECKING:
@@ -50,28 +52,32 @@ def attack(
 
 def _print(found: "Attacks") -> None:
     print_lines(["Reading 10 of 1,000 attributes of a person from 64 numbers (sign+laplace):"])
-    rows = [(_noise(one.epsilon), f"{one.attributes:.1%}", f"{one.exactly:.1%}") for one in found.reading]
-    print_table(("epsilon", "attributes read", "people read whole"), rows)
+    rows = [(_noise(one.epsilon), percent(one.attributes, 1), percent(one.exactly, 1)) for one in found.reading]
+    _print_table(("epsilon", "attributes read", "people read whole"), rows)
     print_lines(["", "The best guess about one attribute, all others known:"])
-    guesses = [(one.mechanism, f"{one.epsilon:g}", f"{one.right:.2%}", f"{one.bound:.2%}") for one in found.inference]
-    print_table(("mechanism", "epsilon", "right", "allowed"), guesses)
+    guesses = [
+        (one.mechanism, f"{one.epsilon:g}", percent(one.right, 2), percent(one.bound, 2)) for one in found.inference
+    ]
+    _print_table(("mechanism", "epsilon", "right", "allowed"), guesses)
     print_lines(["Shares are of 65,536 guesses, and off by up to 0.4 points by chance."])
     print_lines(["", "The same from several releases of epsilon 0.5 with fresh noise (counting+laplace):"])
-    repeated = [(one.repeats, f"{one.right:.2%}", f"{one.one:.2%}", f"{one.bound:.2%}") for one in found.averaging]
-    print_table(("releases", "right", "allowed by one", "allowed by all"), repeated)
+    repeated = [
+        (one.repeats, percent(one.right, 2), percent(one.one, 2), percent(one.bound, 2)) for one in found.averaging
+    ]
+    _print_table(("releases", "right", "allowed by one", "allowed by all"), repeated)
     print_lines(["", f"Finding a person among {found.crowd:,} pseudonyms by some of 10 attributes (counting+laplace):"])
     links = [
         (
             _noise(one.epsilon),
             one.known,
-            f"{one.found:.1%}",
-            f"{one.inferred:.1%}",
-            f"{one.inferred_knowing_row:.1%}",
-            f"{one.bound:.1%}",
+            percent(one.found, 1),
+            percent(one.inferred, 1),
+            percent(one.inferred_knowing_row, 1),
+            percent(one.bound, 1),
         )
         for one in found.linkage
     ]
-    print_table(("epsilon", "known", "found", "one more right", "knowing the row", "allowed"), links)
+    _print_table(("epsilon", "known", "found", "one more right", "knowing the row", "allowed"), links)
     asked = 10 * found.reading[0].people
     print_lines(
         [
@@ -80,6 +86,10 @@ def _print(found: "Attacks") -> None:
             f"Shares are of {asked:,} people, and off by up to {100 / math.sqrt(asked):.0f} points by chance.",
         ]
     )
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    print_table(header, rows, numbers=[name for name in header if name != "mechanism"])
 
 
 def _noise(epsilon: float) -> str:

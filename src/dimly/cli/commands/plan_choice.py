@@ -13,6 +13,7 @@ import typer
 
 from dimly.cli.options import plan_facts, plan_fields, promise, promise_together, together_facts
 from dimly.cli.terminal import print_fields, print_json, print_lines, print_table, size_text, warn
+from dimly.display import percent
 from dimly.errors import ParameterError
 from dimly.files import check_output, write_text
 
@@ -104,7 +105,7 @@ def _show_plan(made: "Plan", output: PlanOutput) -> None:
     print_lines(["", *promise(made)], err=err)
     if output.path is not None:
         directed = ["--directions FILE"] if made.directions is not None else []
-        print_lines(["", next_command(output, [*_listed(made), *directed])])
+        print_lines(["", next_command(output, made, [*_listed(made), *directed])])
 
 
 def _along_facts(made: "Plan") -> dict[str, Any]:
@@ -155,7 +156,7 @@ def plan_by_advice(brief: "Brief", output: PlanOutput) -> None:
         print_lines([""])
         print_fields(_further_fields(found))
         print_lines(["", *found.meaning, *promise(found.plan)[2:]])
-    print_next(output, _listed(found.plan))
+    print_next(output, found.plan, _listed(found.plan))
 
 
 def _listed(plan: "Plan") -> list[str]:
@@ -163,12 +164,14 @@ def _listed(plan: "Plan") -> list[str]:
     return ["--vocabulary FILE"] if plan.vocabulary is not None and plan.vocabulary.sha256 is not None else []
 
 
-def print_next(output: PlanOutput, options: Sequence[str] = (), *, more: str = "other mechanisms, the reason") -> None:
+def print_next(
+    output: PlanOutput, plan: "Plan", options: Sequence[str] = (), *, more: str = "other mechanisms, the reason"
+) -> None:
     """Say what comes after a plan: how it is written, how it is tried without spending, and what was not shown."""
     if output.path is None:
         print_lines(["", "Nothing was written: add -o plan.json."])
     else:
-        print_lines(["", next_command(output, options)])
+        print_lines(["", next_command(output, plan, options)])
     if not output.verbose:
         print_lines([f"Add --verbose for {more} and all limits of the promise."])
 
@@ -179,10 +182,11 @@ def not_protected(plan: "Plan") -> str:
     return next(line.removeprefix(head) for line in promise(plan) if line.startswith(head))
 
 
-def next_command(output: PlanOutput, options: Sequence[str]) -> str:
+def next_command(output: PlanOutput, plan: "Plan", options: Sequence[str]) -> str:
     """Return how a plan is tried on a table without spending anything."""
     told = " ".join(["--plan", shlex.quote(str(output.path)), *options])
-    return f"Next: dimly publish TABLE {told} --user COLUMN --attribute COLUMN --out DIR --dry-run"
+    what = "--columns COLUMN,COLUMN" if plan.unit == "column" else "--attribute COLUMN"
+    return f"Next: dimly publish TABLE {told} --user COLUMN {what} --out DIR --dry-run"
 
 
 def short_promise(plan: "Plan", meaning: Sequence[str]) -> str:
@@ -401,7 +405,7 @@ def _row(one: "Candidate", found: "Advice") -> list[str]:
         f"{one.k:,}" if one.k else "",
         _number(one.stderr_low),
         _number(one.stderr_high),
-        f"{one.probability:.1%}",
+        percent(one.probability, 1),
         size_text(one.bytes_per_user),
         "delta = 0" if one.pure else f"({budget.epsilon:g}, {budget.delta:g})",
     ]
@@ -425,15 +429,16 @@ def _clearness(found: "Advice") -> str:
     most = "at most " if found.unstated and found.question.stated == "both" else ""
     if purpose == "neighbors":
         return (
-            f"those found are {most}{found.figure:.0%} of the way from random people to the nearest; good from "
-            f"{good:.0%}, coarse from {coarse:.0%}"
+            f"those found are {most}{percent(found.figure)} of the way from random people to the nearest; good from "
+            f"{percent(good)}, coarse from {percent(coarse)}"
         )
     if purpose == "segments":
         return (
             f"segments agree with compact groups by {most}{found.figure:.2f} (adjusted Rand index: 1 is the same, 0 is "
             f"chance); good from {good:g}, coarse from {coarse:g}"
         )
-    return f"a near pair ranks before a far one with {found.figure:.1%}; good from {good:.0%}, coarse from {coarse:.0%}"
+    shown, limits = percent(found.figure, 1), f"good from {percent(good)}, coarse from {percent(coarse)}"
+    return f"a near pair ranks before a far one with {shown}; {limits}"
 
 
 def _number(error: float) -> str:

@@ -124,7 +124,7 @@ def _print(found: "Trial", files: dict[str, str | None], source: str, output: Pl
         origin = "" if found.directions is None else found.directions.origin
         print_fields({"because": found.reason, "directions": origin, "left out": reasons_of(found.left_out)})
         print_lines(["", *found.meaning, *promise(found.plan)[2:]])
-    print_next(output, _options(files, source), more="other mechanisms and other epsilons, the reason")
+    print_next(output, found.plan, _options(files, source), more="other mechanisms and other epsilons, the reason")
 
 
 def _figures(found: "Trial") -> dict[str, str]:

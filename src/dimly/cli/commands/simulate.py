@@ -10,6 +10,7 @@ import typer
 
 from dimly.cli.options import AsJson, Debug
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, print_table, warn
+from dimly.display import percent
 from dimly.errors import ParameterError
 from dimly.files import check_output, drafted, read_text, write_bytes
 
@@ -255,7 +256,9 @@ def _write(
     if as_json:
         print_json(facts)
     else:
-        print_fields({name: value for name, value in facts.items() if value is not None})
+        print_fields(
+            {n: f"{value:,}" if isinstance(value, int) else value for n, value in facts.items() if value is not None}
+        )
 
 
 def _in_memory(path: Path) -> "Release":
@@ -323,7 +326,7 @@ def print_outcomes(outcomes: Sequence[dict[str, Any]], figure: Path | str | None
             "-" if share is None else f"{share:.2f}" for share in (ranking["measured"], ranking["predicted"], *rest)
         ]
         errors = [f"{error[name]:,.1f}" for name in ("measured", "predicted")]
-        rows.append([one["plan"], one["k"] or "-", *errors, f"{one['coverage']:.1%}", *shown])
+        rows.append([one["plan"], one["k"] or "-", *errors, percent(one["coverage"], 1), *shown])
     print_table(header, rows, numbers=header[1:])
     print_lines(
         [

@@ -14,7 +14,7 @@ from dimly.errors import ParameterError, need_extra
 def studio(
     releases: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RELEASE]...", help="Release folders to look into.", show_default=False),
+        typer.Argument(metavar="RELEASE", help="Release folders to look into.", show_default=False),
     ] = None,
     *,
     ledger: Annotated[

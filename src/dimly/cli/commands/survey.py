@@ -20,6 +20,7 @@ from dimly.cli.options import (
     options_of,
 )
 from dimly.cli.terminal import ProgressBar, people, print_fields, print_json, print_lines, print_table, warn
+from dimly.display import percent
 from dimly.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -387,7 +388,7 @@ def _print_profiles(found: "Profiles") -> None:
             f"{row['people']:,}",
             f"{row['count']:,}",
             f"{row['low']:,} to {row['high']:,}",
-            f"{row['share']:.0%}",
+            percent(row["share"]),
             f"{100 * row['apart']:+.0f} points",
         ]
         for segment in range(len(found.sizes))

@@ -10,6 +10,7 @@ from dimly.analyst.release import Release
 from dimly.analyst.segments.segments import Count, Segments
 from dimly.analyst.structure.plane import SegmentMap, map_of
 from dimly.curator.options import Progress, Silence
+from dimly.display import percent
 from dimly.errors import ParameterError
 from dimly.lab.report.acuity import Acuity, Distances, SeenDistance, acuity_of, distances_of, reach_of
 from dimly.lab.report.officer import checks, guesses, limits, promise
@@ -148,7 +149,7 @@ class Report:
 
 def _trait(one: tuple[str, float, float]) -> str:
     name, share, others = one
-    return f"{name} ({min(max(share, 0.0), 1.0):.0%}, others {min(max(others, 0.0), 1.0):.0%})"
+    return f"{name} ({percent(min(max(share, 0.0), 1.0))}, others {percent(min(max(others, 0.0), 1.0))})"
 
 
 def report_of(

@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 
 from dimly.analyst.structure.plane import SegmentMap
+from dimly.display import percent
 from dimly.lab.charts import SEGMENTS, LineLook
 from dimly.lab.report.acuity import Acuity, Distances, SeenDistance
 from dimly.mechanisms.error.models import Floats
@@ -251,7 +252,7 @@ def segment_map(found: SegmentMap) -> str:
     if count > 1:
         for label, (x, y) in enumerate(_apart([place(*center) for center in found.centers.tolist()])):
             parts.append(f'<text class="name" x="{x:.1f}" y="{y + 6:.1f}" text-anchor="middle">{label}</text>')
-    first, second = (f"{share:.0%}".replace("%", " %") for share in found.shares)
+    first, second = (percent(share) for share in found.shares)
     parts.append(
         f'<text class="label" x="{left + half}" y="{_RIGHT + size + 18}" text-anchor="middle">'
         f"strongest direction ({first} of what is left)</text>"

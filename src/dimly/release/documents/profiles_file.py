@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dimly.display import Shown, data_frame
+from dimly.display import Shown, data_frame, percent
 from dimly.errors import ParameterError, ReleaseError, check_path
 from dimly.mechanisms.error.survey_quantiles import noise_between
 from dimly.mechanisms.survey_plan import SurveyPlan
@@ -126,7 +126,7 @@ class Profiles:
 
     def _repr_html_(self) -> str:
         rows = [
-            (s, f"{size:,}", ", ".join(f"{row['attribute']} ({row['share']:.0%})" for row in self.strongest(s, 5)))
+            (s, f"{size:,}", ", ".join(f"{row['attribute']} ({percent(row['share'])})" for row in self.strongest(s, 5)))
             for s, size in enumerate(self.sizes.tolist())
         ]
         return Shown("Profiles of segments", (), ("segment", "people", "has more often than others"), rows).html()

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
-from dimly.display import MOST_ROWS, Shown, data_frame
+from dimly.display import MOST_ROWS, Shown, data_frame, percent
 from dimly.errors import ParameterError, ReleaseError, check_path
 from dimly.mechanisms.guarantee import RosterKind, odds_together
 from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, read_json
@@ -226,7 +226,9 @@ class Survey(BaseModel):
         for name, curve in (("weights", self.weights), ("distances", self.distances)):
             if curve is not None:
                 told = curve.quantiles.items()
-                rows += [(name, f"{float(share):.0%} quantile", one.value, one.low, one.high) for share, one in told]
+                rows += [
+                    (name, f"{percent(float(share))} quantile", one.value, one.low, one.high) for share, one in told
+                ]
         for name, counts in (("vocabulary", self.vocabulary), ("counts", self.counts)):
             if counts is not None:
                 rows += [(name, one.attribute, one.count, one.low, one.high) for one in counts.attributes]

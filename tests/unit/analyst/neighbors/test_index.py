@@ -108,7 +108,7 @@ def test_the_same_release_gives_the_same_index(releases: dict[str, Release]) -> 
 
 def test_answers_say_that_they_are_approximate(releases: dict[str, Release]) -> None:
     index = releases["counting+laplace"].index()
-    found = f"{index.recall:.0%} (± {1.96 * index.recall_stderr:.0%})"
+    found = f"{100 * index.recall:.0f} % (± {196 * index.recall_stderr:.0f} %)"
     assert index.neighbors(3).words.endswith(
         f"Approximate: on average, the index finds {found} of the nearest people of an exact search."
     )

@@ -98,7 +98,7 @@ def test_what_is_said_of_many_attributes_as_strong() -> None:
     directions = Directions.of_values([f"a{i}" for i in range(40)], [[1.0]] * 30 + [[-0.1]] * 10, origin="tests")
     profile, _ = profiles_of(directions, np.array([[2.0], [-2.0]]), np.full((2, 1), 0.1), most=3, confidence=0.95)
     assert (profile.n_toward, profile.n_away) == (30, 10)
-    assert profile.words == "more: a0, a1, a2 and 27 as telling; less: a30, a31, a32 and 7 as telling"
+    assert profile.words == "more: a0, a1, a2 and 27 others as telling; less: a30, a31, a32 and 7 others as telling"
 
 
 def test_others_are_not_described() -> None:

@@ -132,7 +132,7 @@ def test_shuffling_keeps_activity() -> None:
 def test_several_components_in_words() -> None:
     words = Structure(3, 0.25, 4.0, 2.0).words
     assert words.startswith("3 components")
-    assert "which explain 25% of how people differ, noise left out" in words
+    assert "which explain 25 % of how people differ, noise left out" in words
 
 
 def test_which_families_mix_attributes() -> None:

@@ -385,14 +385,14 @@ def test_profiles_name_what_each_segment_is_like(grouped: Path, thirds: Report) 
     half = 100 * (sizes[1] // 2) / sizes[1]
     others = 100 * 8 / (sizes[0] + sizes[2])
     assert report.traits == [
-        "<i>tea</i> (100%, others 1%)",
+        "<i>tea</i> (100 %, others 1 %)",
         f"<i>rye</i> ({half:.0f}%, others {others:.0f}%)",
         "nothing beyond noise",
     ]
     said = report.to_dict()["segments"]
     assert said["traits"] == report.traits
     words = words_of(report)
-    assert words.index("<i>tea</i> (100%") < words.index("Contents")
+    assert words.index("<i>tea</i> (100 %") < words.index("Contents")
     assert "<i>tea" not in page_of(report)  # escaped
     assert "is not in this release" not in words
 
