@@ -386,7 +386,7 @@ def test_profiles_name_what_each_segment_is_like(grouped: Path, thirds: Report) 
     others = 100 * 8 / (sizes[0] + sizes[2])
     assert report.traits == [
         "<i>tea</i> (100 %, others 1 %)",
-        f"<i>rye</i> ({half:.0f}%, others {others:.0f}%)",
+        f"<i>rye</i> ({half:.0f} %, others {others:.0f} %)",
         "nothing beyond noise",
     ]
     said = report.to_dict()["segments"]
