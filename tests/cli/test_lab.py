@@ -297,5 +297,5 @@ class TestDemo:
 
 def measured_of(text: str) -> list[str]:
     """Return the row that a table has of the release."""
-    (row,) = [line.split() for line in text.splitlines() if re.match(r"release +(-|\d+) +\d", line)]
+    (row,) = [line.replace(" %", "%").split() for line in text.splitlines() if re.match(r"release +(-|\d+) +\d", line)]
     return row

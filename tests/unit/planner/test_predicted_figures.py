@@ -117,6 +117,7 @@ def test_the_share_of_neighbors_that_are_right() -> None:
     for (epsilon, n_users), share in measured.items():
         arguments = {"purpose": "neighbors", "distance": (92, 388), "weight": 200, "n_attributes": 5_000}
         found = answer(ask(Budget(epsilon), n_users=n_users, **arguments))
+        assert found.share_found is not None
         assert found.share_found == pytest.approx(share, abs=0.15)
         assert (
             f"if ten of {n_users:,} people are near, about {100 * found.share_found:.0f} % of the ten found are right"

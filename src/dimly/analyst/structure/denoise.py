@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates, Points, blocks, parts_of, sample
