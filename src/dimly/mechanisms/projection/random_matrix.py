@@ -61,7 +61,7 @@ def family_named(name: str) -> Family:
 
 
 SEED_BYTES: Final = 32
-_MOST_REALIZED: Final = 1 << 30  # entries of P whose norms are looked at: a minute or two, whoever reads the plan
+_MOST_REALIZED: Final = 1 << 32  # entries of P whose norms are looked at: minutes. Never less: old plans stay valid
 _CHUNK_BYTES: Final = 1 << 24  # of names, streams and rows that are held at once while decoding
 
 
