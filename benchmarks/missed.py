@@ -147,8 +147,8 @@ REASONS = (
         "start-up",
         "dimly distance",
         "python",
-        "The same as for a plan, and Arrow's functions, which read the release: importing the libraries alone takes "
-        "2.5 times as long as the peer. The table behind intervals takes a tenth of the peer's time.",
+        "The same as for a plan, and Arrow's reader of Parquet. The rest is our own modules: those that prove the plan "
+        "which a release was made by, and those that answer.",
     ),
     Reason(
         "neighbor-graph",

@@ -63,9 +63,9 @@ def add_guided(
     The guide has 2¹⁶ entries. Its last one marks those that settle nothing: 1111…1 never does. Noise that fits eight
     bits has a guide of 64 KiB, which stays nearer to the processor than one of 128. ``noise`` is room for some samples:
     looking up is one loop, which vector instructions make no faster, and adding another, which becomes vector
-    instructions of whatever width there is. Most runs of 32 samples are settled, which a third loop finds out in vectors,
-    too. Of the others the list is written without a branch, because a mispredicted one would cost more than looking up;
-    ``unsettled`` is one longer than ``sketch`` for that.
+    instructions of whatever width there is. Most runs of 32 samples are settled, which a third loop finds out by such
+    instructions, too. Of the others the list is written without a branch, because a mispredicted one would cost more
+    than looking up; ``unsettled`` is one longer than ``sketch`` for that.
     """
     count = 0
     start = 0
