@@ -1101,6 +1101,38 @@ def valued_pair(seed: int, folder: Path) -> bool:
     return compare(plan_at(resolution=resolution), *outcomes, planted=None, folder=folder)
 
 
+NAN: Final = float("nan")
+RATINGS: Final[list[float | None]] = [0.25, 0.75, 7.0, -1.0, 1e30, NAN, float("inf"), None]
+BY_RATING: Final = ["rating > 0.5", "NOT (rating = 0.25)", "rating + 1 > 1.5 OR rating < 0", "abs(rating) <= 7"]
+
+
+def rated_pair(seed: int, folder: Path) -> bool:
+    """As :func:`pair`, for a condition on a column of numbers, of which one person's is another."""
+    chance = chance_of("ratings", seed)
+    others: list[float | None] = chance.choice([[NAN], [NAN, 0.75], RATINGS])
+    ratings = [chance.choice(others) for _ in PEOPLE]
+    kind = chance.choice([pa.float64(), pa.float32()])
+    groups, where = chance.choice([1, 2, len(PEOPLE)]), chance.choice(BY_RATING)
+    how = chance.choice(["of a file", "of a file", "in memory", "by a query"])
+    outcomes = []
+    for i in range(2):
+        ratings[PERSON] = chance.choice(RATINGS)
+        table = pa.table({"person": PEOPLE, "page": USUAL, "rating": pa.array(ratings, kind)})
+        inner = folder / str(i)
+        shutil.rmtree(inner, ignore_errors=True)
+        inner.mkdir(parents=True)
+        file, source = inner / "t.parquet", table
+        said: dict[str, Any] = {"where": where}
+        pq.write_table(table, file, row_group_size=groups)
+        if how == "of a file":
+            source = file
+        elif how == "by a query":
+            source, said = inner / "t.duckdb", {"query": f"SELECT * FROM read_parquet('{file}') WHERE {where}"}  # noqa: S608
+            duckdb.connect(source).close()
+        outcomes.append(published(source, plan_at(), inner, threads=1, **said))
+    return compare(plan_at(), *outcomes, planted=None, folder=folder)
+
+
 class Meddler:
     """Changes a value when the table has been checked, and before it is read again."""
 
@@ -1159,4 +1191,5 @@ def attempts(start: int, folder: Path) -> Iterator[tuple[str, int, Callable[[], 
         for kind in surveys_of(name):
             yield f"{kind} of {name}", seed, partial(surveyed_pair, name, seed, folder, kind=kind)
         yield "values", seed, partial(valued_pair, seed, folder)
+        yield "ratings", seed, partial(rated_pair, seed, folder)
         seed += 1

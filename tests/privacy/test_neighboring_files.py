@@ -35,7 +35,7 @@ from tests.privacy.shared_duckdb import one_duckdb
 from dimly.curator import append, engine
 from dimly.curator.people import People
 from dimly.curator.survey import exact_counts, private_directions, profiles
-from dimly.curator.tables import condition, numbered_table, shapes
+from dimly.curator.tables import condition, database, numbered_table, shapes
 from dimly.curator.tables import csv as csv_tables
 from dimly.errors import DataError
 
@@ -85,6 +85,8 @@ def test_any_text(tmp_path_factory: pytest.TempPathFactory, text: str, name: str
         pair(name, 0, tmp_path_factory.mktemp("any") / "pair")
 
 
+VALUED = {"values": valued_pair, "ratings": files.rated_pair}
+
 LATE = next(seed for seed in range(100) if files.late_value(seed) == 1998.0)
 """A pair whose second table gets a value far too large after it was checked."""
 
@@ -96,8 +98,8 @@ def caught(name: str, seeds: Iterable[int], folder: Path, **way: str) -> int:
     with one_duckdb(folder.parent):
         for seed in seeds:
             try:
-                if name == "values":
-                    valued_pair(seed, folder)
+                if name in VALUED:
+                    VALUED[name](seed, folder)
                 elif name in files.SURVEYS:
                     surveyed_pair("Arrow", seed, folder, kind=name)
                 else:
@@ -206,6 +208,21 @@ def test_a_condition_that_one_cell_turns_off_is_found(tmp_path: Path, monkeypatc
     assert caught("Arrow", range(3), tmp_path / "pair", way=way) == 0
     monkeypatch.setattr(numbered_table, "apply_condition", giving_up)
     assert caught("Arrow", range(3), tmp_path / "pair", way=way) == 3
+
+
+def test_a_condition_that_is_answered_by_a_files_statistics_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They leave NaN out: by one person's number, people with NaN come and go. Of 600 pairs 19 find it."""
+    some = range(100)
+    assert caught("ratings", some, tmp_path / "pair") == 0
+
+    def believing(*arguments: Any, **_: Any) -> Any:
+        return connect(*arguments, believing=True)
+
+    connect = database._connect
+    monkeypatch.setattr(database, "_connect", believing)
+    assert caught("ratings", some, tmp_path / "pair") > 0
 
 
 def repeating(batch: Any, *, resolution: int) -> People:

@@ -57,15 +57,17 @@ def add_guided(
     out: NDArray[np.signedinteger],
     unsettled: NDArray[np.int64],
     noise: NDArray[np.int16],
+    many_open: bool,
 ) -> int:
     """Add the noise that sixteen bits settle, saturate, and list what they do not settle.
 
     The guide has 2¹⁶ entries. Its last one marks those that settle nothing: 1111…1 never does. Noise that fits eight
     bits has a guide of 64 KiB, which stays nearer to the processor than one of 128. ``noise`` is room for some samples:
     looking up is one loop, which vector instructions make no faster, and adding another, which becomes vector
-    instructions of whatever width there is. Most runs of 32 samples are settled, which a third loop finds out by such
-    instructions, too. Of the others the list is written without a branch, because a mispredicted one would cost more
-    than looking up; ``unsettled`` is one longer than ``sketch`` for that.
+    instructions of whatever width there is. The list is written without a branch, because a mispredicted one would
+    cost more than looking up; ``unsettled`` is one longer than ``sketch`` for that. As a rule most runs of 32 samples
+    are settled, which a third loop finds out by vector instructions, too. ``many_open`` says that they are not: then
+    the list is written while looking up, which takes half the time for a table of many values.
     """
     count = 0
     start = 0
@@ -73,11 +75,17 @@ def add_guided(
     while start < sketch.size:
         size = min(noise.size, sketch.size - start)
         exact, index, target = sketch[start : start + size], words[start : start + size], out[start : start + size]
-        for j in range(size):
-            noise[j] = guide[index[j]]
+        if many_open:
+            for j in range(size):
+                noise[j] = guide[index[j]]
+                unsettled[count] = start + j
+                count += noise[j] == no_guide
+        else:
+            for j in range(size):
+                noise[j] = guide[index[j]]
         for j in range(size):
             target[j] = min(max(exact[j] + noise[j], smallest), largest)
-        for first in range(0, size, _RUN):
+        for first in range(0, 0 if many_open else size, _RUN):
             last = min(first + _RUN, size)
             open_ones = np.int16(0)
             for j in range(first, last):

@@ -3,6 +3,7 @@
 Errors here say what is wrong and never quote a value, a user or a count that depends on the data.
 """
 
+import contextlib
 import hmac
 import os
 import stat
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dimly.curator import kernels
 from dimly.errors import DataError, ParameterError
-from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts
+from dimly.mechanisms.vocabulary import Vocabulary, attribute_texts, is_unicode
 
 # Pseudonyms: user ids replaced by a keyed hash, so that who lacks the key cannot look anybody up by id.
 #
@@ -230,10 +231,8 @@ def user_ids(users: ArrayLike | None, n_users: int) -> NDArray[Any]:
         from dimly.release.format import text_ids  # noqa: PLC0415  (its room loads Arrow, which a device need not have)
 
         ids = text_ids(map(str, ids.tolist()))
-        try:
-            "".join(ids).encode()
-        except UnicodeError:
-            raise DataError("users must be text that encodes to UTF-8.") from None
+        if not is_unicode("".join(ids)):
+            raise DataError("users must be text that encodes to UTF-8.")
     elif all(issubclass(kind, int | np.integer) and not issubclass(kind, _NO_IDS) for kind in kinds):
         limits = np.iinfo(np.int64)
         if len(ids) and not (limits.min <= ids.min() and ids.max() <= limits.max):
@@ -337,10 +336,11 @@ def _as_dense(table: Any) -> NDArray[Any]:
     refuse_masked(table)
     if hasattr(table, "columns"):  # a data frame: its names would be lost without a word
         raise DataError("the table must be a matrix. Pass df.to_numpy() with attributes=df.columns, users=df.index.")
-    try:
+    dense: NDArray[Any] | None = None
+    with contextlib.suppress(ValueError):
         dense = np.asarray(table)
-    except ValueError:  # its text tells the shape of the data
-        raise DataError("the table must have rows of one length.") from None
+    if dense is None:  # outside of the handler: NumPy's error tells how many people there are
+        raise DataError("the table must have rows of one length.")
     if dense.ndim != 2:
         raise DataError(f"the table must have two dimensions, people and attributes, got {dense.ndim}.")
     if dense.dtype.kind not in "biuf":

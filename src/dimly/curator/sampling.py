@@ -34,6 +34,7 @@ def flip_lanes(flip: BitFlip, words: WordSource, out: NDArray[np.uint64]) -> Non
 
 
 _LEAST_SETTLED = 0.5  # of the samples, by sixteen bits; else 64 are drawn at once
+_FEW_OPEN = 0.99  # of the samples settled by sixteen bits: from here on most runs of 32 are settled whole
 _PREFIXES = 1 << 16
 _PIECE = 1 << 16
 _MOST_ROOMS = 64
@@ -123,7 +124,8 @@ class NoiseSampler:
         drawn = room.prefixes[: sketch.size]
         if self._guide is not None:
             words.fill(drawn)
-            count = kernels.add_guided(sketch, drawn, self._guide, *_LIMITS[out.dtype], out, room.unsettled, room.noise)
+            limits, many_open = _LIMITS[out.dtype], self._settled < _FEW_OPEN * _PREFIXES
+            count = kernels.add_guided(sketch, drawn, self._guide, *limits, out, room.unsettled, room.noise, many_open)
             places = room.unsettled[:count]
         else:
             places = np.arange(sketch.size)

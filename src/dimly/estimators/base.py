@@ -319,9 +319,13 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
     def _validated(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
         refuse_masked(X)  # scikit-learn takes the mask off
         try:
-            return validate_data(self, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, dtype="numeric")
+            table = validate_data(self, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, dtype="numeric")
         except (ValueError, TypeError, OverflowError) as error:
             failure = _quiet(error)
+        else:
+            if table.dtype.kind in "biuf":
+                return table
+            failure = _not_numbers()  # times, and what lists hold: to compare them would fail in others' words
         # Outside of the handler, so that not even the context of our error holds the original text.
         raise failure
 
@@ -414,4 +418,8 @@ def _quiet(error: Exception) -> Exception:
         return ParameterError("X must hold real numbers. Complex data not supported.")
     if text.startswith("float() argument must be"):
         return kind("X must hold numbers: the argument must be a string or a real number, but some cells are neither.")
+    return _not_numbers()
+
+
+def _not_numbers() -> DataError:
     return DataError("X must hold booleans or numbers. Encode what is text by a public list of categories.")

@@ -19,7 +19,8 @@ from tests.plans import N_ATTRIBUTES, plan_of
 from tests.releases import PEOPLE, READABLE, SKETCHING
 from tests.streams import NO_NOISE, Recorded
 
-from dimly.api import open_release, publish
+from dimly.analyst.release import open_release
+from dimly.api import publish
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.randomness import Words
 from dimly.curator.sketcher import Sketcher
@@ -60,6 +61,17 @@ def test_values_are_rounded_as_in_a_table(mechanism: str) -> None:
     np.testing.assert_array_equal(Sketcher(plan)._sketch(attributes, Recorded(3)), expected)
     ones = publish_matrix(PEOPLE[:1], plan, words=Recorded(3)).values[0]
     np.testing.assert_array_equal(Sketcher(plan)._sketch(held(PEOPLE[0]), Recorded(3)), ones)
+
+
+@pytest.mark.parametrize("stream", STREAM_VERSIONS)
+@pytest.mark.parametrize("attributes", [{"secret\ud800"}, ["tea", "secret\udfff"], {"secret\ud800": 1}])
+def test_attributes_that_are_no_text_are_nowhere_in_the_error(attributes: Any, stream: StreamVersion) -> None:
+    """Not even in its context, which programs that report errors may store: Python's holds the whole text."""
+    for mechanism in ("hashing+laplace", "sign+laplace"):
+        with pytest.raises(ParameterError) as caught:
+            Sketcher(plan_of(mechanism, stream=stream)).sketch(attributes)
+        assert "secret" not in str(caught.value)
+        assert caught.value.__context__ is None
 
 
 def test_attributes_are_one_by_their_text() -> None:

@@ -1,6 +1,9 @@
 """Denoising in a pipeline is the denoising of a release."""
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.model_selection import GridSearchCV
@@ -11,8 +14,8 @@ from tests.streams import NO_NOISE, Recorded
 
 from dimly.analyst import Release
 from dimly.analyst.structure.coordinates import Coordinates
-from dimly.errors import ParameterError
-from dimly.estimators import PrivateProjection, SketchDenoiser
+from dimly.errors import DataError, ParameterError
+from dimly.estimators import PrivateProjection, RandomizedResponse, SketchDenoiser
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 
@@ -80,3 +83,29 @@ def test_the_noise_must_be_known() -> None:
         SketchDenoiser(plan_of("counting+laplace")).fit(points[:, :-1])
     with pytest.raises(ParameterError, match="noisy distances give no points"):
         SketchDenoiser(plan_of("noisy-distances")).fit(points)
+
+
+class _Cell:
+    """A cell that becomes a number for scikit-learn, and compares with none."""
+
+    def __float__(self) -> float:
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    "people",
+    [
+        pd.DataFrame({"a": ["tea", "jam"]}),
+        pd.DataFrame({"a": pd.to_datetime(["2024-02-29"])}),
+        [[10**400]],
+        [[_Cell()]],
+    ],
+    ids=["text", "times", "a large integer", "objects"],
+)
+@pytest.mark.parametrize(
+    "transformer", [PrivateProjection(4, clip=True, resolution=4), RandomizedResponse(threshold=1.0)], ids=repr
+)
+def test_cells_that_do_not_compare_are_refused_in_our_words(transformer: Any, people: Any) -> None:
+    with pytest.raises(DataError, match="X must hold booleans or numbers") as caught:
+        transformer.fit_transform(people)
+    assert caught.value.__context__ is None

@@ -435,7 +435,7 @@ class Ledger:
     def enter(self, dataset: str, release: str | Path, *, recipient: str | None = None) -> ChargeRecord:
         """Charge a release that was published without this ledger.
 
-        What is out is spent, so that it is entered even beyond the budget; nothing can be published for this dataset
+        Its cost is already spent, so it is entered even beyond the budget; nothing can be published for this dataset
         then. Nobody can be added to a release that was entered: it cannot be told who else was published with it.
 
         Parameters

@@ -346,5 +346,7 @@ def _as_arrow(batch: Iterable[Any]) -> Any:
         batch = batch.astype(object)  # NumPy's own text, which Arrow does not read in every version
     try:
         return pa.array(batch if isinstance(batch, np.ndarray) else list(batch))
-    except (pa.ArrowException, OverflowError, TypeError, UnicodeError, ValueError):  # its text would quote an id
-        raise DataError("users must be integers that fit 64 bits, or text, all of one kind.") from None
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeError, ValueError):
+        pass
+    # Outside of the handler, so that not even the context of our error quotes an id.
+    raise DataError("users must be integers that fit 64 bits, or text, all of one kind.")

@@ -10,7 +10,7 @@ then decide who is there at all.
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -158,10 +158,13 @@ class Condition:
             (kind, *dates) = _kinds(database, (self.sql, *self.dates), looked_at)
             # A constant that is wrong, such as a pattern, fails when DuckDB plans or begins to read, whatever the rows
             # are: so both are tried without any, and the fault is the condition's.
-            database.fetch(f"EXPLAIN SELECT * FROM {name}")
             empty = database.create_table(f"SELECT * FROM {looked_at} LIMIT 0")
             database.fetch(f"SELECT 1 FROM {empty} AS {table} WHERE TRY({self.sql})")
-        except (DataError, ParameterError):
+            looked_into = {name.casefold() for name in self.columns}
+            _plan_anew(
+                [column for column in database.columns(empty) if column[0].casefold() in looked_into], table, self.sql
+            )
+        except (DataError, ParameterError, duckdb.Error):
             kind, dates = "", []
         if kind != "BOOLEAN":
             raise ParameterError(
@@ -348,6 +351,15 @@ def _kinds(database: PrivateDatabase, expressions: tuple[str, ...], relation: st
     """Return DuckDB's types of expressions."""
     listed = ", ".join(f"{one} AS x{i}" for i, one in enumerate(expressions))
     return [kind for _, kind in database.columns(f"(SELECT {listed} FROM {relation})")]
+
+
+def _plan_anew(columns: Iterable[tuple[str, str]], table: str, condition: str) -> None:
+    """Let a DuckDB plan a condition that folds constants, which the private one does not where it believes no file."""
+    listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns) or "nothing INTEGER"
+    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as planner:
+        planner.execute("SET disabled_optimizers = 'filter_pushdown'")  # after which nothing would be left to fold
+        planner.execute(f"CREATE TABLE {table} ({listed})")
+        planner.execute(f"EXPLAIN SELECT 1 FROM {table} WHERE TRY({condition})")
 
 
 def _unused(name: str, known: Collection[str]) -> str:

@@ -435,8 +435,8 @@ def private_folder(temp: str | os.PathLike[str] | None, prefix: str) -> LockedFo
 def _connect(memory: int, threads: int, folder: Path, *, believing: bool) -> duckdb.DuckDBPyConnection:
     quoted = os.fspath(folder).replace("'", "''")
     settings = [f"SET memory_limit = '{memory}B'", f"SET threads = {threads}", f"SET temp_directory = '{quoted}'"]
-    if not believing:
-        settings.append("SET disabled_optimizers = 'statistics_propagation'")
+    if not believing:  # nor may a filter reach the reader of Parquet, which leaves row groups out by what the file says
+        settings.append("SET disabled_optimizers = 'statistics_propagation,filter_pushdown'")
     try:
         connection = duckdb.connect(":memory:")
         # A notebook without ipywidgets may not change this one, even where it is off already.

@@ -463,27 +463,29 @@ def open_duckdb(
         database.copied.add(stamp.name)
         return name, dict(database.columns(name))
     found = database.fetch(
-        "SELECT schema_name, table_name, false FROM duckdb_tables() WHERE database_name = $1 UNION ALL "
-        "SELECT schema_name, view_name, true FROM duckdb_views() WHERE database_name = $1 AND NOT internal "
+        "SELECT schema_name, table_name, 'table', contains(sql, 'GENERATED ALWAYS') FROM duckdb_tables() "
+        "WHERE database_name = $1 UNION ALL "
+        "SELECT schema_name, view_name, 'view', true FROM duckdb_views() WHERE database_name = $1 AND NOT internal "
         "ORDER BY ALL",
         [inner[1:-1]],
     )
-    names = [name if schema == "main" else f"{schema}.{name}" for schema, name, _ in found]
+    names = [name if schema == "main" else f"{schema}.{name}" for schema, name, *_ in found]
     called = _chosen(table, names, stamp)
     if names.count(called) > 1:
         raise ParameterError(
             f"table must name one table of {stamp.name}, but two are called {called!r}: one in a schema of that name. "
             "Select from the right one by a query (--query)."
         )
-    schema, name, is_view = found[names.index(called)]
+    schema, name, kind, is_computed = found[names.index(called)]
     path = ".".join([inner, quoted(schema), quoted(name)])
-    if is_view:  # of other files too, for all that we know: read once, and then held
-        path = _held_view(database, path, f"view {called!r} of {stamp.name}")
+    # A view may be of other files too, and of chance; so may a generated column, which is computed whenever it is read.
+    if is_computed:
+        path = _held_table(database, path, f"{kind} {called!r} of {stamp.name}")
         database.copied.add(stamp.name)
     return path, dict(database.columns(path))
 
 
-def _held_view(database: PrivateDatabase, path: str, name: str) -> str:
+def _held_table(database: PrivateDatabase, path: str, name: str) -> str:
     try:
         return database.create_table(f"SELECT * FROM {path}")
     except ParameterError:  # which speaks of a query

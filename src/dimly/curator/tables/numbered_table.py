@@ -205,6 +205,7 @@ class NumberedTable:
         if self._waiting is not None:
             waiting, self._waiting = self._waiting, None  # if this is interrupted, DuckDB is asked the next time
             self._keys = self._sorted(waiting)
+            del waiting  # what the numbers were is not needed while people are perturbed
         elif self._keys is None and not self._values and 8 * self._n_rows <= self._memory:
             self._keys = self._sorted_here(f"SELECT {key} FROM {self._published_rows}")
         if self._keys is not None:
@@ -563,11 +564,17 @@ class _KeptTexts:
 
 def _reading_threads(source: Any, resources: Resources) -> int:
     """Return how many threads read: of JSON each holds a piece of a file and all that is parsed of it."""
-    if are_paths(source):
-        with contextlib.suppress(DimlyError):  # which opening will raise again
-            if find_files(source)[0] == "JSON lines":
-                return max(1, min(resources.threads, resources.database_memory // _OF_A_JSON_THREAD))
+    if _format_of(source) == "JSON lines":
+        return max(1, min(resources.threads, resources.database_memory // _OF_A_JSON_THREAD))
     return resources.threads
+
+
+def _format_of(source: Any) -> str | None:
+    """Return the format of files; None of what is in memory, and of what opening will refuse."""
+    if are_paths(source):
+        with contextlib.suppress(DimlyError):
+            return find_files(source)[0]
+    return None
 
 
 @contextlib.contextmanager
@@ -604,7 +611,13 @@ def open_table(
         memory=resources.database_memory,
         threads=_reading_threads(source, resources),
         temp=resources.temp,
-        believing=options.value is None and options.columns is None,  # there are no numbers to be wrong about
+        # Only where there are no numbers to be wrong about: by a Parquet file's statistics, which leave NaN out, one
+        # person's number would decide whether a condition is asked of all others in the file. Views and queries of a
+        # database may ask such conditions, too.
+        believing=options.value is None
+        and options.columns is None
+        and options.where is None
+        and _format_of(source) == "Parquet",
     ) as database:
         progress.phase("reading")
         opened = open_source(

@@ -65,9 +65,11 @@ class ShakeSource(StreamSource):
         """Yield the streams of all attributes; see :meth:`StreamSource.parts`."""
         for part in _slices(len(attributes), at_once // (_NAME_BYTES + row_bytes)):
             try:
-                names = [attribute.encode() for attribute in attributes[part]]
+                names: list[bytes] | None = [attribute.encode() for attribute in attributes[part]]
             except (AttributeError, UnicodeEncodeError):
-                raise not_text() from None
+                names = None
+            if names is None:  # outside of the handler: Python's error holds the text of an attribute
+                raise not_text()
             yield part, _ShakeStreams(self._base, names)
 
 
@@ -108,9 +110,11 @@ class SipSource(StreamSource):
         That is if one holds a zero character.
         """
         try:
-            joined = "\0".join([*attributes, ""]).encode()
+            joined: bytes | None = "\0".join([*attributes, ""]).encode()
         except (TypeError, UnicodeEncodeError):
-            raise not_text() from None
+            joined = None
+        if joined is None:  # outside of the handler: Python's error holds the text of all attributes
+            raise not_text()
         if joined.count(0) != len(attributes):
             return False
         siphash.add_texts(np.frombuffer(joined, np.uint8), self._key, blocks, *places, signed, out)
@@ -214,7 +218,8 @@ class EncodedTexts(Sequence[str]):
             np.cumsum(np.fromiter(sizes, np.int64, len(texts)), out=offsets[1:])
             return cls(offsets, np.frombuffer(joined.encode(), np.uint8))
         except (TypeError, UnicodeEncodeError):
-            raise not_text() from None
+            pass
+        raise not_text()  # outside of the handler: Python's error holds the text of all attributes
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -349,8 +349,7 @@ def test_batches_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ids_that_are_neither_integers_nor_text_are_refused_without_quoting_them(batch: Any) -> None:
     with pytest.raises(DataError, match="users must be integers that fit 64 bits, or text") as caught:
         tags(batch)
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert caught.value.__context__ is None
 
 
 @pytest.mark.parametrize(

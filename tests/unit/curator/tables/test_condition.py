@@ -5,15 +5,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from tests.plans import plan_of
 from tests.streams import Recorded
 
-from dimly.api import open_release, publish, survey
+from dimly.analyst.release import open_release
+from dimly.api import publish, survey
 from dimly.curator.options import Options
 from dimly.curator.publication import publish_table
 from dimly.curator.tables.condition import Condition
+from dimly.curator.tables.numbered_table import open_table
 from dimly.errors import DataError, ParameterError, PrivacyWarning
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
@@ -123,11 +128,13 @@ def test_what_looks_at_more_than_a_row_is_refused(where: str, words: str) -> Non
 @pytest.mark.parametrize(
     "where", ["regexp_matches(place, '(')", "regexp_extract(place, '(') = 'm'", "'day' IN ('week', rating)"]
 )
-def test_a_bad_constant_is_a_fault_of_the_condition(where: str, places: list[str]) -> None:
+def test_a_bad_constant_is_a_fault_of_the_condition(where: str, places: list[str], tmp_path: Path) -> None:
     """Whatever the rows are, and even without any: it is not the table that cannot be read."""
     table = pa.table(LONG).slice(0, len(places))
-    with pytest.raises(ParameterError, match=r"where must be true or false .* regular expression"):
-        total(table, where)
+    pq.write_table(table, tmp_path / "t.parquet")
+    for source in (table, tmp_path / "t.parquet"):
+        with pytest.raises(ParameterError, match=r"where must be true or false .* regular expression"):
+            total(source, where)
 
 
 def test_parts_of_dates_may_be_used() -> None:
@@ -264,3 +271,26 @@ def test_nobody_looks_whether_it_leaves_a_row(tmp_path: Path) -> None:
 def test_a_matrix_has_none() -> None:
     with pytest.raises(ParameterError, match="where must be given for a table with columns only"):
         publish([[1, 0]], PLAN, where="a > 0")
+
+
+@pytest.mark.parametrize("where", ["rating > 0.5", "NOT (rating = 0.25)", "rating + 1 > 1.5 OR rating < 0"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("how", ["where", "query", "view"])
+def test_one_number_decides_about_one_row(how: str, where: str, groups: int, tmp_path: Path) -> None:
+    """A Parquet file's statistics leave NaN out: where DuckDB believed them, it asked nobody's row but by theirs."""
+    file, kept = tmp_path / "t.parquet", []
+    query = f"SELECT * FROM read_parquet('{file}') WHERE {where}"  # noqa: S608 - a test
+    with duckdb.connect(tmp_path / "t.duckdb") as connection:
+        pq.write_table(pa.table({"u": [1], "a": ["tea"], "rating": [0.5]}), file)
+        connection.execute(f"CREATE VIEW rated AS {query}")
+        connection.execute("CREATE TABLE other (u INTEGER)")
+    said: dict[str, dict[str, Any]] = {"where": {"where": where}, "query": {"query": query}, "view": {"table": "rated"}}
+    for number in (0.25, 0.75):
+        table = pa.table({"u": [1, 2], "a": ["tea", "jam"], "rating": [number, float("nan")]})
+        pq.write_table(table, file, row_group_size=2 // groups)
+        options = Options(user="u", attribute="a", roster=[1, 2], **said[how])
+        source = file if how == "where" else tmp_path / "t.duckdb"
+        with open_table(source, plan_of("counting+laplace"), options) as opened:
+            keys = np.concatenate([np.empty(0, np.int64), *(rows.keys for rows in opened.rows())])
+            kept.append((keys[keys >> 32 == 1]).size)
+    assert kept == [1, 1]

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from tests.directions import named
 
-from dimly.api import open_release, publish
+from dimly.analyst.release import open_release
+from dimly.api import publish
 from dimly.curator.ledger.ledger import Ledger
 from dimly.curator.sketcher import Sketcher
 from dimly.errors import DataError, ParameterError, PrivacyWarning
