@@ -477,12 +477,18 @@ def _flat(column: pa.ChunkedArray, lengths: Any, what: str, path: str) -> NDArra
 # Of pyarrow.compute, whose functions serve too, loading takes longer than most questions.
 def lengths_of(lists: pa.ChunkedArray) -> NDArray[np.int32]:
     """Return how many numbers each list of a column holds."""
-    return numbers_of(pa.chunked_array([piece.value_lengths() for piece in lists.chunks], pa.int32()))
+    return np.concatenate([np.empty(0, np.int32), *(np.diff(numbers_of(piece.offsets)) for piece in lists.chunks)])
 
 
 def flattened(lists: pa.ChunkedArray) -> NDArray[Any]:
     """Return the numbers of all lists of a column."""
-    return numbers_of(pa.chunked_array([piece.flatten() for piece in lists.chunks], lists.type.value_type))
+    return numbers_of(pa.chunked_array([elements_of(piece) for piece in lists.chunks], lists.type.value_type))
+
+
+def elements_of(lists: pa.ListArray) -> pa.Array:
+    """Return the elements of all lists, of which none is missing."""
+    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return lists.values.slice(first, last - first)
 
 
 # Arrow's own `to_numpy` and `pa.array` load pandas where it is installed, which takes longer than most questions.

@@ -5,6 +5,7 @@ general compression is slower to reach; every Parquet reader that we test knows 
 that nothing in a file is for one library only.
 """
 
+import contextlib
 import hashlib
 import io
 import os
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from dimly.release.format import (
     UserType,
     attributes_schema,
     column_of,
+    elements_of,
     layout_of,
     numbers_of,
     part_path,
@@ -95,7 +97,8 @@ def as_user_column(users: Any, user_type: UserType) -> pa.Array:
 def write_part(folder: Path, index: int, users: pa.Array, values: NDArray[Any], plan: Plan) -> FileRecord:
     """Write part ``index`` into a release's ``folder``, and have it on the disk.
 
-    May be called from several threads at once for different parts; most of the time is spent outside of Python's lock.
+    It is written while it is encoded, so that beside the values there is never more of it than one row group. May be
+    called from several threads at once for different parts; most of the time is spent outside of Python's lock.
 
     Parameters
     ----------
@@ -110,9 +113,12 @@ def write_part(folder: Path, index: int, users: pa.Array, values: NDArray[Any], 
     OSError
         If the disk is full, or the file exists.
     """
-    record, content = encode_part(index, users, values, plan)
-    write_synced(folder / record.path, content)
-    return record
+    encode = _encoder(users, values, plan)
+    path = part_path(index)
+    with _new_file(folder / path) as file:
+        out = _Digested(file)
+        encode(out)
+    return FileRecord(path=path, bytes=out.size, sha256=out.digest.hexdigest(), rows=len(users))
 
 
 def encode_part(index: int, users: pa.Array, values: NDArray[Any], plan: Plan) -> tuple[FileRecord, pa.Buffer]:
@@ -133,6 +139,14 @@ def encode_part(index: int, users: pa.Array, values: NDArray[Any], plan: Plan) -
     ReleaseError
         If the values do not fit the plan.
     """
+    out = io.BytesIO()  # grows in place: Arrow's own holds a large part up to three times
+    _encoder(users, values, plan)(out)
+    buffer = pa.py_buffer(out.getbuffer())
+    return _record(part_path(index), buffer, len(users)), buffer
+
+
+def _encoder(users: pa.Array, values: NDArray[Any], plan: Plan) -> Callable[[Any], None]:
+    """Return what writes a part to a file that is open, once users and values are known to fit the plan."""
     check_ids(users, plan)
     column = column_of(plan)
     sketches = column.to_arrow(values, len(users))
@@ -143,10 +157,16 @@ def encode_part(index: int, users: pa.Array, values: NDArray[Any], plan: Plan) -
     table = pa.Table.from_arrays([users, sketches], schema=schema)
     encoding = {column.leaf: column.encoding, "user": "DELTA_BINARY_PACKED" if user_type == "int64" else "PLAIN"}
     compression = {column.leaf: "none", "user": "none" if user_type == "int64" else "zstd"}
-    buffer = parquet_bytes(
-        schema, [table], encoding, compression, rows_per_group=layout_of(plan).users_per_group, statistics=["user"]
+    rows_per_group = layout_of(plan).users_per_group
+    return partial(
+        _write_parquet,
+        schema=schema,
+        tables=[table],
+        encoding=encoding,
+        compression=compression,
+        rows_per_group=rows_per_group,
+        statistics=["user"],
     )
-    return _record(part_path(index), buffer, len(users)), buffer
 
 
 def write_attributes(folder: Path, attributes: Iterable[str]) -> FileRecord:
@@ -255,7 +275,7 @@ def read_table(
     except (pa.ArrowException, OSError, ValueError):
         raise ReleaseError(f"{path} must be a Parquet file, but it is damaged. Copy the release again.") from None
     for column in table.columns:
-        nested = [piece.flatten() for piece in column.chunks] if pa.types.is_list(column.type) else []
+        nested = [elements_of(piece) for piece in column.chunks] if pa.types.is_list(column.type) else []
         if any(part.null_count for part in (column, *nested)):
             raise ReleaseError(f"{path} must not hold missing values, but it does.")
     return table
@@ -342,7 +362,31 @@ def parquet_bytes(
     facts: dict[str, str] | None = None,
 ) -> pa.Buffer:
     """Return a Parquet file in memory: it is at most some tens of megabytes, and its digest costs no second reading."""
-    out = io.BytesIO()  # grows in place: Arrow's own holds a large part up to three times
+    out = io.BytesIO()
+    _write_parquet(
+        out,
+        schema=schema,
+        tables=tables,
+        encoding=encoding,
+        compression=compression,
+        rows_per_group=rows_per_group,
+        statistics=statistics,
+        facts=facts,
+    )
+    return pa.py_buffer(out.getbuffer())
+
+
+def _write_parquet(
+    out: Any,
+    *,
+    schema: pa.Schema,
+    tables: Iterable[pa.Table],
+    encoding: dict[str, str],
+    compression: dict[str, str],
+    rows_per_group: int | None,
+    statistics: list[str] | bool,
+    facts: dict[str, str] | None = None,
+) -> None:
     with pq.ParquetWriter(
         out,
         schema,
@@ -359,7 +403,30 @@ def parquet_bytes(
         if facts:
             writer.add_key_value_metadata(facts)
     pa.default_memory_pool().release_unused()  # else what encoding took stays beside the next part
-    return pa.py_buffer(out.getbuffer())
+
+
+class _Digested(io.RawIOBase):
+    """A file that only grows, and the digest and size of what was written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+        self.size = 0
+
+    def writable(self) -> bool:
+        """Say that it can be written to."""
+        return True
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self.size
+
+    def write(self, some: Any) -> int:
+        """Write all of some bytes."""
+        written = self._file.write(some)
+        self.digest.update(some)
+        self.size += written
+        return written
 
 
 def write_file(folder: Path, path: str, buffer: pa.Buffer, rows: int) -> FileRecord:
@@ -374,8 +441,15 @@ def _record(path: str, buffer: pa.Buffer, rows: int) -> FileRecord:
 
 def write_synced(path: Path, content: Any) -> None:
     """Write a new file of mode 0644 (less the process's mask), and have it on the disk."""
-    with open(os.open(path, _NEW_FILE, 0o644), "wb") as file:
+    with _new_file(path) as file:
         file.write(content)
+
+
+@contextlib.contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file to write, and have it on the disk at the end."""
+    with open(os.open(path, _NEW_FILE, 0o644), "wb") as file:
+        yield file
         file.flush()
         os.fsync(file.fileno())
 

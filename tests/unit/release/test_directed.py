@@ -12,7 +12,8 @@ import pytest
 from tests.directions import DIRECTIONS, named
 
 from dimly.analyst.combine import combine
-from dimly.api import open_release, publish
+from dimly.analyst.release import open_release
+from dimly.api import publish
 from dimly.curator.ledger.ledger import Ledger
 from dimly.errors import DimlyError, ParameterError, ReleaseError
 from dimly.mechanisms import Directions, Plan

@@ -1,5 +1,7 @@
+import errno
 import os
 import stat
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +150,36 @@ def test_a_large_part_is_encoded_in_less_memory_than_it_takes() -> None:
         pa.set_memory_pool(usual)
     assert record.bytes > values.nbytes // 2
     assert counting.max_memory() < values.nbytes
+
+
+def test_a_part_is_written_while_it_is_encoded(folder: Path) -> None:
+    """Held whole beside its values it took a share of ``--memory`` that nobody had counted."""
+    plan = Plan.of("counting+laplace", Budget(1.0), k=1024, seed=bytes(32))
+    values = np.zeros((1 << 14, 1024), np.int16)
+    values[:] = np.random.default_rng(0).integers(-300, 300, 1024)
+    users = as_user_column(np.arange(len(values)), "int64")
+    tracemalloc.start()
+    try:
+        record = write_part(folder, 0, users, values, plan)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert record.bytes > values.nbytes // 2
+    assert peak < values.nbytes // 4
+    expected, content = encode_part(0, users, values, plan)
+    assert record == expected
+    assert (folder / record.path).read_bytes() == content.to_pybytes()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only some systems have a disk that is always full")
+def test_a_disk_that_fills_up_within_a_part_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of("counting+laplace")
+    users, values = as_user_column(np.arange(1 << 14), "int64"), numbers(plan, 1 << 14)
+    really = os.open
+    monkeypatch.setattr(os, "open", lambda *_: really("/dev/full", os.O_WRONLY))
+    with pytest.raises(OSError, match="No space") as caught:
+        write_part(folder, 0, users, values, plan)
+    assert caught.value.errno == errno.ENOSPC
 
 
 @pytest.mark.parametrize("shape", [(2, K), (3, K + 1), (3 * K,)])

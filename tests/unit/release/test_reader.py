@@ -12,7 +12,7 @@ from tests.plans import N_ATTRIBUTES, plan_of
 from tests.streams import Recorded
 
 from dimly.analyst import Release
-from dimly.api import open_release
+from dimly.analyst.release import open_release
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary

@@ -180,7 +180,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for step in steps.values():
         with writer_of(tmp_path / "out", "gaussian+gaussian") as writer:
             writer.write_part(0, *zeros(3))
-            monkeypatch.setattr(parts, "write_synced", refuse)
+            monkeypatch.setattr(os, "fsync", refuse)
             with pytest.raises(DimlyError, match=r"the disk of .* is full"):
                 step(writer)
             monkeypatch.undo()
