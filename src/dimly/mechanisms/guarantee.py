@@ -42,6 +42,8 @@ _GIVEN = (
 _GIVEN_BEFORE = (
     "The people are a list that the publisher gave beforehand: who is on it and who is not must be public knowledge."
 )
+_FURTHER = "Every further release of the same people adds its own cost; all recipients count together."
+_FURTHER_BEFORE = "Every further release of the same people costs as much again; all recipients count together."
 _FOUND = (
     "The people are those found in the private table: that somebody is in the release tells that the table has "
     "something about them, and that somebody is missing tells that it has nothing."
@@ -129,7 +131,7 @@ def guarantee(
         *_about_directions(plan),
         *_about_volunteers(plan, excepted=volunteers),
         *_about_people(plan, roster, pseudonyms=pseudonyms),
-        "Every further release of the same people costs as much again; all recipients count together.",
+        _FURTHER,
         f"Noise is drawn from an AES-256 keystream: the promise is as strong as that cipher{sampling}.",
         "Nothing in the published numbers can prove that noise was added as stated; that is the publisher's word.",
     ]
@@ -197,4 +199,6 @@ def is_guarantee(words: Sequence[str], promise: str) -> bool:
     promise : str
         What :func:`guarantee` says.
     """
-    return list(words) in ([*promise.splitlines()], [*promise.replace(_GIVEN, _GIVEN_BEFORE).splitlines()])
+    before = promise.replace(_FURTHER, _FURTHER_BEFORE)
+    known = promise, before, before.replace(_GIVEN, _GIVEN_BEFORE)
+    return list(words) in [one.splitlines() for one in known]

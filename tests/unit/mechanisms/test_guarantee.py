@@ -25,7 +25,7 @@ def test_every_guarantee_states_its_numbers_and_its_limits(mechanism: str) -> No
         "Not protected: who is in the release;",
         "attributes that go together",
         "that two people are near each other",
-        "Every further release of the same people costs as much again",
+        "Every further release of the same people adds its own cost",
         "AES-256",
         "Nothing in the published numbers can prove",
     ):

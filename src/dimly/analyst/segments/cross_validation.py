@@ -33,7 +33,7 @@ from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates, JoinedCoordinates, Points, coordinates_of, sample
 from dimly.analyst.structure.denoise import Denoiser
 from dimly.mechanisms.error.models import Floats
-from dimly.release.reader import StoredSketches
+from dimly.release.reader import StoredSketches, for_all
 from dimly.release.sketches import Sketches
 
 _MOST = 2000  # people looked at
@@ -105,6 +105,10 @@ class Fold:
         part: Points = self.people[:, which]
         return part if isinstance(self.coordinates, JoinedCoordinates) else self.coordinates.centered(part)
 
+    def prepare(self) -> None:
+        """Compute what all views of these people share, before threads would each do so."""
+        _ = self.hidden, self._active, self._first_half
+
     def explained(self, count: int, view: View) -> Explained:
         """Return what ``count`` groups explain that are found in a view like the given one, of what is shown."""
         here = View.of(self.denoiser, denoise=view.width > 0, count=count)
@@ -172,6 +176,12 @@ class ViewComparison:
         tastes, everything = (sum(parts) for parts in zip(*explained[:n_folds], strict=True))
         return Explained(tastes, everything)
 
+    def _each_explained_by(self, views: Sequence[View], n_folds: int) -> dict[View, Explained]:
+        """Return the same for several views, which threads look at side by side."""
+        for fold in self.folds[:n_folds]:
+            fold.prepare()
+        return dict(zip(views, for_all(lambda view: self.explained_by(view, n_folds), views), strict=True))
+
     def best(self, views: Sequence[View]) -> View:
         """Return the view in which groups explain most of everything; the first, if none of them explains anything.
 
@@ -179,7 +189,7 @@ class ViewComparison:
         """
         left = list(views)
         for n_folds in range(1, len(self.folds) + 1):
-            explained = {view: self.explained_by(view, n_folds).everything for view in left}
+            explained = {view: found.everything for view, found in self._each_explained_by(left, n_folds).items()}
             first = max(left, key=lambda view: explained[view].mean())
             left = [view for view in left if _lead(explained[first], explained[view]) < _SURELY]
             if len(left) == 1:
@@ -190,9 +200,9 @@ class ViewComparison:
         """Return whether groups in a view explain clearly more of tastes than in any other, whoever is asked."""
         left = list(others)
         for n_folds in range(1, len(self.folds) + 1):
-            explained = {view: self.explained_by(view, n_folds).tastes for view in left}
+            explained = {view: found.tastes for view, found in self._each_explained_by([one, *left], n_folds).items()}
             rival = max(left, key=lambda view: explained[view].mean())
-            lead = _lead(self.explained_by(one, n_folds).tastes, explained[rival])
+            lead = _lead(explained[one], explained[rival])
             if abs(lead) > _SURELY:
                 break
             left = [view for view in left if _lead(explained[rival], explained[view]) < _SURELY]
@@ -341,12 +351,13 @@ class ViewJudge:
             return self._stabilities[count, view]
         projected = view.project(self.coordinates.centered(self.people))
         seen = view.look(projected)
-        found = np.array([_agreement(seen, count, seed) for seed in range(_HALVES)])
+        found = np.array(for_all(lambda seed: _agreement(seen, count, seed), range(_HALVES)))
         if found.mean() <= above:  # the score is no higher, whatever chance does
             return Stability(float(found.mean()), 0.0, cut_short=True)
         if view.width not in self._clouds:
             self._clouds[view.width] = _gaussian(projected, range(_HALVES))
-        chance = [_agreement(view.look(cloud), count, seed) for seed, cloud in enumerate(self._clouds[view.width])]
+        clouds = self._clouds[view.width]
+        chance = for_all(lambda seed: _agreement(view.look(clouds[seed]), count, seed), range(_HALVES))
         self._stabilities[count, view] = Stability.of(found, np.array(chance))
         return self._stabilities[count, view]
 
@@ -360,7 +371,7 @@ class ViewJudge:
         clouds = [ViewComparison(self._without_groups(seed), comparison.count) for seed in range(1, _CLOUDS + 1)]
         for n_folds in range(1, len(comparison.folds) + 1):
             found = comparison.explained_by(view, n_folds).tastes
-            by_chance = [cloud.explained_by(view, n_folds).tastes for cloud in clouds]
+            by_chance = for_all(lambda cloud: cloud.explained_by(view, n_folds).tastes, clouds)  # noqa: B023
             averages = np.array([one.mean() for one in by_chance])
             more, clearly = found.mean() - averages.mean(), _CLEARLY * averages.std(ddof=1)
             error = (found.var() + np.mean([one.var() for one in by_chance]) / _CLOUDS) ** 0.5 / len(found) ** 0.5
