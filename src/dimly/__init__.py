@@ -9,7 +9,8 @@ TYPE_CHECKING = False  # for type checkers it is true; typing is slow to load, a
 if TYPE_CHECKING:
     from dimly.analyst import Estimate, Release, Vector
     from dimly.analyst.combine import Combined, combine
-    from dimly.api import open_release, publish, survey
+    from dimly.analyst.release import open_release
+    from dimly.api import publish, survey
     from dimly.curator.ledger.ledger import Ledger
     from dimly.curator.sketcher import Sketcher
     from dimly.errors import (
@@ -49,7 +50,8 @@ _HOME = {
     ),
     "analyst": ("Estimate", "Release", "Vector"),
     "analyst.combine": ("Combined", "combine"),
-    "api": ("open_release", "publish", "survey"),
+    "analyst.release": ("open_release",),
+    "api": ("publish", "survey"),
     "curator.ledger.ledger": ("Ledger",),
     "curator.sketcher": ("Sketcher",),
     "lab.directions.from_sample": ("learn_directions",),

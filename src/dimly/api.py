@@ -1,12 +1,12 @@
-"""The short way through the rooms: ``publish``, ``survey`` and ``open_release`` for Python."""
+"""The short way through the curator's rooms: ``publish`` and ``survey`` for Python."""
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Literal, Unpack, overload
 
-from dimly.analyst.release import Release
-from dimly.curator.options import Options, PathLike, PublishOptions, check_keywords, takes_fields
+from dimly.analyst.release import Release, open_release
+from dimly.curator.options import Options, PublishOptions, check_keywords, takes_fields
 from dimly.curator.publication import PublishOutcome, publish_here, publish_table, warnings_of
 from dimly.curator.survey.private_directions import LearnedFile
 from dimly.curator.survey.questions import Questions, SurveyOptions, ask_table
@@ -18,7 +18,6 @@ from dimly.privacy import Budget
 from dimly.progress import progress_bar
 from dimly.release.documents.profiles_file import Profiles
 from dimly.release.documents.survey_file import Survey
-from dimly.release.reader import open_folder
 
 
 @overload
@@ -157,28 +156,6 @@ def publish_public(table: Any, plan: Plan, *, attributes: Sequence[str] | None =
     return Release(sketches, vocabulary=vocabulary)
 
 
-def open_release(path: PathLike, *, verify: bool = False) -> Release:
-    """Open a release folder: its manifest, the footers of its files and its list of attributes are read and checked.
-
-    That proves that the noise which the plan states keeps its budget for the sensitivity which the plan states, and
-    that the list is the plan's. Where rows of the projection differ in norm (dasgupta, ternary, gaussian), it does not
-    prove again that no row exceeds that sensitivity: ``verify`` does, and so does whatever publishes by the plan.
-
-    Parameters
-    ----------
-    path : path
-    verify : bool, default=False
-        Whether to read every file and check it against the manifest, and to prove the plan's sensitivity, too.
-
-    Raises
-    ------
-    ReleaseError
-        If it is not a release, or not whole.
-    """
-    sketches = open_folder(path, verify=verify)
-    return Release(sketches, vocabulary=sketches.vocabulary)
-
-
 @overload
 def survey(
     source: Any, budget: Budget, *, dry_run: Literal[True], **options: Unpack[SurveyOptions]
@@ -227,7 +204,7 @@ def survey(
         For directions: how many attributes of a person count at most; 150 by default.
     buckets : int, optional
         For directions: put attributes into so many hash buckets, 64 to 65,536, and learn which buckets go together. By
-        default into 4,096 if there is no list of attributes, or one of more than 2²⁰, and into none otherwise.
+        default 4,096 if there is no list of attributes, or one of more than 2²⁰; otherwise buckets are not used.
     protect : int, default=1
         ``budget`` is for any so many attributes of a person together, by group privacy.
     total : bool, default=False

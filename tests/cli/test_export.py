@@ -14,7 +14,7 @@ from tests.plans import plan_of
 from tests.postgres import server, sql
 from tests.streams import Recorded
 
-from dimly.api import open_release
+from dimly.analyst.release import open_release
 
 __all__ = ["server", "sql"]
 

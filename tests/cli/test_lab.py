@@ -133,7 +133,8 @@ class TestSimulate:
     @pytest.mark.thorough
     def test_a_release_is_measured_and_drawn(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
-        people = ("--users", 200, "--attributes", 500, "--weight", 40)
+        shape = ("--attributes", 500, "--weight", 40)
+        people = ("--users", 200, *shape)
         columns = ("--user", "person", "--attribute", "place", "--roster", "r.parquet")
         to = ("--out", "release", "--ledger", "l.db", "--dataset", "v")
         for command in (
@@ -143,14 +144,15 @@ class TestSimulate:
             ("publish", "v.parquet", "--plan", "p.json", *columns, *to),
         ):
             assert run(*command).exit_code == 0
-        asked = ("simulate", *people, "--no-segments", "--release", "release")
+        release = ("--no-segments", "--release", "release")
+        asked = ("simulate", *people, *release)
         first = answer(*asked, "--figure", "f.svg")
         assert [(one["plan"], one["k"]) for one in first["outcomes"]] == [("release", 32)]
         assert first["figure"] == "f.svg"
         assert "release (counting+laplace)" in Path("f.svg").read_text()
         assert answer(*asked)["outcomes"] == first["outcomes"]  # the same release, not a new one
         assert "which exists" in refusal(*asked, "--figure", "f.svg")
-        assert "release must be of the people that are made up" in refusal(*asked, "--users", 300)
+        assert "release must be of the people that are made up" in refusal("simulate", "--users", 300, *shape, *release)
         # Other people of the same number: the ids fit, the distances do not.
         others = run(*asked, "--seed", 1)
         assert others.exit_code == 0

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.plans import plan_of
 
+import dimly
+
 pytestmark = pytest.mark.usefixtures("usual_signals")
 
 SLEEPER = """
@@ -52,3 +54,16 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
     assert done.stderr == ""
     assert done.stdout.startswith('{"plan": {')
     assert done.stdout.count("\n") == 1
+
+
+def test_little_is_imported_before_ctrl_c_is_heard() -> None:
+    """Ctrl-C in the midst of an import that comes before is a traceback."""
+    code = "import dimly.cli, sys; print('threading' in sys.modules)"
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-S", "-c", code],
+        env={"PYTHONPATH": str(Path(dimly.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\n"

@@ -17,7 +17,7 @@ from tests.releases import PEOPLE
 from tests.streams import Recorded
 
 from dimly.analyst import Estimate, Release
-from dimly.api import open_release
+from dimly.analyst.release import open_release
 from dimly.cli.options import AskedRelease, estimate_facts, interval_text, number_text
 from dimly.errors import ParameterError
 from dimly.release import ReleaseWriter

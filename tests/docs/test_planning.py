@@ -48,7 +48,7 @@ def test_thresholds_and_factors() -> None:
         assert f"{good} and {coarse} for {purpose}" in SENTENCES
     assert f"**Segments**: {WIDER['segments']} k" in SENTENCES
     assert WIDER["neighbors"] == WIDER["distances"] == 1
-    factors = f"an error of randomized response counts {RESPONSE['neighbors']}, for segments {RESPONSE['segments']}"
+    factors = f"multiplied by {RESPONSE['neighbors']} for neighbors and by {RESPONSE['segments']} for segments"
     assert factors in SENTENCES
 
 

@@ -11,8 +11,7 @@ import tests.streams
 from tests.spark import session, use_workers
 from tests.streams import NO_FLIPS, NO_NOISE
 
-from dimly.analyst.release import Release
-from dimly.api import open_release
+from dimly.analyst.release import Release, open_release
 from dimly.curator.options import Options
 from dimly.curator.publication import publish_table
 from dimly.curator.randomness import WordSource

@@ -45,3 +45,20 @@ def test_threads_are_pinned_only_before_numpy(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delitem(sys.modules, "numpy")
     conditions.pin_threads()
     assert set(conditions.describe_threads().values()) == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (("model name\t: AMD EPYC", "cpu family\t: 25", "model\t\t: 17"), "AMD EPYC (family 25, model 17)"),
+        (("model name\t: Some Core",), "Some Core"),
+    ],
+)
+def test_processors_of_one_name_are_told_apart(lines: tuple[str, ...], name: str, tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("\n".join(lines) + "\n")
+    assert conditions._processor(tmp_path / "cpuinfo") == name
+
+
+def test_a_processor_without_a_list(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("platform.processor", lambda: "arm")
+    assert conditions._processor(tmp_path / "none") == "arm"

@@ -152,11 +152,11 @@ def test_the_grid_marks_what_is_missed_and_what_was_left_out() -> None:
 def test_the_grid_states_its_targets_and_how_the_other_reading_would_do() -> None:
     table = report.sketch_table(EVERYTHING, [])
     assert f"| {SPARSE}, ≥ 4× | {GAUSSIAN}, ≥ 4× | {HASHER}, ≥ 12× |\n" in table
-    assert "Read as" not in table  # nobody was compared with a dense projection
+    assert "If the target is" not in table  # nobody was compared with a dense projection
     cases = tuple(
         result(f"counting, {n}", 1.0, {GAUSSIAN: n}, targets={GAUSSIAN: 4.0}, parameters=SIZES) for n in (5.0, 13.0)
     )
-    read = "Read as 12× for GaussianRandomProjection + normals, too, 1 of 2 cases would meet it.\n"
+    read = "If the target is 12× for GaussianRandomProjection + normals, too, 1 of 2 cases meet it.\n"
     assert read in report.sketch_table(stored(sketch=cases), [])
 
 

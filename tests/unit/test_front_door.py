@@ -69,6 +69,17 @@ def test_publishing_verifying_and_ledgers_load_no_analyst() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_question_loads_nothing_that_takes_longer_than_its_answer() -> None:
+    heavy = ["pyarrow.compute", "duckdb", "pandas", "sklearn", "matplotlib", "numba", "scipy.stats", "dp_accounting"]
+    release = Path(__file__).parents[1] / "golden" / "format-2-stream-2-int64"
+    code = (
+        f"import sys, dimly; release = dimly.open_release({str(release)!r}); one, other = release.users[:2].tolist()\n"
+    )
+    code += f"release.distance(one, other); print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize("name", dimly.__all__)
 def test_every_name_is_there(name: str) -> None:
     assert getattr(dimly, name) is not None

@@ -1,4 +1,4 @@
-"""``Release``, all that an analyst asks: distances, norms, cosine, Jaccard, neighbors, segments, maps."""
+"""``open_release`` and ``Release``: distances, norms, cosine, Jaccard, neighbors, segments, maps."""
 
 import importlib
 import os
@@ -69,6 +69,7 @@ from dimly.mechanisms.projection.directions import Directions
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.progress import OnProgress, progress_bar
 from dimly.release.manifest import AboutRelease
+from dimly.release.reader import open_folder
 from dimly.release.sketches import Sketches
 from dimly.release.writer import save_sketches
 
@@ -670,3 +671,25 @@ class Release:
             raise ParameterError(
                 f"{what} is about bits: this release holds values in steps of 1/{self.plan.resolution}."
             )
+
+
+def open_release(path: str | os.PathLike[str], *, verify: bool = False) -> Release:
+    """Open a release folder: its manifest, the footers of its files and its list of attributes are read and checked.
+
+    That proves that the noise which the plan states keeps its budget for the sensitivity which the plan states, and
+    that the list is the plan's. Where rows of the projection differ in norm (dasgupta, ternary, gaussian), it does not
+    prove again that no row exceeds that sensitivity: ``verify`` does, and so does whatever publishes by the plan.
+
+    Parameters
+    ----------
+    path : path
+    verify : bool, default=False
+        Whether to read every file and check it against the manifest, and to prove the plan's sensitivity, too.
+
+    Raises
+    ------
+    ReleaseError
+        If it is not a release, or not whole.
+    """
+    sketches = open_folder(path, verify=verify)
+    return Release(sketches, vocabulary=sketches.vocabulary)

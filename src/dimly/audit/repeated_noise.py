@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dimly.audit.coin_trials import CoinTrials, DistanceTrials, PersonTrials, coin_source, collision_bits, numbers_of
 from dimly.audit.guess_bounds import Errors
 from dimly.errors import DimlyError
+from dimly.mechanisms.plan_kinds import ResponsePlan
 
 SURPRISE: Final = 96.0
 """Bits that a piece of noise carries, so that no two of them are equal by chance."""
@@ -78,7 +79,7 @@ def _of_people(trials: PersonTrials) -> Errors | None:
     pieces = (batch - absent).reshape(count, 2, rows * width)
     moved = pieces[:, 1].copy()
     moved[:, :width] += absent - present
-    if plan.dtype == "bit":  # whether a bit was flipped, whatever it was
+    if isinstance(plan, ResponsePlan):  # whether a bit was flipped, whatever it was
         pieces, moved = np.abs(pieces), np.abs(moved)
         before = np.abs(before - absent) + absent
     known = _bytes((before - absent).reshape(2 * count, rows * width)) | _bytes(pieces[:, 0])

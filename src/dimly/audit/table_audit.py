@@ -239,7 +239,7 @@ def _judged(
     some = invented.order[: max(64, _LAW // values.shape[1])]  # neighbors in the order of publication
     exact = _exact_of(canaries, invented.rows[some], values.shape[1])
     noise = values[some] - exact
-    if plan.dtype == "bit":
+    if isinstance(plan, ResponsePlan):
         noise = np.abs(noise)
     law = NoiseLaw.of(plan, largest=int(np.abs(exact).max()))
     checks.append(law_check(law.wrong(law.counted(noise.reshape(-1)), false_alarm=share), noise.size))
@@ -264,7 +264,7 @@ def _exact_of(canaries: Canaries, rows: NDArray[np.bool_], width: int) -> IntArr
 def _signs(plan: Plan, noise: IntArray) -> Signs:
     """Return fair signs of noise in the order in which it was published: of bits, of the two halves' difference."""
     flat = noise.reshape(-1)
-    if plan.dtype == "bit":
+    if isinstance(plan, ResponsePlan):
         half = len(flat) // 2
         flat = flat[:half] - flat[half : 2 * half]
     return fair_signs(flat[:_LONGEST])
@@ -279,7 +279,7 @@ def _repeats(
     present = absent.copy()
     np.add.at(present, canaries.columns[0], canaries.moves[0])
     noise = [values[0::2] - absent, values[1::2] - absent, values[1::2] - present]
-    if plan.dtype == "bit":
+    if isinstance(plan, ResponsePlan):
         noise = [np.abs(one) for one in noise]
     errors = judged(hidden, {row.tobytes() for row in noise[0]}, noise[1], noise[2])
     return repeats_check(errors, plan, false_alarm)

@@ -4,15 +4,17 @@ import gc
 import os
 import signal
 import sys
-import threading
 
 
 def main() -> None:
     """Run ``dimly`` with the process's own arguments."""
     # Until the commands are imported there is nothing to clean up and nobody who would catch a KeyboardInterrupt.
-    waits = threading.current_thread() is threading.main_thread()
-    if waits and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
+    # No more is imported before than this takes: Ctrl-C in the midst of an import would be a traceback.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        try:  # noqa: SIM105 - contextlib would be imported first
+            signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
+        except ValueError:  # signals reach the main thread alone, and this is another
+            pass
     # Modules are full of objects that stay: looking for garbage among them takes a tenth of a short command's time.
     gc.set_threshold(100_000)
     # A plugin of pydantic would see what is validated, and looking for one reads the metadata of every package.

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 from urllib.parse import unquote, urlsplit
 
-from dimly.analyst.release import Release
-from dimly.api import open_release
+from dimly.analyst.release import Release, open_release
 from dimly.curator.diagnosis import open_diagnosed
 from dimly.curator.options import Options, Progress, PublishOptions, check_keywords, takes_fields
 from dimly.curator.people import Pseudonyms

@@ -15,7 +15,7 @@ from tests.streams import NO_NOISE, Recorded
 
 from dimly.analyst import Release
 from dimly.analyst.combine import Combined, combine
-from dimly.api import open_release
+from dimly.analyst.release import open_release
 from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget

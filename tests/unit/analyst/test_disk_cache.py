@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from dimly.analyst import disk_cache
+from dimly.analyst.release import open_release
 from dimly.analyst.structure.denoise import Denoiser
-from dimly.api import open_release, publish
+from dimly.api import publish
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 

@@ -9,7 +9,8 @@ import pytest
 from tests.releases import every_mechanism, release_of
 
 from dimly.analyst.combine import combine
-from dimly.api import open_release, publish
+from dimly.analyst.release import open_release
+from dimly.api import publish
 from dimly.errors import ParameterError, PrivacyWarning, ReleaseError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget

@@ -11,10 +11,9 @@ from tests.folders import people, small_parts, write
 from tests.plans import plan_of
 from tests.spark import spark, uses_spark
 
-from dimly.analyst.release import Release
+from dimly.analyst.release import Release, open_release
 from dimly.analyst.segments.segments import Segments
 from dimly.analyst.structure.denoise import Denoiser, Moments, moments_of
-from dimly.api import open_release
 from dimly.errors import MissingExtraError, ParameterError
 from dimly.release import Sketches
 from dimly.spark import analysis, assign_segments, covariance

@@ -27,9 +27,9 @@ def attack(
 ) -> None:
     """Attack made-up people: read their attributes back from a projection, without noise and with it.
 
-    Also guess one attribute knowing all others, beside what the promise allows; average repeated releases; find people
-    among pseudonyms by what is known of them, and guess one more attribute. No private data is touched. See
-    docs/audit.md.
+    It also guesses one attribute when all others are known, and shows what the promise allows; averages repeated
+    releases; and finds people among pseudonyms by what is known of them, to guess one more attribute. No private data
+    is touched. See docs/audit.md.
 
     $ dimly attack --figure attacks.png
     """

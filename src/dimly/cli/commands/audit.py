@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def audit(
     plan: Annotated[
         Path,
-        typer.Argument(metavar="PLAN", help="The plan, made by dimly plan, or a release by it.", show_default=False),
+        typer.Argument(
+            metavar="PLAN", help="The plan, made by dimly plan, or a release made by it.", show_default=False
+        ),
     ],
     *,
     thorough: Annotated[

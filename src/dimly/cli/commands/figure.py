@@ -37,10 +37,10 @@ def figure(
     """Draw a figure from theory; --json prints its numbers, too. No data is needed.
 
     privacy-curves: Figure 1 of the paper, what Gaussian noise promises, exactly and by Theorem 1.
-    error-by-k: more numbers per person project better and carry more noise; the best k is marked.
+    error-by-k: more numbers per person mean less projection error and more noise; the best k is marked.
     winners: which mechanism has the smallest error, over distances and numbers of attributes.
     error-by-epsilon: what a stronger promise costs.
-    directions: what one number tells of two groups, along a direction and at random.
+    directions: how well one number tells two groups apart, along a direction and with random signs.
 
     $ dimly figure winners --epsilon 4 -o winners.svg
     """

@@ -104,7 +104,7 @@ def enter(
 ) -> None:
     """Charge a release that was published without this ledger.
 
-    What is out is spent, so that it counts even beyond the budget. Each release is entered once; enter earlier ones of
+    Its cost is already spent, so it counts even beyond the budget. Each release is entered once; enter earlier ones of
     the same people, too. Later, dimly publish --append and --update refuse it.
 
     $ dimly ledger enter ledger.db release --dataset visits

@@ -175,7 +175,7 @@ def plan(
         bool,
         typer.Option(
             "--numbered",
-            help="Attributes are the numbers from 0 to --n-attributes minus 1; a closed list may leave out all others.",
+            help="Attributes are the numbers from 0 to --n-attributes minus 1; a plan may close the list to these.",
             rich_help_panel=_DATA,
         ),
     ] = False,

@@ -1,5 +1,6 @@
 """``dimly publish``: options to one record, here or on Spark; audit before, cost and facts after."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -191,6 +192,13 @@ def publish(
             print_json(facts)
         else:
             print_fields(fields)
+            print_lines(["", _next_text(published)])
+
+
+def _next_text(published: "PublishOutcome") -> str:
+    if published.path is None:
+        return "Next: the same without --dry-run, and with --out DIR if it is not there yet."
+    return f"Next: dimly report {shlex.quote(str(published.path))} --out report.html"
 
 
 def _certificate_path(out: str | None, append: Path | None, *, overwrite: bool, dry_run: bool) -> Path:

@@ -156,7 +156,7 @@ def survey(
         int | None,
         typer.Option(
             help="For directions: put attributes into this many hash buckets. By default 4,096 if there is no list of "
-            "attributes or one of more than a million, and into none otherwise.",
+            "attributes or one of more than a million; otherwise buckets are not used.",
             rich_help_panel=shared.PROMISE,
         ),
     ] = None,

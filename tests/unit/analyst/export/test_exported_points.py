@@ -16,7 +16,7 @@ from tests.streams import Recorded
 from dimly.analyst import Release
 from dimly.analyst.export import exported_points as export_points
 from dimly.analyst.export.exported_points import Exported
-from dimly.api import open_release
+from dimly.analyst.release import open_release
 from dimly.errors import ParameterError
 
 __all__ = ["small_parts"]

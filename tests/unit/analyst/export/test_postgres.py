@@ -15,7 +15,8 @@ from dimly.analyst import Release
 from dimly.analyst.export import postgres as export_postgres
 from dimly.analyst.export.exported_points import Exported
 from dimly.analyst.export.postgres import _Form
-from dimly.api import open_release, publish
+from dimly.analyst.release import open_release
+from dimly.api import publish
 from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget

@@ -20,7 +20,7 @@ from tests.streams import Recorded
 
 from dimly.analyst import Release
 from dimly.analyst.likelihood.rate_grid import Grid, grid_of
-from dimly.api import open_release
+from dimly.analyst.release import open_release
 from dimly.errors import ParameterError
 from dimly.mechanisms import MECHANISMS, Plan
 from dimly.privacy import Budget

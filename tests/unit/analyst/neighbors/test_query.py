@@ -17,7 +17,7 @@ from dimly.analyst import Release, Vector
 from dimly.analyst import release as release_module
 from dimly.analyst.neighbors.query import smallest
 from dimly.analyst.neighbors.spaces import Metric
-from dimly.api import open_release
+from dimly.analyst.release import open_release
 from dimly.errors import ParameterError, ReleaseError
 from dimly.mechanisms import Plan, plan_parts
 from dimly.mechanisms.plan_kinds import SketchPlan

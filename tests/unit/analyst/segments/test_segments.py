@@ -12,11 +12,12 @@ from tests.releases import READABLE, release_of
 from tests.streams import Recorded
 
 from dimly.analyst import Release
+from dimly.analyst.release import open_release
 from dimly.analyst.segments import segments
 from dimly.analyst.segments.k_means import View
 from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.parallel_analysis import Structure
-from dimly.api import open_release, publish
+from dimly.api import publish
 from dimly.errors import ParameterError
 from dimly.lab.population import make_population
 from dimly.mechanisms import Plan

@@ -5,9 +5,10 @@ import pytest
 from tests.plans import N_ATTRIBUTES, K, plan_of
 from tests.releases import READABLE, release_of
 
+from dimly.analyst.release import open_release
 from dimly.analyst.structure import coordinates as people
 from dimly.analyst.structure.coordinates import Coordinates
-from dimly.api import open_release, publish
+from dimly.api import publish
 from dimly.release import parts
 from dimly.release.sketches import Sketches
 

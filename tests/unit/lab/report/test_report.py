@@ -17,7 +17,7 @@ from tests.plans import plan_of
 from tests.releases import PEOPLE, every_mechanism
 from tests.streams import Recorded
 
-from dimly.api import open_release
+from dimly.analyst.release import open_release
 from dimly.errors import ParameterError, ReleaseError
 from dimly.lab.report import shown_people as report_sample
 from dimly.lab.report.page import page_of
