@@ -72,7 +72,7 @@ def describe_machine() -> Machine:
     except (AttributeError, OSError, ValueError):
         memory = None
     return Machine(
-        cpu=read_field(Path("/proc/cpuinfo"), "model name") or platform.processor(),
+        cpu=_processor(Path("/proc/cpuinfo")),
         architecture=platform.machine(),
         cores=os.cpu_count(),
         memory_gib=memory,
@@ -105,6 +105,15 @@ def read_field(path: Path, field: str) -> str | None:
         return None
     found = (line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == field)
     return next(found, None)
+
+
+def _processor(info: Path) -> str:
+    """Return which processor this is: by its name alone, a Zen 3 and a Zen 4 may both be an "AMD EPYC"."""
+    name = read_field(info, "model name")
+    if name is None:
+        return platform.processor()
+    family, model = read_field(info, "cpu family"), read_field(info, "model")
+    return name if family is None or model is None else f"{name} (family {family}, model {model})"
 
 
 def _output(command: list[str], folder: Path) -> str:

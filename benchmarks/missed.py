@@ -24,9 +24,9 @@ REASONS = (
         "noise",
         "gaussian, σ",
         "NumPy",
-        "The table has 26,433 weights. Its guide takes 128 KiB instead of 64, and for 5 % of the samples sixteen bits "
-        "do not decide, against 0.02 % with a table of counting. More than half of the time is the look-up, a fifth "
-        "AES, and an eighth the search for those 5 %.",
+        "The table has 26,433 weights. The array that sixteen bits are looked up in takes 128 KiB instead of 64, and "
+        "for 5 % of the samples sixteen bits do not decide, against 0.02 % with a table of counting. More than half "
+        "of the time is the look-up, a fifth AES, and an eighth the search for those 5 %.",
     ),
     Reason(
         "randomized-response",
@@ -94,7 +94,8 @@ REASONS = (
         "sketch",
         SEVERAL,
         "FeatureHasher",
-        "The peer loses time by hashing text, but wins part of it back: a row of its P has one entry, and ours eight.",
+        "The peer loses time because it hashes text, but saves time because a row of its P has one entry, and ours "
+        "eight.",
     ),
     Reason(
         "sketch",
@@ -123,32 +124,33 @@ REASONS = (
         "tables",
         "text",
         "publishing",
-        "Reading and numbering takes four to seven times as long as with integers, all else about as long. A third of "
-        "that is DuckDB reading texts and handing them over, and the rest hashing each text, looking it up in a table "
-        "that no longer fits into the cache, and comparing it with what is there. When this was measured, DuckDB "
-        "numbered the texts in passes of its own.",
+        "Reading and numbering the rows takes four to seven times as long as with integers, and everything else about "
+        "as long. DuckDB takes a third of that time to read the texts and hand them over. The rest is hashing each "
+        "text, looking it up in a table that no longer fits into the cache, and comparing it with what is there. When "
+        "the figure was measured, DuckDB still numbered the texts in passes of its own.",
     ),
     Reason(
         "start-up",
         "dimly plan",
         "python",
         "Importing NumPy, Typer, pydantic and python-flint alone takes about twice as long as the peer. The rest is "
-        "our own modules, half of it plans with their proofs, and validators for the options of the command. If the "
-        "planner chooses, comparing some two thousand k takes longer than the peer once more.",
+        "importing our own modules (half of it plans with their proofs) and making validators for the command's "
+        "options. If the planner chooses, it compares some two thousand k, which takes longer than the whole peer.",
     ),
     Reason(
         "start-up",
         "dimly publish",
         "python",
-        "Importing the libraries that a dry run uses, and nothing of ours, takes about 3.3 times as long as the peer: "
-        "those of a plan, and DuckDB, which reads and checks the table, and Arrow's functions and Parquet.",
+        "Importing the libraries that a dry run uses, and nothing of ours, takes about 3.3 times as long as the peer. "
+        "These are the libraries of a plan, DuckDB, which reads and checks the table, and Arrow's functions and "
+        "Parquet.",
     ),
     Reason(
         "start-up",
         "dimly distance",
         "python",
-        "The same as for a plan, and Arrow's reader of Parquet. The rest is our own modules: those that prove the plan "
-        "which a release was made by, and those that answer.",
+        "It imports the same libraries as for a plan, and Arrow's reader of Parquet. The rest is our own modules: "
+        "those that prove the release's plan, and those that answer.",
     ),
     Reason(
         "neighbor-graph",
