@@ -2,8 +2,8 @@
 Two groups along a direction
 ============================
 
-One published number tells two groups apart along a direction that was learned for it, and not at random signs. The
-command is ``dimly figure directions --epsilon 0.2``.
+Along a direction that was learned for it, a single published number tells two groups apart. With random signs it does
+not. The command is ``dimly figure directions --epsilon 0.2``.
 """
 
 from dimly.lab.figures import Circumstances, figure_named

@@ -2,8 +2,8 @@
 How many numbers to publish
 ===========================
 
-More numbers per person project better and carry more noise. The best k of the paper and ours are marked. The command is
-``dimly figure error-by-k``.
+More numbers per person mean less projection error and more noise. The best k of the paper and ours are marked. The
+command is ``dimly figure error-by-k``.
 """
 
 from dimly.lab.figures import Circumstances, figure_named
