@@ -86,10 +86,16 @@ def opened(browser: Any, studio: Served, *, path: str = "/", width: int = 1280, 
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.on("request", lambda request: studio.requests.append(request.url))
-    page.goto(studio.address)
+    visit(page, studio.address)
     if path != "/":
-        page.goto(studio.origin + path)
+        visit(page, studio.origin + path)
     return page
+
+
+def visit(page: Any, address: str) -> None:
+    """Go to a page, and wait until it is joined to the studio: on a busy machine it may be built anew until then."""
+    page.goto(address)
+    page.wait_for_function("window.did_handshake")
 
 
 def saved(download: Any, folder: Path) -> Path:
