@@ -42,7 +42,7 @@ def plan_at(mechanism: str, *, resolution: int = 1, unit: Unit = "attribute") ->
 
 
 def with_repeats(table: NDArray[np.float64], seed: int) -> Any:
-    """Return the table as coordinates, every entry several times and in any order; smaller ones count nothing."""
+    """Return the table as coordinates, every entry several times and in any order; smaller ones count for nothing."""
     generator = np.random.default_rng(seed)
     rows, columns = np.nonzero(np.ones_like(table))
     data = table[rows, columns]

@@ -317,7 +317,7 @@ def _perturbed(
 
 
 class _DirectionsPerturber(_KindPerturber):
-    """Sums of public rows, with noise on each number. Attributes without a row count nothing."""
+    """Sums of public rows, with noise on each number. Attributes without a row count for nothing."""
 
     def __init__(self, plan: DirectionsPlan, attributes: Sequence[str]) -> None:
         self._plan = plan

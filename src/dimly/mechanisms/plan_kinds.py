@@ -276,7 +276,7 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
         if not self.counts_any(given):
             raise ParameterError(
                 "vocabulary must hold attributes that have a row in the directions, but none has. "
-                "Leave it out: attributes without a row count nothing anyway."
+                "Leave it out: attributes without a row count for nothing anyway."
             )
         return given
 
@@ -291,7 +291,7 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
 
     @cached_property
     def open_vocabulary(self) -> bool:
-        """Whether any attribute is taken: yes, and those without a row count nothing."""
+        """Whether any attribute is taken: yes, and those without a row count for nothing."""
         return True
 
     @cached_property
@@ -373,7 +373,9 @@ class DirectionsPlan(Plan, mechanisms=DIRECTED):
     def _prove(self) -> None:
         part = self.directions
         if self.vocabulary is not None:
-            raise ParameterError("vocabulary must be left out for directions: attributes without a row count nothing.")
+            raise ParameterError(
+                "vocabulary must be left out for directions: attributes without a row count for nothing."
+            )
         for exchanged in (part.exchanged_l1, part.exchanged_l2_squared):
             if (exchanged is None) != (self.unit == "attribute"):
                 raise ParameterError("directions.exchanged_l1 and exchanged_l2_squared must fit the unit.")

@@ -203,7 +203,7 @@ def test_directions_laid_out_by_attribute_and_looked_up_give_the_same(monkeypatc
     rows = np.arange(-5, 5).reshape(5, 2)
     directions = Directions.of_values([*"abcde"], rows, scale=1, origin="tests")
     plan = Plan.of("directions+laplace", Budget(1.0), directions=directions)
-    names = [*"xbyaedzc", *map(str, range(100))]  # many without a row, which count nothing
+    names = [*"xbyaedzc", *map(str, range(100))]  # many without a row, which count for nothing
     people = People(np.array([0, 3, 3, 8]), np.array([0, 1, 3, 1, 2, 4, 7, 50], np.int32), None)
     laid_out = Perturber(plan, names)
     monkeypatch.setattr("dimly.curator.perturb._LAID_OUT", 0)

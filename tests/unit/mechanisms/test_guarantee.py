@@ -8,7 +8,7 @@ import pytest
 from tests.plans import plan_of
 
 from dimly.mechanisms import MECHANISMS, Plan
-from dimly.mechanisms.guarantee import guarantee
+from dimly.mechanisms.guarantee import guarantee, is_guarantee
 from dimly.privacy import Budget
 
 
@@ -120,7 +120,7 @@ def test_people_who_were_found_weaken_the_promise(mechanism: str) -> None:
     assert "that somebody is missing tells that it has nothing" in text
     assert "weaker" in text
     assert "given that they are in the release, and not about being in it" in text
-    assert ("adds one distance to every other person's" in text) == (mechanism == "noisy-distances")
+    assert ("adds one distance to everybody else's" in text) == (mechanism == "noisy-distances")
     assert "public knowledge" not in text
 
 
@@ -149,3 +149,22 @@ def test_one_sentence_stands_on_each_line_about_people() -> None:
             assert line[0].isupper()
             assert line.endswith(".")
             assert ". " not in line
+
+
+def test_words_of_before_are_still_the_promise_and_others_are_not() -> None:
+    today = guarantee(plan_of("counting+laplace"), 100, roster="given").splitlines()
+    before = [
+        "Every further release of the same people costs as much again; all recipients count together."
+        if "further release" in line
+        else line
+        for line in today
+    ]
+    assert before != today
+    promise = "\n".join(today)
+    assert is_guarantee(today, promise)
+    assert is_guarantee(before, promise)
+    assert not is_guarantee(before[:-1], promise)
+    assert not is_guarantee([*before, before[-1]], promise)
+    for i, line in enumerate(today):
+        for other in (line.replace("odds", "mood"), f"{line} Nobody learns anything.", line.removesuffix(".")):
+            assert other == line or not is_guarantee([*today[:i], other, *today[i + 1 :]], promise)

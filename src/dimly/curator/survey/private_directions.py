@@ -58,7 +58,7 @@ _CLEAR: Final = 1.1
 _STRONG: Final = 0.45
 """Eigenvalues in shares of the largest, below which a direction costs more noise than it tells."""
 _TELLING: Final = 3.0
-"""Entries in standard deviations of their error, below which they count nothing: most of a long list tells nothing."""
+"""Entries in standard deviations of their error: smaller ones count for nothing, as most of a long list does."""
 _CAP: Final = 0.5
 _SCALE: Final = 128
 _SMALL: Final = 500  # attributes up to which all eigenvectors are computed
@@ -439,6 +439,6 @@ def _named(
         rows = learned.loadings
     else:
         names, rows = columns, np.zeros((columns.count, count))
-        rows[scope.chosen] = learned.loadings  # rare buckets count nothing
+        rows[scope.chosen] = learned.loadings  # rare buckets count for nothing
     directions = Directions.of_values(names, rows, scale=_SCALE, kind="surveyed", origin=origin)
     return LearnedFile(directions, learned.eigenvalues, learned.noise)
