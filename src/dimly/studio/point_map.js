@@ -31,8 +31,9 @@ export default {
   template: `
     <div class="point-map" style="position: relative; width: 100%; height: 100%; overflow: hidden; touch-action: none">
       <canvas ref="base" style="position: absolute; inset: 0; width: 100%; height: 100%"></canvas>
-      <canvas ref="top" tabindex="0" role="application" :aria-label="label"
-        style="position: absolute; inset: 0; width: 100%; height: 100%; cursor: crosshair"></canvas>
+      <canvas ref="top" tabindex="0" role="application" :aria-label="label" :data-mode="mode"
+        :style="{ position: 'absolute', inset: 0, width: '100%', height: '100%',
+          cursor: mode === 'lasso' ? 'crosshair' : 'grab' }"></canvas>
     </div>`,
   props: {
     pointsUrl: String,
