@@ -89,7 +89,7 @@ class Advice:
     def _shown(self) -> Shown:
         lines = [self.words, self.reason, *self.meaning[:1], *self.doubts]
         rows = [(one.mechanism, one.k or "", one.stderr_low, one.stderr_high) for one in self.candidates]
-        header = ("mechanism", "k", f"error at {self.question.low:g}", f"at {self.question.high:g}")
+        header = ("mechanism", "k", f"error at {_number(self.question.low)}", f"at {_number(self.question.high)}")
         title = f"Advice: {self.plan.mechanism}" + (f", k = {self.plan.k:,}" if self.plan.k else "")
         return Shown(title, lines, header, rows)
 
@@ -97,7 +97,7 @@ class Advice:
         """Draw the predicted standard error of every candidate, the chosen one first; return matplotlib's axes."""
         names = [one.mechanism + (f", k = {one.k:,}" if one.k else "") for one in self.candidates]
         values = np.array([one.stderr_high for one in self.candidates])
-        what = f"predicted standard error at {self.plan.measured} {self.question.high:g}"
+        what = f"predicted standard error at {self.plan.measured} {_number(self.question.high)}"
         ax = bars(names, values, ax=ax, what=what)
         ax.set_title(f"{self.verdict.capitalize()} for {self.question.purpose} at epsilon = {self.plan.cost.epsilon:g}")
         return ax
@@ -272,7 +272,7 @@ def reasons_of(left_out: Iterable[LeftOut]) -> str:
 
 def _assumed(asked: Question) -> tuple[str, ...]:
     found = []
-    far = f"{asked.high:g}"
+    far = _number(asked.high)
     if asked.stated == "nothing":
         found.append(f"far pairs differ in {far} attributes, and near ones in half of them (--distance)")
     elif asked.stated == "weight":
@@ -281,13 +281,15 @@ def _assumed(asked: Question) -> tuple[str, ...]:
             f"far pairs share nothing{chance}, and differ in {far} attributes; near ones in half of them (--distance)"
         )
     elif asked.stated == "far":
-        found.append(f"near pairs differ in {asked.low:g} attributes, half as many as far ones (--distance LOW:HIGH)")
+        found.append(
+            f"near pairs differ in {_number(asked.low)} attributes, half as many as far ones (--distance LOW:HIGH)"
+        )
     if asked.weight is None:
-        found.append(f"people have {asked.high / 2:g} attributes, so that far pairs share nothing (--weight)")
+        found.append(f"people have {_number(asked.high / 2)} attributes, so that far pairs share nothing (--weight)")
     elif asked.weight < asked.high / 2:
         found.append(
-            f"pairs at squared distance {far} have {asked.high / 2:g} attributes each: those of {asked.weight:g} "
-            f"cannot differ in more than {2 * asked.weight:g}"
+            f"pairs at squared distance {far} have {_number(asked.high / 2)} attributes each: those of "
+            f"{_number(asked.weight)} cannot differ in more than {_number(2 * asked.weight)}"
         )
     if asked.purpose == "segments":
         number = DEFAULT_GROUPS if asked.n_groups is None else asked.n_groups
@@ -314,7 +316,7 @@ def _epsilon(number: float) -> str:
 
 def _reason(able: Sequence[Candidate], question: Question) -> str:
     first, *others = able
-    what = f"standard error {_number(first.stderr_high)} at squared distance {question.high:g}"
+    what = f"standard error {_number(first.stderr_high)} at squared distance {_number(question.high)}"
     if not others:
         return f"{first.mechanism} is the only one that can serve: {what}."
     second = others[0]

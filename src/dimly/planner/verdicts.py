@@ -108,7 +108,7 @@ ENDS: Final[Mapping[Purpose, str]] = MappingProxyType(
     {
         "distances": "of near and of far pairs",
         "neighbors": "to the nearest people and to anybody",
-        "segments": "within a group and between two",
+        "segments": "within a group and between two groups",
     }
 )
 """What near and far mean for a purpose."""
@@ -198,7 +198,7 @@ def unstated(question: Question) -> tuple[str, ...]:
         return ("distance or weight",) if question.stated == "nothing" else ()
     missing = []
     if question.stated != "both":  # how much nearer near pairs are is what neighbors and segments live by
-        missing.append("distance as LOW:HIGH, " + ENDS[question.purpose])
+        missing.append(f"distance as LOW:HIGH ({ENDS[question.purpose]})")
     if question.n_users is None:
         missing.append("n_users")
     return tuple(missing)

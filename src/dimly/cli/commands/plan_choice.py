@@ -198,7 +198,15 @@ def short_promise(plan: "Plan", meaning: Sequence[str]) -> str:
 
 def _print_candidates(found: "Advice") -> None:
     asked = found.question
-    header = ["mechanism", "k", f"at {asked.low:g}", f"at {asked.high:g}", "near first", "size", "promise"]
+    header = [
+        "mechanism",
+        "k",
+        f"at {_number(asked.low)}",
+        f"at {_number(asked.high)}",
+        "near first",
+        "size",
+        "promise",
+    ]
     what = "Predicted standard errors of squared distances, and how often a near pair ranks before a far one"
     rows = [_row(one, found) for one in found.candidates]
     if asked.purpose != "distances":
@@ -229,14 +237,17 @@ def _short_fields(found: "Advice") -> dict[str, str]:
     """Return what somebody reads who will not read on: verdict, promise, what is published, what it rests on."""
     asked, chosen = found.question, found.chosen
     numbers = f", {chosen.k:,} numbers" if chosen.k else ""
-    low, high = _number(chosen.stderr_low), _number(chosen.stderr_high)
+    near, far = (
+        f"{_number(error)} at squared distance {_number(distance)}"
+        for error, distance in ((chosen.stderr_low, asked.low), (chosen.stderr_high, asked.high))
+    )
     closed = found.plan.vocabulary
     return {
         "verdict": _in_options(found.words),
         "promise": short_promise(found.plan, found.meaning),
         "not protected": not_protected(found.plan),
         "publishes": f"{chosen.mechanism}{numbers}, {size_text(chosen.bytes_per_user)} a person",
-        "standard error": f"{low} at squared distance {asked.low:g}, {high} at {asked.high:g}, for single pairs",
+        "standard error": f"{near}, {far}, for single pairs",
         "attributes": f"0 to {closed.size - 1:,}, by number: all others are left out. If yours have names, give their "
         "public list (--vocabulary)"
         if closed is not None and closed.sha256 is None
@@ -257,7 +268,7 @@ def _further_fields(found: "Advice") -> dict[str, str]:
     }
     for rule in found.paper:
         fields[f"paper, by {rule.criterion}"] = (
-            f"k = {rule.k:,} for gaussian+gaussian, with an error of {_number(rule.stderr)} at {asked.high:g} "
+            f"k = {rule.k:,} for gaussian+gaussian, with an error of {_number(rule.stderr)} at {_number(asked.high)} "
             f"(delta = {rule.delta:g})"
         )
     return fields | {"left out": _in_options(reasons_of(found.left_out)) if found.left_out else ""}
