@@ -77,9 +77,10 @@ def add_guided(
         exact, index, target = sketch[start : start + size], words[start : start + size], out[start : start + size]
         if many_open:
             for j in range(size):
-                noise[j] = guide[index[j]]
+                value = np.int16(guide[index[j]])
                 unsettled[count] = start + j
-                count += noise[j] == no_guide
+                count += value == no_guide
+                noise[j] = value  # last: the compiler cannot know that the list is other memory
         else:
             for j in range(size):
                 noise[j] = guide[index[j]]
