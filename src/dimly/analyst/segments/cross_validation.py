@@ -23,7 +23,7 @@ Y. Liu et al., "Statistical significance of clustering for high-dimension, low-s
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ from dimly.analyst.structure.denoise import Denoiser
 from dimly.mechanisms.error.models import Floats
 from dimly.release.reader import StoredSketches, for_all
 from dimly.release.sketches import Sketches
+
+_Found = TypeVar("_Found")
 
 _MOST = 2000  # people looked at
 _MOST_NUMBERS = 1 << 24  # of them
@@ -48,6 +50,19 @@ _FEWEST_EACH = 10  # people a group, for its stability to be told
 _MUCH_MORE = 0.2  # stable
 _FOLDS = 4  # ways to hold coordinates out
 _RUNS = 2
+
+
+class _Once(cached_property[_Found]):
+    """A cached property without its lock, which in Python 3.11 all objects share: threads would wait in turn."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Return what was found before, or find it."""
+        if instance is None:
+            return self
+        kept = instance.__dict__
+        if self.attrname not in kept:
+            kept[self.attrname] = self.func(instance)
+        return kept[self.attrname]
 
 
 class Explained(NamedTuple):
@@ -85,17 +100,17 @@ class Fold:
     width: int
     _seen: dict[tuple[int, bool, int], WeightedPoints] = field(default_factory=dict)
 
-    @cached_property
+    @_Once
     def shown(self) -> Points:
         """What groups are made from: (n, k − h)."""
         return self._centered(~self.held_out)
 
-    @cached_property
+    @_Once
     def hidden(self) -> Points:
         """What they are judged by: (n, h)."""
         return self._centered(self.held_out)
 
-    @cached_property
+    @_Once
     def denoiser(self) -> Denoiser:
         """Of what is shown."""
         return Denoiser.of_points(self.shown, self.coordinates, most=self.width)
@@ -119,12 +134,12 @@ class Fold:
             kernels.explain(self.hidden, standing, self._first_half, labels, count, explained)
         return found
 
-    @cached_property
+    @_Once
     def _active(self) -> Points:
         everyone = View(self.denoiser, self.denoiser.rank)
         return everyone.active(everyone.project(self.shown))
 
-    @cached_property
+    @_Once
     def _first_half(self) -> NDArray[np.bool_]:
         """The people who are asked about what the others predict, and the other way round."""
         return np.random.default_rng(0).permutation(len(self.people)) < len(self.people) // 2

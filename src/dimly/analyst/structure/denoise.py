@@ -134,6 +134,7 @@ _MOST_SEARCHED = 1024
 _LITTLE = 0.01  # of a variance: what is left of a direction that was nearly in the others
 _CHECKED = 64  # directions after which it is told whether they are enough
 _CONVERGED = 2e-4  # what is left of a direction, as a part of its variance
+_JUDGED = 1e-2  # the same, where views of some people are compared: they differ by much more
 _SAMPLE = 1 << 14  # people by whom the worth of what is left out is told
 
 
@@ -222,14 +223,14 @@ class Denoiser:
         if len(products) > _NARROW:
             edge = coordinates.noise_variance * edge_of_noise(k / n)
             with one_thread():
-                found = _above(products, edge, most)
+                found = _above(products, edge, most, exact_to=_JUDGED)
         if found is None:
             subset = (len(products) - most, len(products) - 1)
             ascending, turned = scipy.linalg.eigh(products.astype(np.float64), subset_by_index=subset)
             found = turned[:, ::-1], ascending[::-1]
         vectors, variances = found[0][:, :most], found[1][:most]
         if not tall:
-            vectors = (deviations.T @ vectors) / np.sqrt(np.maximum(variances * n, 1e-30))
+            vectors = (deviations.T @ vectors.astype(np.float32)) / np.sqrt(np.maximum(variances * n, 1e-30))
         gains = shrinkage(variances, coordinates.noise_variance, k / max(n, 1))
         kept = gains > 0
         parts = (vectors[:, kept], gains[kept], variances[kept])
@@ -444,7 +445,9 @@ def _decomposed(moments: Moments, coordinates: Coordinates) -> _Principal:
     return _Principal(moments.n_people, moments.mean, *found)
 
 
-def _above(matrix: Points, least: float, most: int = _MOST_SEARCHED) -> tuple[Floats, Floats] | None:
+def _above(
+    matrix: Points, least: float, most: int = _MOST_SEARCHED, *, exact_to: float = _CONVERGED
+) -> tuple[Floats, Floats] | None:
     """Return the directions in which a symmetric matrix exceeds ``least``, the next one, and their variances.
 
     Two at least, for a map, and of more than ``most`` the strongest; None if they are too many.
@@ -452,7 +455,7 @@ def _above(matrix: Points, least: float, most: int = _MOST_SEARCHED) -> tuple[Fl
     Block Lanczos in single precision: the matrix is read once for eight directions. What a block becomes is made
     orthogonal to the last two, which is all that is left of it but for rounding, and then to all. Where noise
     dominates, few rise above it, and they are found in a tenth of the time of a whole decomposition. The search goes
-    on until all of them, and the next one, are eigenvectors up to 0.0002 of their length.
+    on until all of them, and the next one, are eigenvectors up to ``exact_to`` of their length.
     """
     d, b = len(matrix), _WIDTH
     size = min(_MOST_SEARCHED, d // (2 * b) * b)
@@ -485,7 +488,7 @@ def _above(matrix: Points, least: float, most: int = _MOST_SEARCHED) -> tuple[Fl
         variances, turn = np.linalg.eigh(tridiagonal)
         kept = slice(None, -max(n_above + 1, 2) - 1, -1)
         rest = np.linalg.norm(left @ turn[-b:, kept], axis=0)
-        if (rest <= _CONVERGED * np.maximum(variances[kept], least)).all():
+        if (rest <= exact_to * np.maximum(variances[kept], least)).all():
             return (space[:end].T @ turn[:, kept].astype(np.float32)).astype(np.float64), variances[kept]
     return None
 
