@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.plans import plan_of
 
 import dimly
 
+RELEASE = Path(__file__).parents[1] / "golden" / "format-2-stream-2-int64"
 HEAVY = ("numpy", "scipy", "numba", "pydantic", "flint", "dp_accounting", "rich")
 
 
@@ -30,20 +32,64 @@ def test_plans_do_not_load_the_accountant() -> None:
     assert done.stdout.strip() == "False"
 
 
-@pytest.mark.parametrize(
-    "way", [["--mechanism", "counting+laplace", "--k", "64"], ["--n-attributes", "1000", "--distance", "20:100"]]
-)
+MAIN = """
+import sys
+from dimly.cli import main
+sys.argv[0] = "dimly"
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+"""
+DISTANCE = ["distance", str(RELEASE), "--json", "--", "-7", "0"]
+PLANS = [["--mechanism", "counting+laplace", "--k", "64"], ["--n-attributes", "1000", "--distance", "20:100"]]
+
+
+def in_command(code: str, *arguments: str) -> str:
+    """Return what ``code`` prints last, in a process that did what the arguments ask for."""
+    command = [sys.executable, "-c", MAIN + code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    assert all(line.startswith("warning: ") for line in done.stderr.splitlines())
+    return done.stdout.splitlines()[-1]
+
+
+def loaded(modules: list[str], *arguments: str) -> str:
+    return in_command(f"print([m for m in {modules} if m in sys.modules])", *arguments)
+
+
+@pytest.fixture
+def dry_run(tmp_path: Path) -> list[str]:
+    plan, table = tmp_path / "plan.json", tmp_path / "visits.csv"
+    plan.write_text(plan_of("counting+laplace").to_json(), encoding="utf-8")
+    table.write_text("person,page\na,tea\nb,jam\na,jam\n", encoding="utf-8")
+    columns = ["--user", "person", "--attribute", "page"]
+    return ["publish", str(table), "--plan", str(plan), *columns, "--json", "--dry-run"]
+
+
+@pytest.mark.parametrize("way", PLANS)
 def test_a_plan_is_made_without_kernels_tables_and_files(way: list[str]) -> None:
     heavy = ["numba", "pyarrow", "duckdb", "pandas", "scipy", "sklearn", "matplotlib", "rich"]
     heavy += ["dimly.release", "dimly.curator", "dimly.cli.commands.publish"]
-    code = (
-        "import sys\nfrom dimly.cli import main\nsys.argv[0] = 'dimly'\n"
-        f"try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        f"print([m for m in {heavy} if m in sys.modules])"
-    )
-    command = [sys.executable, "-c", code, "plan", "--epsilon", "1", "--json", *way]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert loaded(heavy, "plan", "--epsilon", "1", "--json", *way) == "[]"
+
+
+def test_a_dry_run_of_few_rows_loads_neither_pandas_nor_kernels(dry_run: list[str]) -> None:
+    heavy = ["numba", "pandas", "sklearn", "matplotlib", "rich", "dp_accounting", "dimly.analyst", "dimly.planner"]
+    assert loaded(heavy, *dry_run) == "[]"
+
+
+def test_commands_without_linear_algebra_start_no_threads_for_it(dry_run: list[str]) -> None:
+    for line in (["plan", "--epsilon", "1", "--json", *PLANS[0]], dry_run, DISTANCE):
+        code = "from threadpoolctl import threadpool_info as f; print({one['num_threads'] for one in f()})"
+        assert in_command(code, *line) == "{1}"
+
+
+def test_a_process_that_ends_looks_for_no_garbage(dry_run: list[str]) -> None:
+    """But where DuckDB was used, whose bindings would warn of what was not collected (see also ``in_command``)."""
+    first = f"import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0, gc.isenabled()))\n{MAIN}"
+    for line, found in ((["plan", "--epsilon", "1", "--json", *PLANS[0]], "True True"), (dry_run, "False False")):
+        done = subprocess.run([sys.executable, "-c", first, *line], capture_output=True, text=True, check=True)  # noqa: S603
+        assert done.stdout.splitlines()[-1] == found
 
 
 def test_devices_load_no_databases() -> None:
@@ -71,9 +117,8 @@ def test_publishing_verifying_and_ledgers_load_no_analyst() -> None:
 
 def test_a_question_loads_nothing_that_takes_longer_than_its_answer() -> None:
     heavy = ["pyarrow.compute", "duckdb", "pandas", "sklearn", "matplotlib", "numba", "scipy.stats", "dp_accounting"]
-    release = Path(__file__).parents[1] / "golden" / "format-2-stream-2-int64"
     code = (
-        f"import sys, dimly; release = dimly.open_release({str(release)!r}); one, other = release.users[:2].tolist()\n"
+        f"import sys, dimly; release = dimly.open_release({str(RELEASE)!r}); one, other = release.users[:2].tolist()\n"
     )
     code += f"release.distance(one, other); print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603

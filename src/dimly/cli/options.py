@@ -5,7 +5,9 @@ import csv
 import functools
 import inspect
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -35,6 +37,16 @@ def _note_debug(context: typer.Context, asked: bool) -> None:
 def asks_for_debug(meta: Mapping[str, Any]) -> bool:
     """Return whether the command line that ``meta`` belongs to had ``--debug``."""
     return bool(meta.get(_DEBUG))
+
+
+def without_linear_algebra() -> None:
+    """Let NumPy start no threads: for commands that multiply no matrices, before anything loads NumPy.
+
+    Its library of linear algebra starts one for each core when it is loaded, and each of them waits busily for work for
+    some 30 ms before it goes to sleep.
+    """
+    if "numpy" not in sys.modules:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]

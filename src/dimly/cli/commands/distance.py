@@ -13,6 +13,7 @@ from dimly.cli.options import (
     measure_facts,
     number_text,
     open_to_ask,
+    without_linear_algebra,
 )
 from dimly.cli.terminal import print_fields, print_json
 
@@ -42,6 +43,7 @@ def distance(
 
     $ dimly distance release ada bob
     """
+    without_linear_algebra()
     asked = open_to_ask(release)
     found = asked.release.distance(
         asked.user(a, name="A"), asked.user(b, name="B"), method=method, confidence=confidence

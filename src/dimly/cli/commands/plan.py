@@ -29,6 +29,7 @@ from dimly.cli.options import (
     chosen_columns,
     numbers_between,
     size_in_bytes,
+    without_linear_algebra,
 )
 from dimly.errors import ParameterError
 from dimly.files import check_output
@@ -281,6 +282,8 @@ def plan(
     $ dimly plan --epsilon 1 --n-attributes 100000 --distance 100:800 -o plan.json
     $ dimly plan --epsilon 0.2 --sample public.parquet --user person --attribute place --purpose segments -o plan.json
     """
+    if sample is None:
+        without_linear_algebra()
     from dimly.mechanisms.group_privacy import budget_for_each
     from dimly.planner import Brief
 

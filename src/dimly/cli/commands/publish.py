@@ -8,7 +8,15 @@ import typer
 
 from dimly.cli import options as shared
 from dimly.cli.faults import account
-from dimly.cli.options import AsJson, Debug, check_master, files_on_spark, one_or_all, options_of
+from dimly.cli.options import (
+    AsJson,
+    Debug,
+    check_master,
+    files_on_spark,
+    one_or_all,
+    options_of,
+    without_linear_algebra,
+)
 from dimly.cli.terminal import ProgressBar, print_fields, print_json, print_lines, size_text, warn
 from dimly.errors import DimlyError, ParameterError
 from dimly.files import read_text
@@ -137,6 +145,8 @@ def publish(
 
     $ dimly publish visits.parquet --plan plan.json --user person --attribute place --out release
     """
+    if engine == "local" and not audit:
+        without_linear_algebra()
     from dimly.curator.publication import publish_table
     from dimly.mechanisms import Plan
 

@@ -38,7 +38,7 @@ from dimly.errors import DataError, DimlyError
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.mechanisms.projection.streams import EncodedTexts
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.format import UserType, numbers_of
+from dimly.release.format import UserType, as_column, numbers_of
 
 _CHUNK = 1 << 17
 _ROWS = 1 << 20
@@ -439,7 +439,9 @@ class _CodedRows(NamedTuple):
             values = pa.concat_arrays([batch.column(place) for batch in batches]).dictionary_encode()
             codes, size = numbers_of(values.indices), len(values.dictionary)
             counts = np.bincount(codes, minlength=size)
-            tables.append(pa.table({"x": values.dictionary, "seen": np.arange(size), "n": counts}))
+            # Arrow would load pandas to find out whether one of our arrays is a column of it.
+            columns = {"x": values.dictionary, "seen": as_column(np.arange(size)), "n": as_column(counts)}
+            tables.append(pa.table(columns))
             keys = (keys << 32) | codes
         rows.append(keys)
         users, attributes = map(database.register, tables)
