@@ -99,6 +99,7 @@ class Fold:
     coordinates: Coordinates
     width: int
     _seen: dict[tuple[int, bool, int], WeightedPoints] = field(default_factory=dict)
+    _projected: dict[int, Points] = field(default_factory=dict)
 
     @_Once
     def shown(self) -> Points:
@@ -148,7 +149,9 @@ class Fold:
         """Return what is seen of what is shown, which hardly depends on the number of groups."""
         kind = view.width, view.activity, view.plain
         if kind not in self._seen:
-            self._seen[kind] = view(self.shown)
+            if view.width not in self._projected:
+                self._projected[view.width] = view.project(self.shown)
+            self._seen[kind] = view.look(self._projected[view.width])
         return self._seen[kind]
 
 

@@ -40,6 +40,10 @@ class WeightedPoints:
         return np.ascontiguousarray(self.points - self._mean)
 
     @cached_property
+    def _tiles(self) -> Points:
+        return _tiles_of(self._centered)
+
+    @cached_property
     def _tolerance(self) -> float:
         return 1e-4 * float(np.var(self._centered, axis=0).mean())
 
@@ -61,7 +65,7 @@ class WeightedPoints:
             draws = generator.random_sample(1 + (count - 1) * trials)
             centers = kernels.first_centers(points, self.weights, count, draws, trials)
             labels = np.empty(len(points), np.int32)
-            left = kernels.settle(points, self.weights, centers, labels, _MOST_ROUNDS, self._tolerance)
+            left = kernels.settle(points, self._tiles, self.weights, centers, labels, _MOST_ROUNDS, self._tolerance)
             if left < 0:
                 return self._by_scikit_learn(count, runs)
             if left < best * (1 - 1e-7):  # the same groups under other names differ in last digits
@@ -85,8 +89,17 @@ class Grouping(NamedTuple):
     def predict(self, points: Points) -> Any:
         """Return the nearest group of each point."""
         labels = np.empty(len(points), np.int32)
-        kernels.assign(np.ascontiguousarray(points), self.centers, labels)
+        kernels.assign(_tiles_of(points), self.centers, labels)
         return labels
+
+
+def _tiles_of(points: Points) -> Points:
+    """Return points as kernels compare them, each attribute's numbers side by side: (tiles, attributes, PEOPLE)."""
+    (n, k), size = points.shape, kernels.PEOPLE
+    tiles, whole = np.zeros((-(-n // size), k, size), np.float32), n // size
+    tiles[:whole] = points[: whole * size].reshape(whole, size, k).transpose(0, 2, 1)
+    tiles[whole:, :, : n % size] = points[whole * size :].T
+    return tiles
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,12 +15,15 @@ from dimly.compiled import compiled
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.float32]
+Tiles = NDArray[np.float32]  # (tiles, attributes, people)
 Labels = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 HalfWords = NDArray[np.uint32]
 
-_PEOPLE = 256  # whose products with centers stay in a cache
+PEOPLE = 128
+"""Of a tile: their numbers stand side by side, and are compared in vectors."""
+_CENTERS = 16  # with which their products stay in a cache
 _BLOCK = 32  # attributes whose people stay in a cache while they are compared with as many others
 
 
@@ -122,48 +125,82 @@ def _offer_center(points: Keys, weights: Keys, center: Keys, closest: Keys, out:
 
 
 @compiled
-def assign(points: Keys, centers: Keys, labels: Labels) -> None:
-    """Write the nearest center of each point."""
-    across = np.ascontiguousarray(centers.T)
+def assign(tiles: Tiles, centers: Keys, labels: Labels) -> None:
+    """Write the nearest center of each point, given tiles of ``PEOPLE``, attribute by attribute."""
     halves = np.empty(centers.shape[0], np.float32)
     for c in range(centers.shape[0]):
         halves[c] = np.dot(centers[c], centers[c]) / np.float32(2.0)
-    for start in range(0, points.shape[0], _PEOPLE):
-        products = np.dot(points[start : start + _PEOPLE], across)
-        for i in range(products.shape[0]):
-            nearest, least = 0, halves[0] - products[i, 0]
-            for c in range(1, centers.shape[0]):
-                key = halves[c] - products[i, c]
-                nearest = c if key < least else nearest  # no branch to be mispredicted
-                least = min(key, least)
-            labels[start + i] = nearest
+    products, least = np.empty((_CENTERS, PEOPLE), np.float32), np.empty(PEOPLE, np.float32)
+    nearest = np.empty(PEOPLE, np.int32)
+    for tile in range(tiles.shape[0]):
+        least[:], nearest[:] = np.inf, 0
+        for first in range(0, centers.shape[0], _CENTERS):
+            some = centers[first : first + _CENTERS]
+            _multiply(tiles[tile], some, products)
+            for c in range(some.shape[0]):
+                center, half = np.int32(first + c), halves[first + c]
+                for i in range(PEOPLE):
+                    key = half - products[c, i]
+                    nearest[i] = center if key < least[i] else nearest[i]  # no branch to be mispredicted
+                    least[i] = min(key, least[i])
+        for i in range(min(PEOPLE, len(labels) - tile * PEOPLE)):
+            labels[tile * PEOPLE + i] = nearest[i]
+
+
+@compiled(fastmath={"contract"})
+def _multiply(tile: Keys, centers: Keys, out: Keys) -> None:
+    """Write the products of a tile's people with centers, which are added up attribute by attribute."""
+    count, k = centers.shape
+    out[:count] = 0.0
+    eights = k - k % 8
+    for j in range(0, eights, 8):  # as many at a time as a core has registers for
+        for c in range(count):
+            c0, c1, c2, c3 = centers[c, j], centers[c, j + 1], centers[c, j + 2], centers[c, j + 3]
+            c4, c5, c6, c7 = centers[c, j + 4], centers[c, j + 5], centers[c, j + 6], centers[c, j + 7]
+            for i in range(PEOPLE):
+                sum_ = out[c, i] + tile[j, i] * c0
+                sum_ = sum_ + tile[j + 1, i] * c1
+                sum_ = sum_ + tile[j + 2, i] * c2
+                sum_ = sum_ + tile[j + 3, i] * c3
+                sum_ = sum_ + tile[j + 4, i] * c4
+                sum_ = sum_ + tile[j + 5, i] * c5
+                sum_ = sum_ + tile[j + 6, i] * c6
+                out[c, i] = sum_ + tile[j + 7, i] * c7
+    for j in range(eights, k):
+        for c in range(count):
+            for i in range(PEOPLE):
+                out[c, i] += tile[j, i] * centers[c, j]
 
 
 @compiled
-def settle(points: Keys, weights: Keys, centers: Keys, labels: Labels, most: int, tolerance: float) -> float:
+def settle(
+    points: Keys, tiles: Tiles, weights: Keys, centers: Keys, labels: Labels, most: int, tolerance: float
+) -> float:
     """Move centers to the averages of the people nearest to them, until nobody moves or they hardly do (Lloyd).
 
-    Return the weighted sum of squared distances that is left; −1 where a center lost all of its people. After the first
-    rounds few people change their center: sums are changed by those alone.
+    Points are given twice, also in tiles as for :func:`assign`. Return the weighted sum of squared distances that is
+    left; −1 where a center lost all of its people. After the first rounds few people change their center: sums are
+    changed by those alone.
     """
     count, k = centers.shape
     before, members = np.full(points.shape[0], -1, np.int32), np.zeros(count, np.int64)
     sums, inside = np.zeros((count, k)), np.zeros(count)
     for _ in range(most):
-        assign(points, centers, labels)
+        assign(tiles, centers, labels)
         changed = False
         for i in range(points.shape[0]):
             new, old = labels[i], before[i]
             if new != old:
                 changed = True
                 before[i] = new
+                weight = np.float64(weights[i])
                 members[new] += 1
-                inside[new] += weights[i]
-                _add_row(points[i], np.float64(weights[i]), sums[new])
+                inside[new] += weight
+                _add_row(points, i, weight, sums, new)
                 if old >= 0:
                     members[old] -= 1
-                    inside[old] -= weights[i]
-                    _add_row(points[i], -np.float64(weights[i]), sums[old])
+                    inside[old] -= weight
+                    _add_row(points, i, -weight, sums, old)
         if members.min() == 0:
             return -1.0
         moved = 0.0
@@ -175,16 +212,17 @@ def settle(points: Keys, weights: Keys, centers: Keys, labels: Labels, most: int
         if not changed:
             break
         if moved <= tolerance:
-            assign(points, centers, labels)
+            assign(tiles, centers, labels)
             break
     left: float = _left(points, weights, centers, labels)
     return left
 
 
 @compiled
-def _add_row(row: Keys, weight: float, out: Floats) -> None:
-    for j in range(row.shape[0]):
-        out[j] += weight * row[j]
+def _add_row(rows: Keys, i: int, weight: float, out: Floats, place: int) -> None:
+    """Add a row to another, both by their numbers: to make arrays of them would take as long as to add."""
+    for j in range(rows.shape[1]):
+        out[place, j] += weight * rows[i, j]
 
 
 @compiled(fastmath={"reassoc", "contract", "nsz"})
@@ -211,8 +249,9 @@ def explain(people: Keys, active: Keys, first: Flags, labels: Labels, count: int
         rays, lengths = np.zeros((count + 1, k)), np.zeros(count + 1)
         for i in range(n):
             if first[i] == half:
-                lengths[labels[i]] += active[i] * active[i]
-                _add_row(people[i], np.float64(active[i]), rays[labels[i]])
+                label, a = labels[i], np.float64(active[i])
+                lengths[label] += active[i] * active[i]
+                _add_row(people, i, a, rays, label)
         for c in range(count):
             rays[count] += rays[c]
             lengths[count] += lengths[c]
@@ -225,8 +264,8 @@ def explain(people: Keys, active: Keys, first: Flags, labels: Labels, count: int
                 longer[c] += ray[j] * ray[j] - rays[count, j] * rays[count, j]
         for i in range(n):
             if first[i] != half:
-                more, along = beyond[labels[i]], np.float32(0.0)
+                label, a = labels[i], np.float64(active[i])
+                along = np.float32(0.0)
                 for j in range(k):
-                    along += people[i, j] * more[j]
-                a = np.float64(active[i])
-                out[i] = 2 * a * np.float64(along) - a * a * longer[labels[i]]
+                    along += people[i, j] * beyond[label, j]
+                out[i] = 2 * a * np.float64(along) - a * a * longer[label]
