@@ -5,6 +5,7 @@ names an attribute is first turned into one text. Text is taken as it is: no tri
 case, no Unicode normalization.
 """
 
+import contextlib
 import hashlib
 import operator
 from collections.abc import Iterable, Iterator, Sequence
@@ -119,11 +120,16 @@ def _time_text(value: date | np.datetime64) -> str:
             value = value.astype("datetime64[s]")
         text = str(value)
     elif isinstance(value, datetime) and value.tzinfo is not None:
-        text = value.astimezone(UTC).isoformat().removesuffix("+00:00")
-        return _without_trailing_zeros(text) + "+00:00"
+        return _without_trailing_zeros(_in_utc(value).isoformat().removesuffix("+00:00")) + "+00:00"
     else:
         text = value.isoformat()
     return _without_trailing_zeros(text)
+
+
+def _in_utc(value: datetime) -> datetime:
+    with contextlib.suppress(OverflowError):
+        return value.astimezone(UTC)
+    raise ParameterError("attribute must be a time of the years 1 to 9999 in UTC, too. Leave such times out.")
 
 
 def _without_trailing_zeros(text: str) -> str:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from dimly.errors import ParameterError
 from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
 
+EAST, WEST = (timezone(timedelta(hours=hours)) for hours in (5, -5))
+
 
 class Drink(str, Enum):  # noqa: UP042 - people have these, and str() of one is not its value
     TEA = "tea"
@@ -76,6 +78,13 @@ def test_other_types_are_refused_by_the_name_of_their_type(value: object) -> Non
 def test_a_missing_time_is_refused() -> None:
     with pytest.raises(ParameterError, match="missing"):
         attribute_text(np.datetime64("NaT", "s"))
+
+
+@pytest.mark.parametrize("value", [datetime(1, 1, 1, 4, tzinfo=EAST), datetime(9999, 12, 31, 23, tzinfo=WEST)])
+def test_a_time_that_utc_does_not_have_is_refused(value: datetime) -> None:
+    with pytest.raises(ParameterError, match="of the years 1 to 9999 in UTC") as caught:
+        attribute_text(value)
+    assert caught.value.__context__ is None
 
 
 def test_a_lone_surrogate_is_refused_and_not_quoted() -> None:

@@ -36,6 +36,8 @@ _MARKS: Final = {  # UTF-32 first: its mark begins like that of UTF-16
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _NOT_OF_FILES: Final = {"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
+_SHIFTING: Final = ("iso2022", "hz")
+"""Encodings in which some bytes of a cell change what the bytes after it mean, in the rows of others too."""
 _LINE_END: Final = re.compile(r"[\r\n]")
 _SUCH_AS: Final = {"delimiter": '";"', "quote": "'\"'", "escape": "a backslash"}
 _STATE: Final = "If this file is the table, pass its {}"
@@ -57,7 +59,7 @@ class CsvOptions:
     escape : str, optional
         What stands before a quote inside of a quoted field: the quote itself (doubled), or a backslash.
     encoding : str, optional
-        Any of text that Python knows.
+        Any of text that Python knows, in which no cell changes how the ones after it are read.
 
     Raises
     ------
@@ -88,6 +90,11 @@ class CsvOptions:
         if self.encoding is not None and not _is_encoding(self.encoding):
             raise ParameterError(
                 f"encoding must be one of text that Python knows, got {self.encoding!r}. Try utf-8 or cp1252."
+            )
+        if self.encoding is not None and codecs.lookup(self.encoding).name.startswith(_SHIFTING):
+            raise ParameterError(
+                f"encoding must be one in which no cell changes how the rows after it are read, got {self.encoding!r}, "
+                "in which one can. Save the file as UTF-8."
             )
 
 

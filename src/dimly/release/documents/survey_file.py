@@ -24,7 +24,6 @@ SHARES: Final = (0.1, 0.5, 0.9)
 """Of people, or of pairs: the quantiles that are told."""
 
 _LIMITS: Final = (
-    "Several at once: the odds of m attributes of one person change by up to e^(m·epsilon).",
     "Not protected: what follows from attributes that go together, or from a trend over many.",
     "Every further survey or release of the same people costs its own epsilon on top; all recipients count together.",
     "Noise is drawn from an AES-256 keystream: the promise is as strong as that cipher.",
@@ -37,6 +36,10 @@ _NOT_PRIVATE: Final = (
 _GIVEN: Final = (
     "The people are a list that by the publisher's word was made without the private table: who is on it, and how many "
     "they are, must be public knowledge."
+)
+_OF_SEGMENTS: Final = (
+    "The people are those in the segments of a release, which tells who they are: by the publisher's word, who is in "
+    "which segment was found from that release alone."
 )
 
 
@@ -267,7 +270,10 @@ def promise(plan: SurveyPlan, *, roster: RosterKind, private: bool) -> tuple[str
     several: tuple[str, ...] = ()
     if plan.together is not None:
         several = (f"Any {plan.protect} {plan.unit}s of one person together: {odds_together(plan.together)}.",)
-    return (first, *several, *([_GIVEN] if roster == "given" else []), *_LIMITS)
+    more = ", with a delta above m·delta." if plan.delta else "."
+    at_once = f"Several at once: the odds of m {plan.unit}s of one person change by up to e^(m·epsilon){more}"
+    people = (_OF_SEGMENTS,) if plan.release is not None else (_GIVEN,) if roster == "given" else ()
+    return (first, *several, *people, at_once, *_LIMITS)
 
 
 def fields_in_lines(fields: Mapping[str, Any]) -> str:

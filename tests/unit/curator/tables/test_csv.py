@@ -1,5 +1,6 @@
 # ruff: noqa: S608 - names that the database made itself
 import csv
+import encodings.aliases
 import gzip
 import io
 from pathlib import Path
@@ -162,6 +163,10 @@ def test_options_override_what_the_header_shows(database: PrivateDatabase, tmp_p
                 "undefined",
             )
         ),
+        *(
+            ({"encoding": name}, f"no cell changes how the rows after it are read, got {name!r}")
+            for name in ("iso2022_jp", "ISO-2022-JP-2004", "csiso2022kr", "iso2022_jp_ext", "hz", "HZ-GB-2312")
+        ),
         ({"encoding": "unicode_escape"}, "encoding must be one of text"),
         ({"encoding": "a\0b"}, "encoding must be one of text"),
         ({"encoding": "\udcff"}, "encoding must be one of text"),
@@ -170,6 +175,47 @@ def test_options_override_what_the_header_shows(database: PrivateDatabase, tmp_p
 def test_options_that_cannot_be(options: dict[str, str], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         CsvOptions(**options)
+
+
+def _shifts(encoding: str, cell: str) -> bool:
+    """Return whether a cell, as Python's own writer encodes it, changes the rows after it or their bytes' meaning."""
+    rows = "v,C:\\x~1\nw,tea\n"
+    try:
+        written = f"u,{cell}\n{rows}".encode(encoding)
+    except UnicodeError:
+        return False
+    return not written.decode(encoding, "replace").endswith(rows)
+
+
+def test_no_cell_shifts_how_others_are_read() -> None:
+    """Escape sequences in a cell switch some encodings to another alphabet until the next one: these are refused."""
+    cells = [
+        "\x1b(J",
+        "\x1b$B",
+        "\x1b(I",
+        "\x1b$)C\x0e",
+        "\x1b$(O",
+        "\x1b$(Q",
+        "\x0e",
+        "\x1b",
+        "~{",
+        "+",
+        "+AG",
+        "日本",
+    ]
+    known = sorted(set(encodings.aliases.aliases.values()))
+    shifting = {name for name in known if _is_text(name) and any(_shifts(name, cell) for cell in cells)}
+    assert {"iso2022_jp", "iso2022_jp_2004"} <= shifting
+    for name in shifting:
+        with pytest.raises(ParameterError, match="no cell changes how the rows after it are read"):
+            CsvOptions(encoding=name)
+
+
+def _is_text(encoding: str) -> bool:
+    try:
+        return isinstance("a".encode(encoding), bytes) and encoding != "punycode"
+    except (LookupError, UnicodeError):
+        return False
 
 
 def test_cells_stay_as_they_are_written(database: PrivateDatabase, tmp_path: Path) -> None:

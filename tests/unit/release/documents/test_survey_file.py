@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from dimly.errors import ParameterError, ReleaseError
+from dimly.mechanisms.guarantee import guarantee
+from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.survey_plan import SurveyPlan
 from dimly.privacy import Budget
 from dimly.release.documents.survey_file import (
@@ -15,8 +17,11 @@ from dimly.release.documents.survey_file import (
     CountNoise,
     Survey,
     looks_like_survey,
+    promise,
     read_survey,
 )
+
+PURE = "counting+laplace"
 
 PLAN = SurveyPlan.of(Budget(0.5, 1e-6), ["vocabulary"], seed=bytes(32))
 NAMES = AttributeCounts(
@@ -47,6 +52,30 @@ def test_the_promise_is_said_in_words() -> None:
     unsafe = Survey.of(PLAN, {"vocabulary": NAMES}, private=False, roster="found")
     assert "NOT PRIVATE" in unsafe.guarantee[0]
     assert not unsafe.private
+
+
+def test_the_promise_for_several_is_that_of_a_release() -> None:
+    """With a δ, that of several attributes is more than theirs added up."""
+    head = "Several at once: the odds of m attributes of one person change by up to e^(m·epsilon)"
+    assert f"{head}, with a delta above m·delta." in SURVEY.guarantee
+    pure = SurveyPlan.of(Budget(0.5), ["weights"], seed=bytes(32))
+    assert f"{head}." in promise(pure, roster="given", private=True)
+    columns = SurveyPlan.of(Budget(0.5), ["weights"], seed=bytes(32), unit="column")
+    assert any("the odds of m columns of one person" in line for line in promise(columns, roster="given", private=True))
+    for plan in (PLAN, pure):
+        release = (
+            Plan.of("counting+gaussian", Budget(0.5, 1e-6), k=4) if plan.delta else Plan.of(PURE, Budget(0.5), k=4)
+        )
+        several = [line for line in guarantee(release, 9).splitlines() if line.startswith("Several")]
+        assert several[0] in promise(plan, roster="given", private=True)
+
+
+def test_people_of_segments_are_not_said_to_come_from_a_list() -> None:
+    """The release whose segments they are may have found its people in the private table."""
+    profiles = SurveyPlan.of(Budget(0.5), ["profiles"], seed=bytes(32), release="0" * 64)
+    words = " ".join(promise(profiles, roster="given", private=True))
+    assert "made without the private table" not in words
+    assert "The people are those in the segments of a release, which tells who they are" in words
 
 
 @pytest.mark.parametrize(
