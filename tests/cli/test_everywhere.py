@@ -75,6 +75,21 @@ def test_a_plan_is_asked_for_in_plain_words(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "plan.json").read_text())["budget"]["epsilon"] == 0.5
 
 
+def test_numbers_as_others_write_them_are_not_taken_for_others(tmp_path: Path) -> None:
+    # Without the commas epsilon would be 5, and 1.600 people, as some countries write it, would be one.
+    answers = ["0,5", "0,500", "0.5", "3", "1.600", "1,600", "", "1,5", "1,500", "40", "20", "100"]
+    result = CliRunner(env={"NO_COLOR": "1"}).invoke(
+        app_for(["plan"]), ["plan", "--interactive"], input="\n".join([*answers, str(tmp_path / "plan.json")]) + "\n"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.count("Please answer with a point, as in 0.5, and without commas.") == 3
+    assert result.stderr.count("Please answer with a whole number, such as 1000") == 1
+    command = (
+        "dimly plan --epsilon 0.5 --purpose segments --n-users 1600 --n-attributes 1500 --weight 40 --distance 20:100"
+    )
+    assert command in result.stderr
+
+
 def test_a_public_list_is_asked_for(tmp_path: Path) -> None:
     courses = tmp_path / "our courses.txt"
     courses.write_text("".join(f"course {i}\n" for i in range(60)))

@@ -9,6 +9,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -174,10 +175,27 @@ def streamed(frame: Any, doing: str) -> Iterator[pa.Table]:
 
 
 def _through(frame: Any, work: Callable[[Batches], Batches], schema: str) -> Any:
-    """Return ``frame.mapInArrow(work, schema)``, without Spark's warning of a new pandas, which is not used here."""
+    """Return ``frame.mapInArrow(work, schema)``, without Spark's warning of a new pandas, which is not used here.
+
+    Spark looks up each column by its bare name there, and takes ``a.b`` for the field b of a column a.
+    """
+    names = tuple(frame.columns)
+    if any(letter in name for name in names for letter in ".`"):
+        frame, work = frame.toDF(*map(str, range(len(names)))), _Named(names, work)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         return frame.mapInArrow(work, schema)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Gives batches the names of their columns back before ``work`` gets them."""
+
+    names: tuple[str, ...]
+    work: Callable[[Batches], Batches]
+
+    def __call__(self, batches: Batches) -> Batches:
+        return self.work(pa.RecordBatch.from_arrays(batch.columns, names=list(self.names)) for batch in batches)
 
 
 def in_pieces(batches: Batches, *, rows: int, size: int) -> Iterator[pa.Table]:

@@ -145,3 +145,15 @@ def test_a_session_that_is_there_stays(spark: Any, monkeypatch: pytest.MonkeyPat
         assert session.sparkContext is spark.sparkContext
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
     assert spark.range(3).count() == 3
+
+
+@uses_spark
+def test_a_column_may_be_called_as_spark_calls_a_field(spark: Any) -> None:
+    frame = spark.createDataFrame([("ada", "mill")], "`Kunden-Nr.` string, `a.b``c` string")
+    swapped = mapped(frame, _swapped, "x string, y string")
+    assert [tuple(row) for row in swapped.collect()] == [("mill", "ada")]
+
+
+def _swapped(batches: Any) -> Any:
+    for batch in batches:
+        yield pa.record_batch({"x": batch.column("a.b`c"), "y": batch.column("Kunden-Nr.")})

@@ -1,5 +1,6 @@
 """``dimly plan --interactive``: the same questions as the options, in plain words."""
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -11,6 +12,8 @@ from dimly.errors import ParameterError
 from dimly.files import check_output
 
 Purpose = Literal["distances", "neighbors", "segments"]
+# Commas are taken between thousands only: 0,5 is half to many, and must not become 5 where it is epsilon. Nor may 1,500.
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _PURPOSES: dict[str, Purpose] = {"1": "distances", "2": "neighbors", "3": "segments"}
 
 
@@ -86,13 +89,14 @@ def _asked(given: GivenOptions) -> PlanAnswers:
         "These figures must be public knowledge, not counted in the private table. Leave out what you do not know.",
         err=True,
     )
-    n_users = _number("About how many people?", default=_shown(given.n_users))
+    n_users = _number("About how many people?", default=_shown(given.n_users), whole=True)
     vocabulary = _public_list(given)
     n_attributes = None
     if vocabulary is None:
         n_attributes = _number(
             "About how many different attributes are there (products, places, words)?",
             default=_shown(given.n_attributes),
+            whole=True,
         )
     most = float("inf") if n_attributes is None else n_attributes
     weight = _number("About how many of them does a person have?", default=_shown(given.weight), most=most)
@@ -149,18 +153,26 @@ def _text(question: str, *, default: str) -> str:
     return answer.strip()
 
 
-def _number(question: str, *, default: str, most: float = float("inf")) -> float | None:
+def _number(question: str, *, default: str, most: float = float("inf"), whole: bool = False) -> float | None:
     while True:
-        answer = _text(question, default=default).replace(",", "").replace("_", "")
+        answer = _text(question, default=default)
         if not answer:
             return None
+        if "," in answer and not _THOUSANDS.fullmatch(answer):
+            typer.echo("  Please answer with a point, as in 0.5, and without commas.", err=True)
+            continue
         try:
-            number = float(answer)
+            number = float(answer.replace(",", "").replace("_", ""))
         except ValueError:
             number = -1.0
+        if whole and number > 0 and not number.is_integer():
+            typer.echo("  Please answer with a whole number, such as 1000, or with nothing.", err=True)
+            continue
         if 0 < number <= most and number < float("inf"):
             return number
         if number > most:
-            typer.echo(f"  There are {most:,.0f} attributes: please answer with at most so many, or nothing.", err=True)
+            typer.echo(
+                f"  There are {most:,.0f} attributes: please answer with at most that many, or nothing.", err=True
+            )
             continue
         typer.echo("  Please answer with a number above 0, or with nothing.", err=True)
