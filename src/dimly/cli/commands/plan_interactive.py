@@ -12,7 +12,7 @@ from dimly.errors import ParameterError
 from dimly.files import check_output
 
 Purpose = Literal["distances", "neighbors", "segments"]
-# Commas are taken between thousands only: 0,5 is half to many, and must not become 5 where it is epsilon. Nor may 1,500.
+# Commas are taken between thousands only: to many, 0,5 is a half, and epsilon must not become 5.
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _PURPOSES: dict[str, Purpose] = {"1": "distances", "2": "neighbors", "3": "segments"}
 
