@@ -28,7 +28,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.release.format import Layout, layout_of
 
 _MOST_ROWS = 1 << 21
-"""Rows of a batch, unless one person has more: some 50 MB with all copies."""
+"""Rows of a batch, unless one person has more: some 50 MB with all copies. A row with a value counts as two."""
 
 
 class NamedTable(Protocol):
@@ -177,6 +177,7 @@ class _Run:
         index, offset = divmod(batch.first, self._layout.users_per_part)
         part = self._open[index]
         people = people_of_sorted(batch, resolution=self._engine.plan.resolution)
+        batch.pieces.clear()  # whoever waits for this batch holds it
         perturber = self._making.result()
         with self._lock:
             values = part.values
@@ -214,7 +215,8 @@ def cut_batches(
     step : int
         No batch crosses a multiple of it.
     most_rows : int, optional
-        A batch with more rows is split between two people if it can be.
+        A batch with more rows is split between two people if it can be. Rows with values take twice the memory, and
+        count twice.
     together : int, default=1
         Of ``step`` a divisor: no batch is split but at a multiple of it, so that pairs of people stay together.
     """
@@ -230,19 +232,24 @@ def cut_batches(
             if len(rest):
                 yield Batch(first, boundary, pending)
                 first, pending = boundary, []
-        if most_rows is not None and sum(map(len, pending)) > most_rows:
+        if most_rows is not None and pending and sum(map(len, pending)) * _size_of(pending[-1]) > most_rows:
             last = int(pending[-1].keys[-1] >> 32)  # whose rows may go on
             last -= last % together
             if last > first:
                 yield Batch(first, last, [piece.slice(0, piece.rows_before(last)) for piece in pending])
                 later = [piece.slice(piece.rows_before(last), len(piece)) for piece in pending]
                 first, pending = last, [piece for piece in later if len(piece)]
-            elif pending[-1].values is None:  # many rows of one person, who may have few attributes
+            elif not pending[-1].in_steps:  # many rows of one person, who may have few attributes
                 pending[-1] = pending[-1].distinct()
     while first < n_users:
         boundary = min((first // step + 1) * step, n_users)
         yield Batch(first, boundary, pending)
         first, pending = boundary, []
+
+
+def _size_of(rows: NumberedRows) -> int:
+    """Return for how many keys each row counts, by its memory."""
+    return 1 if rows.values is None else 2
 
 
 def people_of_sorted(batch: Batch, *, resolution: int) -> People:

@@ -1,3 +1,4 @@
+import math
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.plans import N_ATTRIBUTES, plan_of
 from tests.streams import NO_NOISE
 
+from dimly.curator import engine as local
 from dimly.curator.engine import Batch, LocalEngine, cut_batches, people_of_sorted
 from dimly.curator.options import Resources, Silence
 from dimly.curator.people import people_of
@@ -74,6 +76,26 @@ def test_many_rows_of_one_person_are_held_once_each() -> None:
     batches = list(cut_batches(chunks_of(rows, 7), n_users=3, step=8, most_rows=10))
     assert max(sum(map(len, batch.pieces)) for batch in batches) < 100
     assert sorted(set(flat(batches))) == [*((0, i) for i in range(5)), (1, 3)]
+
+
+def test_rows_with_values_count_twice_because_they_take_twice_the_memory() -> None:
+    users = list(range(40))
+    batches = list(cut_batches(chunks_of(coded(users, users, [0.5] * 40), 2), n_users=40, step=40, most_rows=10))
+    assert max(sum(map(len, batch.pieces)) for batch in batches) <= 6
+    assert flat(batches) == list(zip(users, users, strict=True))
+
+
+def test_many_values_of_one_person_are_held_once_each_with_the_largest() -> None:
+    attributes = sorted([*range(5)] * 100)
+    values = [(i % 100) / 100 if i % 7 else math.nan for i in range(500)]
+    rows = coded([0] * 500 + [1], [*attributes, 3], [*values, 0.25])
+    whole = people_of_sorted(Batch(0, 3, [rows]), resolution=1000)
+    batches = list(cut_batches(chunks_of(rows, 7), n_users=3, step=8, most_rows=10))
+    assert max(sum(map(len, batch.pieces)) for batch in batches) < 120
+    found = [people_of_sorted(batch, resolution=1000) for batch in batches]
+    assert np.concatenate([people.indices for people in found]).tolist() == whole.indices.tolist()
+    steps = np.concatenate([np.asarray(people.values) for people in found])
+    assert steps.tolist() == np.asarray(whole.values).tolist() == [990, 990, 990, 980, 990, 250]
 
 
 def test_nobody_has_rows() -> None:
@@ -218,3 +240,22 @@ def test_the_first_failure_ends_the_run_and_nothing_is_spent_before_there_is_som
     with pytest.raises(DataError, match="no more"):
         engine.publish(memory, memory, before_noise=lambda: spent.append(True))
     assert spent == ([True] if where == "parts" else [])
+
+
+def test_rows_are_let_go_before_they_are_perturbed(small_parts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[Batch] = []
+
+    def reading(batch: Batch, *, resolution: int) -> Any:
+        batches.append(batch)
+        return people_of_sorted(batch, resolution=resolution)
+
+    def perturb(*args: Any, **options: Any) -> Any:
+        assert batches[-1].pieces == []
+        return perturbed(*args, **options)
+
+    perturbed = Perturber.perturb
+    monkeypatch.setattr(local, "people_of_sorted", reading)
+    monkeypatch.setattr(Perturber, "perturb", perturb)
+    matrix, rows = table()
+    publish(plan_of("counting+laplace"), Memory(len(matrix), rows), 1)
+    assert len(batches) > 1

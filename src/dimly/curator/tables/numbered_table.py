@@ -86,8 +86,10 @@ class NumberedRows(NamedTuple):
         return NumberedRows(self.keys[start:stop], values, self.in_steps)
 
     def distinct(self) -> "NumberedRows":
-        """Return rows without values, each once."""
-        return NumberedRows(self.keys[np.diff(self.keys, prepend=self.keys[:1] - 1) != 0], None, self.in_steps)
+        """Return each row once, with the largest of its values; what is not a number is none, if there is another."""
+        first = np.flatnonzero(np.diff(self.keys, prepend=self.keys[:1] - 1))
+        largest = None if self.values is None else np.fmax.reduceat(self.values, first)
+        return NumberedRows(self.keys[first], largest, self.in_steps)
 
     def rows_before(self, user: int) -> int:
         """Return how many rows are of users with a smaller number."""
