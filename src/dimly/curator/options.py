@@ -55,6 +55,7 @@ _LEAST_OF_A_DATABASE = 192 << 20  # JSON alone takes 32 MiB for each thread and 
 _USUAL_MEMORY = 2 << 30
 _OF_THE_PROCESS = 320 << 20  # the interpreter, its libraries and compiled kernels: 290 MB, measured
 _LEAST_OF_KEYS = 16 << 20
+_LEAST_OF_ROWS = 16 << 20  # with less, the same rows are derived again and again
 _OF_A_THREAD = 160 << 20  # where a part takes up to 64 MiB
 
 
@@ -72,12 +73,15 @@ class Resources:
         Folder for what does not fit in memory; the system's own by default.
     of_a_thread : int
         Bytes of a batch with its copies, a part, and its encoded bytes: see :meth:`for_plan`.
+    listed : int
+        Bytes of the public list of attributes, which is held all the time: see :meth:`beside`.
     """
 
     memory: int
     threads: int
     temp: Path | None
     of_a_thread: int = _OF_A_THREAD
+    listed: int = 0
 
     @classmethod
     def of(
@@ -133,6 +137,24 @@ class Resources:
             )
         return replace(self, of_a_thread=max(_OF_A_THREAD, each))
 
+    def beside(self, listed: int) -> Self:
+        """Return the same limits for a run that holds a public list of so many bytes.
+
+        Raises
+        ------
+        ParameterError
+            If memory does not hold both.
+        """
+        rest = _LEAST_OF_A_DATABASE + _LEAST_OF_ROWS + _LEAST_OF_KEYS + self.of_a_thread
+        least = _OF_THE_PROCESS + rest + listed
+        if self.memory < least:
+            mebibytes = math.ceil(least / (1 << 20))
+            raise ParameterError(
+                f"memory must be at least {mebibytes} MiB for a list of attributes this long, got {self.memory} bytes. "
+                "Pass more, or a shorter list."
+            )
+        return replace(self, listed=listed)
+
     @property
     def database_memory(self) -> int:
         """Bytes for sorting and joining; DuckDB itself takes somewhat more than it is told."""
@@ -142,7 +164,8 @@ class Resources:
     def rows_memory(self) -> int:
         """Bytes for rows of the projection that are kept: an eighth, or what the least of a database leaves of it."""
         share = self._free // 8
-        return max(0, min(share, self._free - share - self.database_memory - self.workers * self.of_a_thread))
+        left = self._free - share - self.database_memory - self.workers * self.of_a_thread
+        return max(_LEAST_OF_ROWS, min(share, left))
 
     @property
     def keys_memory(self) -> int:
@@ -158,7 +181,7 @@ class Resources:
     @property
     def _free(self) -> int:
         """Bytes that are left for the table and its people."""
-        return max(0, self.memory - _OF_THE_PROCESS)
+        return max(0, self.memory - _OF_THE_PROCESS - self.listed)
 
 
 def _cores() -> int:

@@ -133,8 +133,7 @@ def publish_table(
     ``words`` is for tests: a release made with anything but fresh keystreams is stamped as not private.
     """
     plan = plan_along(plan, options)
-    resources = options.resources.for_plan(plan)  # refused whatever the source
-    opening, vocabulary = _table_of(source, plan, options, resources)
+    opening, vocabulary, resources = _table_of(source, plan, options)
     if options.dry_run:
         return rehearse(with_short_ids(opening, plan), plan, options, vocabulary=vocabulary)
     engine = LocalEngine(plan, resources, options.watcher, words)
@@ -142,16 +141,22 @@ def publish_table(
 
 
 def _table_of(
-    source: Any, plan: Plan, options: Options, resources: Resources
-) -> tuple[AbstractContextManager[OpenTable], Vocabulary | None]:
-    """Return the table of a source, not opened yet, and its list of attributes. What is public is read and checked."""
+    source: Any, plan: Plan, options: Options
+) -> tuple[AbstractContextManager[OpenTable], Vocabulary | None, Resources]:
+    """Return the table of a source, not opened yet, its list of attributes, and what the rest of the run may use.
+
+    What is public is read and checked.
+    """
+    resources = options.resources.for_plan(plan)  # refused whatever the source
     if is_matrix(source):
-        return _matrix_table(source, plan, options)
+        return *_matrix_table(source, plan, options), resources
     check_before_reading(source, options)
     vocabulary = vocabulary_for(plan, options)
+    if vocabulary is not None:
+        resources = resources.beside(vocabulary.nbytes)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, resources=resources)
-    return open_diagnosed(opening, plan, options, vocabulary, source=source), vocabulary
+    return open_diagnosed(opening, plan, options, vocabulary, source=source), vocabulary, resources
 
 
 def _matrix_table(source: Any, plan: Plan, options: Options) -> tuple[MatrixTable, Vocabulary | None]:
@@ -440,13 +445,12 @@ def publish_here(source: Any, plan: Plan, options: Options) -> tuple[Sketches, V
             raise ParameterError(f"out must be a folder to make where {name} is given, got none. Add out=FOLDER.")
     plan = plan_along(plan, options)
     check_volunteers_given(options)
-    resources = options.resources.for_plan(plan)  # refused whatever the source
-    opening, vocabulary = _table_of(source, plan, options, resources)
+    opening, vocabulary, resources = _table_of(source, plan, options)
     if isinstance(opening, MatrixTable):
         check_no_volunteers(opening.own_ids(), options)
         sketches = publish_people(opening.people, Perturber(plan, opening.attributes), users=opening.ids)
     else:
-        sketches = publish_in_memory(opening, plan, options)
+        sketches = publish_in_memory(opening, plan, options, resources)
     told = replace(
         sketches,
         roster=options.roster_kind,
@@ -460,12 +464,13 @@ def publish_in_memory(
     opening: AbstractContextManager[OpenTable],
     plan: Plan,
     options: Options,
+    resources: Resources | None = None,
     *,
     words: Callable[[], WordSource] = Keystream,
 ) -> Sketches:
     """Return what may be published of a table, in memory."""
     parts = _MemoryParts()
-    engine = LocalEngine(plan, options.resources.for_plan(plan), options.watcher, words)
+    engine = LocalEngine(plan, resources or options.resources.for_plan(plan), options.watcher, words)
     with opening as table:
         check_no_volunteers(table.own_ids(), options)
         engine.publish(table, parts)

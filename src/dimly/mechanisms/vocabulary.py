@@ -8,6 +8,7 @@ case, no Unicode normalization.
 import contextlib
 import hashlib
 import operator
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -90,6 +91,20 @@ def attribute_texts(attributes: Iterable[object]) -> tuple[str, ...]:
             f"attributes must be a list of attributes in a fixed order, got {type(attributes).__name__}."
         )
     return tuple(map(attribute_text, attributes))
+
+
+def _found_twice(texts: Sequence[str]) -> str | None:
+    """Return the first text that came before; a set of all of them would take as much memory as they do."""
+    hashes = np.fromiter(map(hash, texts), np.int64, len(texts))
+    hashes.sort()
+    if not (hashes[1:] == hashes[:-1]).any():
+        return None
+    seen: set[str] = set()
+    for text in texts:
+        if text in seen:
+            return text
+        seen.add(text)
+    return None
 
 
 def _decimal(value: int) -> str:
@@ -194,19 +209,22 @@ class Vocabulary(Sequence[str]):
         texts = attribute_texts(attributes)
         if not texts:
             raise ParameterError("attributes must name at least one attribute, got none. Was the list empty?")
-        seen: set[str] = set()
-        for text in texts:
-            if text in seen:
-                raise ParameterError(
-                    f"attributes must differ from each other as text, got {text!r} twice. Remove one of them."
-                )
-            seen.add(text)
+        twice = _found_twice(texts)
+        if twice is not None:
+            raise ParameterError(
+                f"attributes must differ from each other as text, got {twice!r} twice. Remove one of them."
+            )
         return cls._make(len(texts), texts)
 
     @property
     def is_numbered(self) -> bool:
         """Whether it was made by :meth:`numbered`, and its attributes are not stored."""
         return self._listed is None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that its texts take in memory."""
+        return sum(map(sys.getsizeof, self._listed or ())) + 8 * len(self._listed or ())
 
     @property
     def attributes(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import inspect
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -18,7 +18,7 @@ from dimly.api import publish
 from dimly.curator import options as module
 from dimly.curator.options import LEAST_MEMORY, Options, PublishOptions, Resources, check_keywords
 from dimly.errors import ParameterError, PrivacyWarning
-from dimly.mechanisms import Plan
+from dimly.mechanisms import Plan, Vocabulary
 from dimly.privacy import Budget
 
 
@@ -157,6 +157,35 @@ def test_long_rows_have_their_share(memory: int, attributes: int) -> None:
     assert found.of_a_thread >= 4.2 * plan.bytes_per_user * (attributes > 1 << 27)  # measured of 2³¹ attributes
     assert module._OF_THE_PROCESS + found.database_memory + found.workers * found.of_a_thread <= memory
     assert found.workers <= given.workers
+
+
+@pytest.mark.parametrize("memory", [LEAST_MEMORY, GIB, 2 * GIB])
+@pytest.mark.parametrize("listed", [0, 10**6, 60 << 20, 300 << 20, 1 << 40])
+def test_a_long_list_has_its_share(memory: int, listed: int) -> None:
+    given = Resources.of(memory=memory, threads=2)
+    if memory < listed + (704 << 20):
+        with pytest.raises(ParameterError, match=r"memory must be at least \d+ MiB for a list of attributes this long"):
+            given.beside(listed)
+        return
+    found = given.beside(listed)
+    held = module._OF_THE_PROCESS + listed + found.workers * module._OF_A_THREAD
+    assert held + found.database_memory + found.rows_memory + found.keys_memory <= memory
+    assert min(found.rows_memory, found.keys_memory) >= 16 << 20
+    assert given.beside(0) == given
+
+
+def test_a_list_that_does_not_fit_is_refused_before_the_table_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.csv").write_text("nothing that could be read")
+    names = Vocabulary.listed(f"place {number:0100}" for number in range(100))
+    plan = Plan.of("counting+laplace", Budget(1.0), k=4, vocabulary=names)
+    assert 10_000 < names.nbytes < 20_000
+    monkeypatch.setattr(Resources, "for_plan", lambda self, _: replace(self, of_a_thread=(224 << 20) - 10_000))
+    options: dict[str, Any] = {"user": "person", "attribute": "page", "vocabulary": names, "memory": LEAST_MEMORY}
+    for more in ({"out": tmp_path / "out"}, {"out": tmp_path / "out", "dry_run": True}, {}):
+        with pytest.raises(ParameterError, match="memory must be at least 769 MiB for a list"):
+            publish(tmp_path / "t.csv", plan, **options, **more)
 
 
 def test_rows_that_do_not_fit_are_refused_before_anything_is_read(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import hashlib
 import pickle
+import sys
+import tracemalloc
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimly.errors import ParameterError
-from dimly.mechanisms.vocabulary import Vocabulary, attribute_text
+from dimly.mechanisms.vocabulary import Vocabulary, _found_twice, attribute_text
 
 EAST, WEST = (timezone(timedelta(hours=hours)) for hours in (5, -5))
 
@@ -162,6 +164,29 @@ def test_codes_of_unsigned_numbers_beyond_64_bits_signed() -> None:
 def test_duplicates_are_named() -> None:
     with pytest.raises(ParameterError, match="'42' twice"):
         Vocabulary.listed(["tea", 42, "42"])
+
+
+def test_a_long_list_is_checked_in_less_memory_than_it_takes() -> None:
+    names = [f"place {number}" for number in range(50_000)]
+    tracemalloc.start()
+    listed = Vocabulary.listed(names)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 32 * len(names)  # a set of them would take 64 bytes each
+    assert listed.nbytes == sum(sys.getsizeof(name) + 8 for name in names)
+    assert Vocabulary.numbered(50_000).nbytes == 0
+
+
+class _SameHash(str):
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return 1
+
+
+def test_texts_of_one_hash_may_differ() -> None:
+    assert _found_twice([_SameHash("tea"), _SameHash("coffee")]) is None
+    assert _found_twice([_SameHash("tea"), _SameHash("coffee"), _SameHash("tea")]) == "tea"
 
 
 @pytest.mark.parametrize("attributes", [[], iter(())])

@@ -206,7 +206,7 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
 
     ``nobody`` is what to say if the table has nobody of the roster, where that was given under another name.
     """
-    _ = options.resources  # refused whatever the source
+    resources = options.resources  # refused whatever the source
     for name in (
         "append",
         "directions",
@@ -229,8 +229,17 @@ def open_survey(source: Any, plan: SurveyPlan, options: Options, *, nobody: str 
     vocabulary = None
     if options.vocabulary is not None:
         vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
+        resources = resources.beside(vocabulary.nbytes)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
-    opening = open_table(source, plan, options, vocabulary=vocabulary, pseudonyms=pseudonyms, order_key=order_key(plan))
+    opening = open_table(
+        source,
+        plan,
+        options,
+        vocabulary=vocabulary,
+        pseudonyms=pseudonyms,
+        order_key=order_key(plan),
+        resources=resources,
+    )
     diagnosed = open_diagnosed(opening, plan, options, vocabulary, nobody=nobody, source=source)
     return SurveyTable(diagnosed, vocabulary, options.roster_kind)
 

@@ -49,6 +49,7 @@ MISSING_IDS: Final = "roster must give everybody an id, but some are missing. Re
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _MOST_BYTES: Final = {"vocabulary": 1 << 32, "roster": 1 << 38, "volunteers": 1 << 38}
 """What public lists may take: all attributes are held in memory, and there are at most 2³¹ people."""
+_AT_ONCE: Final = 1 << 16  # texts that Arrow turns into Python's
 _NO_IDS: Final = (bool, np.timedelta64)  # Python and NumPy call them integers
 
 
@@ -151,7 +152,9 @@ def read_vocabulary(vocabulary: object, *, attribute_column: str | None = None) 
     if isinstance(vocabulary, str | os.PathLike):
         if looks_like_survey(vocabulary):
             return Vocabulary.listed(read_survey(vocabulary).names())
-        return Vocabulary.listed(_file_cells(vocabulary, attribute_column))
+        listed = Vocabulary.listed(_file_cells(vocabulary, attribute_column))
+        pa.default_memory_pool().release_unused()  # else what reading took stays beside the table
+        return listed
     column = arrow_column(vocabulary)
     if column is None:
         table = arrow_data(vocabulary)
@@ -567,7 +570,8 @@ def only_or_named(names: Iterable[str], wanted: str | None, role: str) -> str:
 def _texts(column: pa.ChunkedArray) -> Iterator[str]:
     """Yield canonical texts; times through NumPy, because Python's stop at microseconds."""
     if not pa.types.is_timestamp(column.type):
-        yield from map(attribute_text, column.to_pylist())
+        for start in range(0, len(column), _AT_ONCE):
+            yield from map(attribute_text, column.slice(start, _AT_ONCE).to_pylist())
         return
     zone = "+00:00" if column.type.tz is not None else ""
     for time in column.cast(pa.timestamp(column.type.unit)).to_numpy():
