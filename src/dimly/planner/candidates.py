@@ -156,18 +156,32 @@ def candidates(question: Question) -> tuple[list[Candidate], list[LeftOut]]:
     return sorted(able, key=lambda one: one.blur), unable
 
 
+class Fitted(NamedTuple):
+    """A mechanism at its best k, of which it is not said yet how well it serves: that takes longer to find out."""
+
+    blank: Candidate
+    model: ErrorModel
+    blur: float
+
+
 def candidate(mechanism: str, question: Question) -> Candidate | str:
     """Return one mechanism at its best k, or the reason why it cannot serve."""
+    found = fitted(mechanism, question)
+    return found if isinstance(found, str) else judged(*found[:2], question, found.blur)
+
+
+def fitted(mechanism: str, question: Question) -> Fitted | str:
+    """Return one mechanism at its best k, unjudged, or the reason why it cannot serve."""
     reason = obstacle(mechanism, question)
     if reason:
         return reason
     try:
-        found = _JUDGES[KINDS[mechanism]](mechanism, question)
+        found = _FITTING[KINDS[mechanism]](mechanism, question)
     except ParameterError as error:  # calibration fails at extreme budgets
         return str(error)
     most = question.max_bytes_per_user
-    if most is not None and found.bytes_per_user > most:
-        return f"it publishes {found.bytes_per_user:,.0f} bytes a person"
+    if most is not None and found.blank.bytes_per_user > most:
+        return f"it publishes {found.blank.bytes_per_user:,.0f} bytes a person"
     return found
 
 
@@ -202,17 +216,7 @@ def realized(found: Candidate, model: ErrorModel, question: Question) -> Candida
 def judged(found: Candidate, model: ErrorModel, question: Question, blurred: float) -> Candidate:
     """Return a candidate with its predicted errors filled in."""
     low, high = variances(model, question)
-    gap, n_users = question.high - question.low, question.n_users or 2 * N_FOUND
-    weight = question.weights_at(0.0)[0]
-
-    def errors(distances: Floats) -> Floats:
-        weights = np.maximum(weight, distances / 2)
-        return np.sqrt(model.distance(weights=(weights, weights))(distances))
-
-    closeness = (
-        expected_closeness(gap, blurred, n_users=n_users),
-        closeness_by_coincidence(question.low, question.high, errors, weight=question.likely_weight, n_users=n_users),
-    )
+    gap, closeness = question.high - question.low, closeness_of(model, question, blurred)
     return replace(
         found,
         stderr_low=math.sqrt(low),
@@ -221,10 +225,33 @@ def judged(found: Candidate, model: ErrorModel, question: Question, blurred: flo
         own_group=probability_of_own_group(gap, question.low, model),
         closeness=min(closeness),
         closeness_at_best=max(closeness),
-        agreement=expected_agreement(
-            gap, question.low, model, n_users=question.n_users, n_groups=question.n_groups or DEFAULT_GROUPS
-        ),
+        agreement=agreement_of(model, question),
         blur=blurred,
+    )
+
+
+def closeness_of(model: ErrorModel, question: Question, blurred: float) -> tuple[float, float]:
+    """Return how near found neighbors will be, for distances that are normal, and for such as come about by chance."""
+    n_users, weight = question.n_users or 2 * N_FOUND, question.weights_at(0.0)[0]
+
+    def errors(distances: Floats) -> Floats:
+        weights = np.maximum(weight, distances / 2)
+        return np.sqrt(model.distance(weights=(weights, weights))(distances))
+
+    return (
+        expected_closeness(question.high - question.low, blurred, n_users=n_users),
+        closeness_by_coincidence(question.low, question.high, errors, weight=question.likely_weight, n_users=n_users),
+    )
+
+
+def agreement_of(model: ErrorModel, question: Question) -> float:
+    """Return how far segments will agree with groups that are as far apart as near and far pairs are."""
+    return expected_agreement(
+        question.high - question.low,
+        question.low,
+        model,
+        n_users=question.n_users,
+        n_groups=question.n_groups or DEFAULT_GROUPS,
     )
 
 
@@ -240,15 +267,15 @@ def _blank(mechanism: str, **fields: Any) -> Candidate:
     )
 
 
-def _flipped(mechanism: str, question: Question) -> Candidate:
+def _flipped(mechanism: str, question: Question) -> Fitted:
     d = question.n_attributes or 0  # which an obstacle was, were it unknown
     flip = BitFlip.of(question.budget, bits_moved=VALUES_MOVED[question.unit])
     model = FlippedBitsError(d, flip.probability)
     found = _blank(mechanism, k=None, bytes_per_user=math.ceil(d / 8), pure=True)
-    return judged(found, model, question, RESPONSE[question.purpose] * _typical(model, question))
+    return Fitted(found, model, RESPONSE[question.purpose] * _typical(model, question))
 
 
-def _noisy(mechanism: str, question: Question) -> Candidate:
+def _noisy(mechanism: str, question: Question) -> Fitted:
     n, d = question.n_users or 0, question.n_attributes or 0  # which obstacles were, were they unknown
     moved = distance_sensitivity(n, resolution=question.resolution, unit=question.unit)
     sigma = moved.l2 * unit_scale(question.budget)
@@ -259,10 +286,10 @@ def _noisy(mechanism: str, question: Question) -> Candidate:
     model = NoisyDistanceError(Noise(v / question.resolution**4, m4 / question.resolution**8))
     size = (n - 1) / 2 * _width(dtype)
     found = replace(_blank(mechanism, k=None, bytes_per_user=size, pure=False), dtype=dtype)
-    return judged(found, model, question, _typical(model, question))
+    return Fitted(found, model, _typical(model, question))
 
 
-def _sketched(mechanism: str, question: Question) -> Candidate:
+def _sketched(mechanism: str, question: Question) -> Fitted:
     kind = Sketching.of(mechanism)
     family = family_named(kind.family)
     step = BLOCKS if family.has_blocks else 1
@@ -274,7 +301,7 @@ def _sketched(mechanism: str, question: Question) -> Candidate:
 
     smallest = -(-SMALLEST_K // step)
 
-    def best(largest: int) -> Candidate:
+    def best(largest: int) -> Fitted:
         largest = min(LARGEST_K // step, max(smallest, largest))
         steps = _lowest(error, smallest, largest)
         k = step * min(WIDER[question.purpose] * steps, largest)
@@ -285,17 +312,17 @@ def _sketched(mechanism: str, question: Question) -> Candidate:
         dtype = fitting(math.sqrt(noise.variance) * unit)
         found = _blank(mechanism, k=k, bytes_per_user=float(k * _width(dtype)), pure=kind.law == "laplace")
         blend = model.blend if model.centered else None
-        return judged(replace(found, blocks=step, blend=blend, dtype=dtype), model, question, error(steps))
+        return Fitted(replace(found, blocks=step, blend=blend, dtype=dtype), model, error(steps))
 
     most = question.max_bytes_per_user
     if most is None:
         return best(LARGEST_K)
     found = best(most // (step * _width("int16")))
     # Whether noise needs the wider type is known only at a k.
-    return found if found.bytes_per_user <= most else best(most // (step * _width("int32")))
+    return found if found.blank.bytes_per_user <= most else best(most // (step * _width("int32")))
 
 
-_JUDGES: Final[Mapping[type[Plan], Callable[[str, Question], Candidate]]] = {
+_FITTING: Final[Mapping[type[Plan], Callable[[str, Question], Fitted]]] = {
     SketchPlan: _sketched,
     ResponsePlan: _flipped,
     DistancePlan: _noisy,

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from dimly.mechanisms.plan import Plan
 from dimly.planner.brief import Purpose, Question
-from dimly.planner.candidates import Candidate, candidate
+from dimly.planner.candidates import Candidate, agreement_of, closeness_of, fitted
 from dimly.planner.predicted_figures import ranking_probability
 from dimly.privacy import Budget, Unit
 
@@ -218,13 +218,20 @@ def needed(question: Question) -> NeededEpsilon:
         return NeededEpsilon(None, None)
 
     @cache
-    def best(epsilon: float) -> int:
+    def reached(mechanism: str, epsilon: float) -> float:
+        """Return the figure alone: all others of a candidate would take much longer, at each of many ε."""
         asked = question.at(epsilon)
-        found = (candidate(mechanism, asked) for mechanism in asked.mechanisms)
-        verdicts = [VERDICTS.index(by_noise(asked, one)) for one in found if not isinstance(one, str)]
-        return min(verdicts, default=len(VERDICTS))
+        found = fitted(mechanism, asked)
+        if isinstance(found, str):
+            return -math.inf
+        if asked.purpose == "neighbors":
+            return min(closeness_of(found.model, asked, found.blur))
+        return agreement_of(found.model, asked) if asked.purpose == "segments" else clarity(asked, found.blur)
 
-    return NeededEpsilon(*(_smallest(lambda epsilon, at=at: best(epsilon) <= at) for at in (1, 0)))  # type: ignore[misc]
+    def smallest(least: float) -> float | None:
+        return _smallest(lambda epsilon: any(reached(one, epsilon) >= least for one in question.mechanisms))
+
+    return NeededEpsilon(smallest(COARSE[question.purpose]), smallest(GOOD[question.purpose]))
 
 
 def _smallest(enough: Callable[[float], bool]) -> float | None:

@@ -56,9 +56,9 @@ def test_the_verdict_goes_by_the_rows_that_were_drawn(seed: int, longer: bool) -
         )
         one, likely = found.chosen, candidates(found.question)[0][0]
         assert one.k is not None
-        row = longest_row("ternary", one.k, blocks=1, row_scale=found.plan.scale, n_attributes=500)
-        assert found.plan.longest_row.l1 != row.l1
-        assert (found.plan.longest_row.l1 > row.l1) == longer
+        row = longest_row("ternary", one.k, power=1, blocks=1, row_scale=found.plan.scale, n_attributes=500)
+        assert found.plan.longest_row.l1 != row
+        assert (found.plan.longest_row.l1 > row) == longer
         exact = math.sqrt((one.stderr_low**2 + far * one.stderr_high**2) / (1 + far))
         assert one.blur == pytest.approx(exact)
         assert one.blur > 1.01 * likely.blur if longer else one.blur < 0.99 * likely.blur

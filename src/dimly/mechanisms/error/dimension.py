@@ -17,7 +17,7 @@ from dimly.mechanisms.make import (
 from dimly.mechanisms.noise.gaussian import gaussian_moments
 from dimly.mechanisms.noise.laplace import laplace_moments
 from dimly.mechanisms.projection.closed import MAX_GRID_BITS
-from dimly.mechanisms.projection.random_matrix import family_named, longest_row
+from dimly.mechanisms.projection.random_matrix import family_named, longest_row, root_above
 from dimly.privacy import VALUES_MOVED, Budget, Rule, Unit, gaussian_scale
 
 Criterion = Literal["variance", "deviation"]
@@ -95,30 +95,34 @@ def best_k(
     if weight is not None and not squared_distance / 2 <= weight < math.inf:
         raise ParameterError(f"weight must be at least half of squared_distance, got {weight!r}.")
 
-    def noise(k: int) -> Noise:
-        return nominal_noise(
-            kind,
-            budget,
-            k=k,
-            blocks=asked.blocks,
-            resolution=asked.resolution,
-            unit=unit,
-            rule=rule,
-            n_attributes=asked.n_attributes,
-        )
+    def error_by(longest_of: int | None) -> Callable[[int], float]:
+        def noise(k: int) -> Noise:
+            return nominal_noise(
+                kind,
+                budget,
+                k=k,
+                blocks=asked.blocks,
+                resolution=asked.resolution,
+                unit=unit,
+                rule=rule,
+                n_attributes=longest_of,
+            )
 
-    if criterion == "variance":
-        smallest, error = 2, _variance_at(kind, noise, asked, squared_distance, weight)
-    elif criterion == "deviation":
-        smallest, error = _deviation_at(kind, noise, squared_distance, probability)
-    else:
-        raise ParameterError(f"criterion must be 'variance' or 'deviation', got {criterion!r}.")
+        if criterion == "variance":
+            return _variance_at(kind, noise, asked, squared_distance, weight)
+        return _deviation_at(noise, squared_distance, probability)
+
+    smallest = _smallest_k(kind, criterion, probability)
     if rule == "lemma2":
         if n_attributes is None or budget.delta == 0:
             raise ParameterError("n_attributes and a delta must be given under lemma2.")
         smallest = max(smallest, math.floor(2 * math.log(2 * n_attributes / budget.delta)) + 1)
-    step = asked.blocks
-    return step * _lowest(lambda i: error(step * i), max(1, -(-smallest // step)), LARGEST_K // step)
+    step, error = asked.blocks, error_by(asked.n_attributes)
+    # How long the longest of many rows is takes a while to find out where rows differ; it is longer than the average.
+    several = rule != "lemma2" and asked.n_attributes is not None and asked.n_attributes > 1
+    least = error_by(None) if several and kind.family == "gaussian" else error
+    low, high = max(1, -(-smallest // step)), LARGEST_K // step
+    return step * _lowest(lambda i: error(step * i), low, high, least=lambda i: least(step * i))
 
 
 def _asked(mechanism: str, budget: Budget, *, blocks: int, **others: Any) -> PlanRequest:
@@ -155,19 +159,24 @@ def _variance_at(
     return variance
 
 
-def _deviation_at(
-    kind: Sketching, noise: Callable[[int], Noise], squared_distance: float, probability: float
-) -> tuple[int, Callable[[int], float]]:
+def _smallest_k(kind: Sketching, criterion: str, probability: float) -> int:
+    """Return the smallest k to look at; by deviation that which Theorem 2 speaks of, where λ_JL < 1/2."""
+    if criterion == "variance":
+        return 2
+    if criterion != "deviation":
+        raise ParameterError(f"criterion must be 'variance' or 'deviation', got {criterion!r}.")
     if kind.law != "gaussian" or kind.family not in DENSE_FAMILIES:
         raise ParameterError(
             f"criterion must be 'variance' for {kind.family}+{kind.law}, got 'deviation', which rests on Theorem 2."
         )
+    return math.floor(24 * math.log(6 / probability)) + 1
 
+
+def _deviation_at(noise: Callable[[int], Noise], squared_distance: float, probability: float) -> Callable[[int], float]:
     def width(k: int) -> float:
         return theorem_two_width(probability, squared_distance, k=k, sigma=math.sqrt(noise(k).variance))
 
-    # Theorem 2 speaks where λ_JL < 1/2.
-    return math.floor(24 * math.log(6 / probability)) + 1, width
+    return width
 
 
 def nominal_noise(
@@ -189,23 +198,38 @@ def nominal_noise(
     grid_bits = max(_GRID_BITS, math.ceil(math.log2(k) / 2)) if kind.family == "gaussian" else None
     family.check(k, blocks, grid_bits=grid_bits)
     row_scale = family.scale(k, blocks=blocks, grid_bits=grid_bits)
-    row = longest_row(kind.family, k, blocks=blocks, row_scale=row_scale, n_attributes=n_attributes)
-    moved = row.times(VALUES_MOVED[unit] * resolution)
+    row = longest_row(
+        kind.family,
+        k,
+        power=1 if kind.law == "laplace" else 2,
+        blocks=blocks,
+        row_scale=row_scale,
+        n_attributes=n_attributes,
+    )
+    steps = VALUES_MOVED[unit] * resolution
     scale = row_scale / resolution
     if kind.law == "laplace":
-        v, m4 = laplace_moments(budget.epsilon / moved.l1)
+        v, m4 = laplace_moments(budget.epsilon / (steps * row))
     elif rule == "lemma2":
         sigma = gaussian_scale(budget, l2_sensitivity=1.0, rule=rule, k=k, n_attributes=n_attributes)
-        v, m4 = gaussian_moments(sigma * moved.l2)
+        v, m4 = gaussian_moments(sigma * root_above(steps**2 * row))
     else:
-        v, m4 = gaussian_moments(moved.l2 * unit_scale(budget, rule))
+        v, m4 = gaussian_moments(root_above(steps**2 * row) * unit_scale(budget, rule))
     return Noise(v * scale**2, m4 * scale**4)
 
 
-def _lowest(error: Callable[[int], float], low: int, high: int) -> int:
-    """Return where ``error`` is lowest: on a coarse grid first, because realized norms make it jagged at small k."""
+def _lowest(error: Callable[[int], float], low: int, high: int, *, least: Callable[[int], float]) -> int:
+    """Return where ``error`` is lowest: on a coarse grid first, because realized norms make it jagged at small k.
+
+    ``least`` is never above ``error``, and quickly known: few places are worth knowing more of.
+    """
     grid = sorted({low, high, *(min(high, math.ceil(low * 1.15**i)) for i in range(_grid_size(low, high)))})
-    best = min(range(len(grid)), key=lambda i: error(grid[i]))
+    best, lowest = 0, math.inf
+    for bound, i in sorted((least(k), i) for i, k in enumerate(grid)):
+        if bound > lowest:
+            break
+        if (found := (error(grid[i]), i)) < (lowest, best):
+            lowest, best = found
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     while low < high:
         middle = (low + high) // 2

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimly.errors import ParameterError, as_integer
-from dimly.mechanisms.projection.families import DenseFamily, HashedFamily, Shape
+from dimly.mechanisms.projection.families import DenseFamily, HashedFamily, Power, Shape
 from dimly.mechanisms.projection.streams import Streams
 from dimly.privacy.balls import Ball, ball, normal_cdf, precision
 
@@ -37,10 +37,10 @@ class Dasgupta(HashedFamily):
         """Return κ: s copies worth z/√s are hashed independently of each other, so that ‖z‖₄⁴ shrinks by s."""
         return 3.0 - 2.0 / blocks
 
-    def likely_norms(self, k: int, *, blocks: int, row_scale: float, tail: float | None) -> tuple[int, int]:
-        """Return s, and the likely largest squared sum of signs."""
+    def likely_norm(self, k: int, *, power: Power, blocks: int, row_scale: float, tail: float | None) -> int:
+        """Return s, or the likely largest squared sum of signs."""
         del row_scale
-        return blocks, blocks if tail is None else dasgupta_squared_norm(k, blocks, tail)
+        return blocks if power == 1 or tail is None else dasgupta_squared_norm(k, blocks, tail)
 
 
 class Ternary(DenseFamily):
@@ -59,11 +59,10 @@ class Ternary(DenseFamily):
         del blocks
         return 3.0
 
-    def likely_norms(self, k: int, *, blocks: int, row_scale: float, tail: float | None) -> tuple[int, int]:
-        """Return a binomial number of ±1, twice."""
-        del blocks, row_scale
-        entries = -(-k // 3) if tail is None else max(1, ternary_entries(k, tail))
-        return entries, entries
+    def likely_norm(self, k: int, *, power: Power, blocks: int, row_scale: float, tail: float | None) -> int:
+        """Return a binomial number of ±1."""
+        del power, blocks, row_scale
+        return -(-k // 3) if tail is None else max(1, ternary_entries(k, tail))
 
     def _decoded(self, streams: Streams, shape: Shape) -> NDArray[Any]:
         k, length = shape.k, _ternary_length(shape.k)
@@ -93,12 +92,14 @@ class Gaussian(DenseFamily):
         del blocks
         return 3.0
 
-    def likely_norms(self, k: int, *, blocks: int, row_scale: float, tail: float | None) -> tuple[int, int]:
-        """Return the norms of entries of variance 1/k, in steps of ``row_scale``."""
+    def likely_norm(self, k: int, *, power: Power, blocks: int, row_scale: float, tail: float | None) -> int:
+        """Return the norm of entries of variance 1/k, in steps of ``row_scale``."""
         del blocks
-        sum_of_all = k * math.sqrt(2 / math.pi) if tail is None else half_normal_sum(k, tail)
+        if power == 1:
+            sum_of_all = k * math.sqrt(2 / math.pi) if tail is None else half_normal_sum(k, tail)
+            return math.ceil(sum_of_all / math.sqrt(k) / row_scale)
         squared = 1.0 if tail is None else chi_squared(k, tail) / k
-        return math.ceil(sum_of_all / math.sqrt(k) / row_scale), math.ceil(squared / row_scale**2)
+        return math.ceil(squared / row_scale**2)
 
     def _check_grid(self, k: int, grid_bits: int | None) -> None:
         if grid_bits is None:

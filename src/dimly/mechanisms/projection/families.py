@@ -31,6 +31,8 @@ class Shape(NamedTuple):
 
 
 Chunks = Iterable[tuple[slice, Streams]]
+Power = Literal[1, 2]
+"""Of the norm that noise is calibrated by: ℓ₁ for Laplace, squared ℓ₂ for Gaussian noise."""
 """Streams of some attributes at a time, and which they are."""
 
 
@@ -87,10 +89,10 @@ class Family(ABC):
         """Return the ℓ₁ norm of every integer row, which is its squared ℓ₂ norm, too; None where rows differ."""
         return self.entries(k, blocks=blocks) if self.open_vocabulary else None  # each entry that it touches is ±1
 
-    def likely_norms(self, k: int, *, blocks: int, row_scale: float, tail: float | None) -> tuple[int, int]:
-        """Return ℓ₁ and squared ℓ₂ norms that a row exceeds with probability ``tail``; None: of an average row."""
-        del row_scale, tail
-        return self.entries(k, blocks=blocks), self.entries(k, blocks=blocks)
+    def likely_norm(self, k: int, *, power: Power, blocks: int, row_scale: float, tail: float | None) -> int:
+        """Return the ℓ₁ or squared ℓ₂ norm that a row exceeds with probability ``tail``; None: of an average row."""
+        del power, row_scale, tail
+        return self.entries(k, blocks=blocks)
 
     def check(self, k: int, blocks: int, *, grid_bits: int | None = None) -> None:
         """Refuse a size that a family cannot have.

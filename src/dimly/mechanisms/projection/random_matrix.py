@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dimly.errors import ParameterError
 from dimly.mechanisms.projection.closed import Dasgupta, Gaussian, Ternary
-from dimly.mechanisms.projection.families import Counting, Family, HashedFamily, Hashing, Shape, Sign, Sparse
+from dimly.mechanisms.projection.families import Counting, Family, HashedFamily, Hashing, Power, Shape, Sign, Sparse
 from dimly.mechanisms.projection.rows import Rows
 from dimly.mechanisms.projection.streams import (
     NEWEST,
@@ -81,17 +81,22 @@ class Sensitivity:
     @property
     def l2(self) -> float:
         """The ℓ₂ sensitivity, rounded up where it is not a whole number."""
-        root = math.isqrt(self.l2_squared)
-        if root * root == self.l2_squared:
-            return float(root)
-        above = math.sqrt(self.l2_squared)
-        while Fraction(above) ** 2 < self.l2_squared:
-            above = math.nextafter(above, math.inf)
-        return above
+        return root_above(self.l2_squared)
 
     def times(self, steps: int) -> "Sensitivity":
         """Return how far so many steps of resolution can move it, if one moves it as far as this."""
         return Sensitivity(steps * self.l1, steps**2 * self.l2_squared)
+
+
+def root_above(square: int) -> float:
+    """Return the square root of a whole number, rounded up where it is not one itself."""
+    root = math.isqrt(square)
+    if root * root == square:
+        return float(root)
+    above = math.sqrt(square)
+    while Fraction(above) ** 2 < square:
+        above = math.nextafter(above, math.inf)
+    return above
 
 
 @dataclass(frozen=True)
@@ -270,11 +275,11 @@ def sensitivity(projection: Projection, vocabulary: Vocabulary | None) -> Sensit
     return realized_sensitivity(projection, vocabulary)
 
 
-def longest_row(name: str, k: int, *, blocks: int, row_scale: float, n_attributes: int | None) -> Sensitivity:
-    """Return the norms of a row, or, where rows differ, the likely largest of ``n_attributes`` of them.
+def longest_row(name: str, k: int, *, power: Power, blocks: int, row_scale: float, n_attributes: int | None) -> int:
+    """Return the norm of a row (ℓ₁, or ℓ₂ squared), or, where rows differ, the likely largest of ``n_attributes``.
 
-    Without a number of attributes: those of an average row.
+    Without a number of attributes: that of an average row.
     """
     # Of one row: the largest of all has its median where a row is longer with this probability. None: the average row.
     tail = None if n_attributes is None else -math.expm1(-math.log(2) / n_attributes)
-    return Sensitivity(*family_named(name).likely_norms(k, blocks=blocks, row_scale=row_scale, tail=tail))
+    return family_named(name).likely_norm(k, power=power, blocks=blocks, row_scale=row_scale, tail=tail)

@@ -1,15 +1,16 @@
 import itertools
 import math
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from scipy.special import bdtrc, chdtri, ndtri
 
 from dimly.mechanisms.projection.closed import chi_squared, dasgupta_squared_norm, half_normal_sum, ternary_entries
+from dimly.mechanisms.projection.families import Power
 from dimly.mechanisms.projection.random_matrix import (
     FamilyName,
     Projection,
-    Sensitivity,
     family_named,
     longest_row,
     realized_sensitivity,
@@ -17,10 +18,6 @@ from dimly.mechanisms.projection.random_matrix import (
 from dimly.mechanisms.vocabulary import Vocabulary
 
 TAILS = (0.3, 1e-2, 1e-4, 1e-8)
-
-
-def norms(row: Sensitivity) -> tuple[int, int]:
-    return row.l1, row.l2_squared
 
 
 @pytest.mark.parametrize("tail", TAILS)
@@ -64,24 +61,31 @@ def test_squared_norms_of_dasgupta_are_counted_exactly(k: int, blocks: int) -> N
 def test_the_longest_row_drawn_is_about_as_long(family: FamilyName, k: int, blocks: int, n_attributes: int) -> None:
     grid_bits = 12 if family == "gaussian" else None
     everything = Vocabulary.numbered(n_attributes)
-    drawn = np.array(
-        [
-            norms(realized_sensitivity(Projection(family, k, blocks, bytes([seed] * 32), grid_bits), everything))
-            for seed in range(21)  # the same rows in every run
-        ]
-    )
+    realized = [
+        realized_sensitivity(Projection(family, k, blocks, bytes([seed] * 32), grid_bits), everything)
+        for seed in range(21)  # the same rows in every run
+    ]
+    drawn = np.array([(row.l1, row.l2_squared) for row in realized])
     row_scale = family_named(family).scale(k, blocks=blocks, grid_bits=grid_bits)
-    likely = norms(longest_row(family, k, blocks=blocks, row_scale=row_scale, n_attributes=n_attributes))
+    size: dict[str, Any] = {"blocks": blocks, "row_scale": row_scale, "n_attributes": n_attributes}
+    likely = [longest_row(family, k, power=power, **size) for power in get_args(Power)]
     low, high = np.quantile(drawn, [0.15, 0.85], axis=0, method="inverted_cdf")
     assert (low <= likely).all()
     assert (likely <= high).all()
 
 
 def test_rows_that_are_alike_need_no_guess() -> None:
-    row = longest_row("sign", 64, blocks=1, row_scale=0.125, n_attributes=10**6)
-    assert (row.l1, row.l2_squared) == (64, 64)
+    for power in get_args(Power):
+        assert longest_row("sign", 64, power=power, blocks=1, row_scale=0.125, n_attributes=10**6) == 64
 
 
 def test_without_a_number_of_attributes_a_row_is_average() -> None:
-    one = longest_row("ternary", 900, blocks=1, row_scale=1.0, n_attributes=None)
-    assert one.l1 == 300
+    assert longest_row("ternary", 900, power=1, blocks=1, row_scale=1.0, n_attributes=None) == 300
+
+
+@pytest.mark.parametrize("power", get_args(Power))
+def test_an_average_row_is_shorter_than_the_longest_of_several(power: Power) -> None:
+    for k in (1, 2, 3, 10, 64, 1000, 1 << 22):
+        size: dict[str, Any] = {"power": power, "blocks": 1, "row_scale": 2.0**-20}
+        average, longest = (longest_row("gaussian", k, n_attributes=several, **size) for several in (None, 2))
+        assert average < longest
