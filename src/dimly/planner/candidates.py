@@ -257,7 +257,7 @@ def agreement_of(model: ErrorModel, question: Question) -> float:
 
 def variances(model: ErrorModel, question: Question) -> tuple[float, float]:
     """Return the variances of estimated squared distances of near and of far pairs."""
-    low, high = (float(model.distance(weights=question.weights_at(at))(at)) for at in (question.low, question.high))
+    low, high = (model.distance(weights=question.weights_at(at)).at(at) for at in (question.low, question.high))
     return low, high
 
 

@@ -126,7 +126,8 @@ def closeness_by_coincidence(
         nearer = np.add.outer(nearer, spread * _STEPS).ravel()
         law = np.multiply.outer(law, _SHARES).ravel()
     apart = np.maximum(errors(np.maximum(high - nearer, 0.0)), 1e-9)
-    seeming = _seeming_near(nearer, law, apart, share)
+    # How many of each kind are among those who seem nearest.
+    seeming = law * _above((_threshold(nearer, law, apart, share) - nearer) / apart)
     # Ten of few people may be less near than that share of many would be by chance: what is possible is as stated.
     return min(float(seeming @ nearer / seeming.sum()) / (high - low), 1.0)
 
@@ -156,8 +157,8 @@ def _coincidences(low: float, high: float, weight: float | None, share: float) -
 
     def top(spread: float) -> float:
         wide = np.full(len(nearer), max(spread, 1e-9))
-        seeming = _seeming_near(nearer, law, wide, share)
         at = (_threshold(nearer, law, wide, share) - nearer) / wide
+        seeming = law * _above(at)  # how many of each kind are among those who seem nearest
         own = spread * float(law @ np.exp(-(at**2) / 2)) / math.sqrt(2 * math.pi)
         return (float(seeming @ nearer) + own) / float(seeming.sum())
 
@@ -188,13 +189,6 @@ def _shared_by_chance(weight: int, chance: float) -> tuple[Floats, Floats]:
     law /= law.sum()
     nearer: Floats = 2.0 * (shared.astype(np.float64) - float(shared @ law))
     return nearer, law
-
-
-def _seeming_near(nearer: Floats, law: Floats, errors: Floats, share: float) -> Floats:
-    """Return how much of each kind of people is among the share of all who seem nearest."""
-    at = _threshold(nearer, law, errors, share)
-    seeming: Floats = law * _above((at - nearer) / errors)
-    return seeming
 
 
 def _threshold(nearer: Floats, law: Floats, errors: Floats, share: float) -> float:

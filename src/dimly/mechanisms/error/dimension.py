@@ -154,7 +154,7 @@ def _variance_at(
 
     def variance(k: int) -> float:
         model = sketch_error(kind.family, k=k, blocks=asked.blocks, noise=noise(k), bits=bits, blend=blend)
-        return float(model.distance(weights=weights)(squared_distance))
+        return model.distance(weights=weights).at(squared_distance)
 
     return variance
 

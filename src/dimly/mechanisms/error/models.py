@@ -30,6 +30,11 @@ class Polynomial(NamedTuple):
         # For bits the formulas hold at whole numbers; between 0 and 1 they may dip below zero.
         return np.maximum((square * r2 + linear) * r2 + constant, 0.0)
 
+    def at(self, squared_distance: float) -> float:
+        """Return the variance at one distance: the same number, in a fraction of the time that arrays take."""
+        square, linear, constant = map(float, self)  # type: ignore[arg-type]  # of one pair, whose weights are numbers
+        return max((square * squared_distance + linear) * squared_distance + constant, 0.0)
+
 
 class Noise(NamedTuple):
     """Second and fourth moment of one coordinate's noise, in the data's units."""

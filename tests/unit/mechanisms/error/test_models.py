@@ -25,6 +25,14 @@ def test_a_polynomial_is_never_negative() -> None:
     assert Polynomial(1.0, -1.0, 0.0)([0.0, 0.5, 2.0]).tolist() == [0.0, 0.0, 2.0]
 
 
+coefficients = st.floats(-1e200, 1e200)
+
+
+@given(st.tuples(coefficients, coefficients, coefficients), st.floats(0, 1e12))
+def test_one_distance_has_the_same_variance_as_among_many(terms: tuple[float, float, float], r2: float) -> None:
+    assert Polynomial(*terms).at(r2) == Polynomial(*map(np.array, terms)).at(r2) == float(Polynomial(*terms)([r2])[0])
+
+
 def test_the_papers_variance() -> None:
     # Theorem 2, claim 2, with Gaussian moments: 2r⁴/k + 8σ²r² + 8σ⁴k.
     k, sigma, r2 = 64, 4.2, 400.0
