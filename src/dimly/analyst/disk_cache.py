@@ -1,4 +1,4 @@
-"""Denoisers, structure and index cells of a release, kept on disk for the next command.
+"""Denoisers, structure, index cells and decoded numbers of a release, kept on disk for the next command.
 
 Only what follows from the published numbers is kept, under the release's id, which is a digest of them. The folder is
 of mode 0700 and its owner's; a file that is damaged, of another version or of another shape is not used. The
@@ -14,8 +14,8 @@ import re
 import stat
 import sys
 import zipfile
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,9 +37,11 @@ _OFF: Final = ("off", "0", "no", "false")
 _MOST_FILES: Final = 200
 _MOST_BYTES: Final = 1 << 28  # of one file
 _DIGEST: Final = 32
-_OURS: Final = re.compile(r"(denoiser|structure|index)-[0-9a-f]{64}\.npz")
+_OURS: Final = re.compile(r"(denoiser|structure|index|values)-[0-9a-f]{64}\.npz")
 _ROWS: Final = re.compile(r"(\.\d+-)?index-[0-9a-f]{64}\.npy")  # with a number before: by a process, in the making
+_VALUES: Final = re.compile(r"(\.\d+-)?values-[0-9a-f]{64}\.npy")
 _MOST_INDEXES: Final = 4  # each may be as large as its release
+_PIECE: Final = 1 << 15  # bytes of published numbers that have a digest of their own
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -129,12 +131,8 @@ def keep_cells(sketches: Sketches | StoredSketches, detail: str, cells: CellArra
         return rows
     file = path.with_suffix(".npy")
     with contextlib.suppress(Exception):  # as of _write
-        made = file.with_name(f".{os.getpid()}-{file.name}")
-        try:
+        with _made(file) as made:
             np.save(made, rows)
-            made.replace(file)
-        finally:
-            made.unlink(missing_ok=True)
         _write(sketches, "index", dict(zip(_CELLS, cells, strict=True)), detail)
         return np.load(file, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
     return rows
@@ -147,6 +145,77 @@ def forget_cells(sketches: Sketches | StoredSketches, detail: str) -> None:
         for one in (path, path.with_suffix(".npy")):
             with contextlib.suppress(OSError):
                 one.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptValues:
+    """A release's published numbers as they are in memory: some people's are read without decoding those of others.
+
+    Attributes
+    ----------
+    values : ndarray
+        Of everybody, in the order of the release; mapped from their file.
+    digests : ndarray of uint8 (pieces, 32)
+        SHA-256 of some rows after the other.
+    """
+
+    values: NDArray[Any]
+    digests: NDArray[np.uint8]
+
+    def take(self, positions: NDArray[np.int64]) -> NDArray[Any] | None:
+        """Return the rows of the people at some positions, read-only; None where the file was damaged."""
+        size = _rows_of_a_piece(self.values)
+        pieces, places = np.unique(positions // size, return_inverse=True)
+        rows = np.empty((len(positions), self.values.shape[1]), self.values.dtype)
+        for at, piece in enumerate(pieces.tolist()):
+            held = np.array(self.values[piece * size : (piece + 1) * size])  # what is checked is what is used
+            if hashlib.sha256(held.data).digest() != self.digests[piece].tobytes():
+                return None
+            rows[places == at] = held[positions[places == at] - piece * size]
+        rows.flags.writeable = False
+        return rows
+
+
+def values_kept(sketches: Sketches | StoredSketches) -> KeptValues | None:
+    """Return a release's published numbers, kept or decoded; None of those in memory, or without a cache folder."""
+    path = _path(sketches, "values")
+    if path is None or not isinstance(sketches, StoredSketches):
+        return None
+    file, kept = path.with_suffix(".npy"), _read(sketches, "values", {"digests"})
+    shape, dtype = sketches.plan.published_shape(len(sketches)), np.dtype(sketches.plan.published_dtype)
+    if kept is not None:
+        with contextlib.suppress(OSError, ValueError, EOFError):
+            values = np.load(file, mmap_mode="r", allow_pickle=False)
+            if (values.shape, values.dtype) == (shape, dtype):
+                return KeptValues(values, kept["digests"])
+    with contextlib.suppress(Exception):  # as of _write
+        with _made(file) as made, made.open("wb") as out:
+            facts = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(out, facts)
+            for part in range(sketches.n_parts):
+                out.write(np.ascontiguousarray(sketches.read_values(part)).data)
+        values = np.load(file, mmap_mode="r", allow_pickle=False)
+        size = _rows_of_a_piece(values)
+        pieces = (values[start : start + size] for start in range(0, len(values), size))
+        digests = np.frombuffer(b"".join(hashlib.sha256(piece.data).digest() for piece in pieces), np.uint8)
+        _write(sketches, "values", {"digests": digests.reshape(-1, _DIGEST)})
+        return KeptValues(values, digests.reshape(-1, _DIGEST))
+    return None
+
+
+def _rows_of_a_piece(values: NDArray[Any]) -> int:
+    return int(max(1, _PIECE // max(values[:1].nbytes, 1)))
+
+
+@contextlib.contextmanager
+def _made(file: Path) -> Iterator[Path]:
+    """Give a path to write to, which becomes the file once it is written."""
+    made = file.with_name(f".{os.getpid()}-{file.name}")
+    try:
+        yield made
+        made.replace(file)
+    finally:
+        made.unlink(missing_ok=True)
 
 
 def _path(sketches: Sketches | StoredSketches, what: str, detail: str = "") -> Path | None:
@@ -196,7 +265,7 @@ def _write(sketches: Sketches | StoredSketches, what: str, arrays: Arrays, detai
 
 def _forget_old(folder: Path) -> None:
     """Remove the oldest of our own files; the folder may hold others of the user's."""
-    for ours, most in ((_OURS, _MOST_FILES), (_ROWS, _MOST_INDEXES)):
+    for ours, most in ((_OURS, _MOST_FILES), (_ROWS, _MOST_INDEXES), (_VALUES, _MOST_INDEXES)):
         files = sorted(
             (one for one in folder.iterdir() if ours.fullmatch(one.name)), key=lambda one: one.stat().st_mtime
         )

@@ -104,7 +104,8 @@ class ReleaseFiles:
                 raise ReleaseError(parts.WRONG_DIGEST.format(record.path))
         if file.parquet is None:
             file = file._replace(parquet=parts.open_parquet(file.source, record.path))
-            self._manifest.check_footer(file.parquet, record)
+            if self._found_right.get(record.path) != state:  # else it was checked then, and says the same
+                self._manifest.check_footer(file.parquet, record)
         if unknown:
             check_pages(file.parquet, record.path, byte_reader(file.source))
             self._found_right[record.path] = state
@@ -157,6 +158,7 @@ class RowGroups:
         self._size = manifest.layout.users_per_group
         self._per_part = -(-manifest.layout.users_per_part // self._size)
         self._kept: OrderedDict[tuple[Column, int], NDArray[Any]] = OrderedDict()
+        self._n_kept = 0  # bytes
         self._values: dict[int, NDArray[Any]] = {}  # of whole parts, of a small release
         self._large = self._size * manifest.plan.bytes_per_user > _KEPT_BYTES
         self._small = manifest.n_users * manifest.plan.bytes_per_user <= _SMALL
@@ -183,7 +185,8 @@ class RowGroups:
             with self._lock:
                 self._values[part] = values
                 for group in range(first, first + self._per_part):
-                    self._kept.pop(("sketch", group), None)
+                    if ("sketch", group) in self._kept:
+                        self._n_kept -= self._kept.pop(("sketch", group)).nbytes
         return values
 
     def forget_values(self) -> None:
@@ -278,9 +281,11 @@ class RowGroups:
 
     def _keep(self, column: Column, group: int, held: NDArray[Any]) -> None:
         with self._lock:
+            other = self._kept.pop((column, group), None)  # of a thread that decoded it, too
             self._kept[column, group] = held
-            while len(self._kept) > 1 and sum(kept.nbytes for kept in self._kept.values()) > _KEPT_BYTES:
-                self._kept.popitem(last=False)
+            self._n_kept += held.nbytes - (0 if other is None else other.nbytes)
+            while len(self._kept) > 1 and self._n_kept > _KEPT_BYTES:
+                self._n_kept -= self._kept.popitem(last=False)[1].nbytes
 
     def _decoded(self, file: pq.ParquetFile, column: Column, part: int, group: int) -> NDArray[Any]:
         path = self._records[part].path

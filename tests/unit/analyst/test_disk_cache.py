@@ -11,6 +11,7 @@ from dimly.analyst.structure.denoise import Denoiser
 from dimly.api import publish
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
+from dimly.release import Sketches, StoredSketches
 
 
 @pytest.fixture
@@ -109,6 +110,57 @@ def test_files_of_another_shape_are_not_used(folder: Path, path: Path) -> None:
     np.testing.assert_array_equal(open_release(path).denoiser.gains, found.gains)
     assert open_release(path).structure == structure
     assert len(list(folder.iterdir())) == 2
+
+
+def test_numbers_that_were_kept_are_those_of_the_release(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cache, "_PIECE", 7 * 16 * 2)  # seven people, the last piece fewer
+    sketches = open_release(path)._sketches
+    made = disk_cache.values_kept(sketches)
+    monkeypatch.setattr(StoredSketches, "read_values", None)  # nothing is decoded again
+    kept = disk_cache.values_kept(sketches)
+    for positions in ([79, 0, 13, 13, 14, 6], [79], []):
+        chosen = np.array(positions, np.int64)
+        for one in (made, kept):
+            assert one is not None
+            found = one.take(chosen)
+            assert found is not None
+            np.testing.assert_array_equal(found, sketches.take(chosen))
+            assert (found.dtype, found.flags.writeable) == (sketches.plan.published_dtype, False)
+    assert not list(folder.glob(".*"))
+
+
+def test_kept_numbers_that_were_damaged_are_not_used(folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_cache, "_PIECE", 7 * 16 * 2)
+    sketches = open_release(path)._sketches
+    assert disk_cache.values_kept(sketches) is not None
+    (file,) = folder.glob("values-*.npy")
+    rows = np.load(file)
+    rows[20, 3] += 1
+    np.save(file, rows)
+    kept = disk_cache.values_kept(sketches)
+    assert kept is not None
+    assert kept.take(np.array([0, 20])) is None
+    np.testing.assert_array_equal(kept.take(np.array([0, 21])), sketches.take(np.array([0, 21])))
+    for spoiled in (rows[:-1], rows.astype(np.int64)):  # of another shape or type: made anew
+        np.save(file, spoiled)
+        again = disk_cache.values_kept(sketches)
+        assert again is not None
+        np.testing.assert_array_equal(again.take(np.array([20])), sketches.take(np.array([20])))
+
+
+def test_numbers_in_memory_or_without_a_folder_are_not_kept(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = open_release(path)._sketches
+    with monkeypatch.context() as patch:
+        patch.setattr(np.lib.format, "write_array_header_1_0", None)  # as of a full disk
+        assert disk_cache.values_kept(stored) is None
+    assert not list(folder.iterdir())
+    monkeypatch.setenv(disk_cache.VARIABLE, "off")
+    assert disk_cache.values_kept(stored) is None
+    assert disk_cache.values_kept(Sketches(stored.plan, stored.users, stored.values, private=True)) is None
 
 
 def test_an_account_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from tests.plans import plan_of
 
 from dimly.errors import ReleaseError
 from dimly.release import StoredSketches, open_folder, reader
+from dimly.release.manifest import Manifest
 
 __all__ = ["small_parts"]
 
@@ -86,6 +87,25 @@ def test_a_digest_is_taken_once_unless_the_file_changes(
     _flip(path)
     with pytest.raises(ReleaseError, match=WRONG):
         stored.read_values(1)
+
+
+def test_a_footer_that_was_found_right_is_not_checked_again(
+    small_parts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_MOST_IDLE", 0)  # each reader opens the file
+    stored, checked, check = _opened(tmp_path / "out"), [], Manifest.check_footer
+
+    def counted(self: Manifest, file: Any, record: Any) -> None:
+        checked.append(record.path)
+        check(self, file, record)
+
+    monkeypatch.setattr(Manifest, "check_footer", counted)
+    for position in (8, 9, 10):
+        stored.take(np.array([position]))
+    assert checked == [PART]
+    os.utime(stored.path / PART, ns=(1, 1))
+    stored.take(np.array([11]))
+    assert checked == [PART, PART]
 
 
 @pytest.mark.parametrize("most", [0, 1 << 26], ids=["large", "small"])

@@ -126,6 +126,10 @@ def test_only_the_latest_groups_are_kept(small_parts: int, tmp_path: Path, monke
     assert list(stored._groups._kept) == [("sketch", 2), ("sketch", 0), ("sketch", 9)]
     stored.take(np.arange(30))  # everybody: would push out all that is kept, and gain nothing
     assert set(stored._groups._kept) == {("sketch", 2), ("sketch", 0), ("sketch", 9)}
+    assert stored._groups._n_kept == 3 * sketches.values[0].nbytes
+    stored.read_values(1)  # a whole part of a small release is kept beside, and its groups are let go
+    assert set(stored._groups._kept) == {("sketch", 2), ("sketch", 0)}
+    assert stored._groups._n_kept == 2 * sketches.values[0].nbytes
 
 
 def test_ids_too_long_for_a_footer_are_found(small_parts: int, tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ H. Jégou et al., "Product quantization for nearest neighbor search", IEEE TPAMI
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dimly.analyst.disk_cache import cells_kept, forget_cells, keep_cells
+from dimly.analyst.disk_cache import KeptValues, cells_kept, forget_cells, keep_cells, values_kept
 from dimly.analyst.estimate import Vector
 from dimly.analyst.neighbors.query import (
     Neighbors,
@@ -94,6 +94,7 @@ class Index:
     _space: Space
     _cells: IndexCells
     _detail: str
+    _values: KeptValues | None
 
     @property
     def recall(self) -> float:
@@ -130,7 +131,7 @@ class Index:
         release, space, cells = self._release, self._space, self._cells
         if isinstance(who, Vector):
             raise ParameterError("an index answers for people of the release. Use release.neighbors for a vector.")
-        side = chosen(release._sketches, who).fetched()
+        side = self._fetched(chosen(release._sketches, who))
         if len(side) != 1:
             raise ParameterError(f"neighbors must be of one user, got {len(side)}. Use neighbor_graph for all.")
         n = check(release, n, "euclidean", others=len(release) - 1)
@@ -145,7 +146,7 @@ class Index:
         near = np.lexsort((cells.order[places], keys))  # of equal keys, the first in the release
         assert side.positions is not None  # noqa: S101
         near = near[cells.order[places[near]] != side.positions[0]][:n]
-        found = ChosenSide(release._sketches, cells.order[places[near]]).fetched()
+        found = self._fetched(ChosenSide(release._sketches, cells.order[places[near]]))
         if not np.allclose(space.rows(found.rows), cells.rows[places[near]], rtol=1e-3, atol=1e-3):
             forget_cells(release._sketches, self._detail)
             raise ReleaseError("the index in the cache folder is not of this release. It was removed: ask again.")
@@ -158,6 +159,12 @@ class Index:
             recall=self.recall,
             recall_stderr=self.recall_stderr,
         )
+
+    def _fetched(self, side: ChosenSide) -> ChosenSide:
+        """Return the same people with their rows: kept ones, or else from row groups that are decoded for it."""
+        assert side.positions is not None  # noqa: S101
+        rows = None if self._values is None else self._values.take(side.positions)
+        return side.fetched() if rows is None else replace(side, held=rows)
 
 
 def _least_people(release: "Release", n: int) -> int:
@@ -210,10 +217,11 @@ def index_of(release: "Release", *, denoise: bool, recall: Any, progress: OnProg
         made = _cells(release, space, recall, progress)
         facts = np.array([made.n_probed, made.recall, made.recall_stderr])
         rows = keep_cells(release._sketches, detail, (made.centers, made.starts, made.order, facts), made.rows)
-        return Index(release, space, made._replace(rows=rows), detail)
+        return Index(release, space, made._replace(rows=rows), detail, values_kept(release._sketches))
     (centers, starts, order, facts), rows = kept
     n_probed, *measured = facts.tolist()
-    return Index(release, space, IndexCells(centers, starts, order, rows, int(n_probed), *measured), detail)
+    cells = IndexCells(centers, starts, order, rows, int(n_probed), *measured)
+    return Index(release, space, cells, detail, values_kept(release._sketches))
 
 
 def _cells(release: "Release", space: Space, recall: float, progress: OnProgress | None) -> IndexCells:

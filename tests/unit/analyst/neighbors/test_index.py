@@ -92,6 +92,24 @@ def test_found_people_are_read_once(
     assert taken == [1, 7]
 
 
+def test_where_there_is_a_cache_found_people_are_read_without_those_around_them(
+    releases: dict[str, Release], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path / "cache"))
+    path = releases["counting+laplace"].save(tmp_path / "release")
+    expected = releases["counting+laplace"].index().neighbors(5)
+    for _ in range(2):  # made, and kept
+        index = dimly.open_release(path).index()
+        with monkeypatch.context() as patch:
+            patch.setattr(StoredSketches, "take", None)
+            found = index.neighbors(5)
+        np.testing.assert_array_equal(found.users, expected.users)
+        np.testing.assert_array_equal(found.estimates.value, expected.estimates.value)
+    (file,) = (tmp_path / "cache").glob("values-*.npy")
+    np.save(file, np.load(file)[::-1])  # damaged: read from the release
+    np.testing.assert_array_equal(dimly.open_release(path).index().neighbors(5).users, expected.users)
+
+
 def test_the_error_of_a_recall_is_never_zero() -> None:
     recall, error = _mean_and_error(np.ones(256))
     assert recall == 1
