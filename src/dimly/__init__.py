@@ -109,10 +109,21 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _ROOM_OF:
-        raise AttributeError(f"module 'dimly' has no attribute {name!r}")
+        raise AttributeError(f"module 'dimly' has no attribute {name!r}.{_meant(name)}")
     value = getattr(importlib.import_module(f"dimly.{_ROOM_OF[name]}"), name)
     globals()[name] = value
     return value
+
+
+def _meant(name: str) -> str:
+    """Return a question after the name that was meant, if it is not one of Python's own."""
+    if name.startswith("_"):
+        return ""
+    import difflib  # noqa: PLC0415  (slow to import, and seldom needed)
+
+    also = {"load": "open_release", "open": "open_release", "read": "open_release", "make_plan": "plan"}.get(name)
+    near = [also] if also is not None else difflib.get_close_matches(name, __all__, n=1, cutoff=0.7)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def __dir__() -> list[str]:

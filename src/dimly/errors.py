@@ -6,11 +6,13 @@ ids that the analyst's side names. A parameter may have its option of the comman
 (``dimly.cli.faults``).
 """
 
+import functools
 import importlib.util
 import operator
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
 
 
 def printable(text: str) -> str:
@@ -101,6 +103,38 @@ def as_integer(name: str, value: object, low: int, high: int) -> int:
     if isinstance(value, bool) or not low <= number <= high:
         raise ParameterError(f"{name} must be an integer from {low} to {high}, got {value!r}.")
     return number
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def also_called(**meant: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Refuse keywords of other libraries with the one that is meant here.
+
+    Examples
+    --------
+    >>> @also_called(k="n")
+    ... def nearest(n=10): ...
+    >>> nearest(k=5)
+    Traceback (most recent call last):
+    TypeError: nearest() got an unexpected keyword argument 'k'. Did you mean 'n'?
+    """
+
+    def with_names(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def called(*given: P.args, **named: P.kwargs) -> R:
+            for name in named:
+                if name in meant:
+                    raise TypeError(
+                        f"{function.__name__}() got an unexpected keyword argument {name!r}. "
+                        f"Did you mean {meant[name]!r}?"
+                    )
+            return function(*given, **named)
+
+        return called
+
+    return with_names
 
 
 class ParameterError(DimlyError, ValueError):

@@ -21,8 +21,11 @@ FILES = {
     "floats": "floats.parquet",
     "spaced": "spaced.csv",
     "latin": "latin.csv",
+    "both": "both.csv",
+    "broken": "broken.csv",
 }
 ROSTER = ("--roster", "{people}")
+SEMICOLON = ("--delimiter", ";", "--out", "{new}")
 
 CALLS: list[tuple[tuple[str, ...], str]] = [
     # What is called, and what the line must name.
@@ -179,6 +182,22 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     (("segments", "~/no release"), "there is no such folder. Write /"),
     (("distance", "{release}", "1", "8", "--confidence", "95"), "such as 0.95"),
     (("export", "{release}", "--to", "parquet", "-o", "{folder}/points.csv"), "must end in .parquet with --to parquet"),
+    (("publish", "{both}", *PUBLISH[2:], "--out", "{new}"), 'such as --delimiter ";". If it is a list'),
+    (("publish", "{broken}", *PUBLISH[2:], "--out", "{new}"), "If a name has a line break, remove it"),
+    (("publish", "{both}", *PUBLISH[2:4], "--user", "person", "--columns", "age", *SEMICOLON), "mean 'Age (years)'?"),
+    (
+        ("publish", "{both}", *PUBLISH[2:4], "--user", "name", "--attribute", "plac", *SEMICOLON),
+        "'name'. The first line of",
+    ),
+    (
+        ("publish", "{both}", *PUBLISH[2:6], "--columns", "place;Age (years)", *SEMICOLON),
+        "Separate the names with commas",
+    ),
+    (("publish", "{both}", *PUBLISH[2:6], "--columns", "place,place", *SEMICOLON), "got 'place' twice"),
+    (("publish", "{both}", *PUBLISH[2:6], "--columns", "place,person", *SEMICOLON), "also --user. Leave it out"),
+    ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "rating >= 3,5"), "Write decimals with a point"),
+    ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "replace(rating, ',', '.') = '1'"), "Use translate"),
+    ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "place.str.contains('m')"), "contains(place, …)"),
 ]
 
 
@@ -200,6 +219,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "empty.csv.txt").write_text("")
     made_files["spaced"].write_text("person, place\nada, mill\n")
     made_files["latin"].write_bytes("person\nJürgen\n".encode("latin-1"))
+    made_files["both"].write_text("person;name, first;Age (years);place\nada;Ada;31;mill\n")
+    made_files["broken"].write_text('person;"How are\nyou?";place;name, first\nada;well;mill;Ada\n')
     made_files["twice"].write_text("person,person,place\nada,ada,mill\n")
     made_files["commas"].write_text('person;place;rating\nada;mill;"0,5"\nada;harbor;"1,0"\n')
     made_files["wide"].write_text("person,age\nada,31\n")

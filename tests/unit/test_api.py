@@ -1,5 +1,6 @@
 """From a table to estimates by the front door, with secret noise: what holds whatever the noise was."""
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -185,10 +186,32 @@ def test_a_table_of_a_few_people_has_neighbors_without_a_number() -> None:
         publish(np.ones((1, 2)), Plan.of("counting+laplace", Budget(1.0), k=4)).neighbors(0)
 
 
+def test_keywords_of_other_libraries_are_answered_with_ours() -> None:
+    release = publish(np.eye(3), Plan.of("counting+laplace", Budget(1.0), k=4))
+    calls: list[tuple[Any, str, str]] = [
+        (release.neighbors, "k", "n"),
+        (release.neighbors, "n_neighbors", "n"),
+        (release.neighbors, "user", "who"),
+        (release.neighbor_graph, "k", "n"),
+        (release.segments, "n_clusters", "count"),
+    ]
+    for call, name, meant in calls:
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'. Did you mean '{meant}'"):
+            call(**{name: 1})
+    assert list(signature(dimly.Release.neighbors).parameters)[:3] == ["self", "who", "n"]
+    assert repr(release.segments(1)).startswith("1 segment of 3 people")
+
+
 def test_other_things_than_paths_and_pages_are_refused(tmp_path: Path) -> None:
     release = publish(np.eye(3), Plan.of("counting+laplace", Budget(1.0), k=4))
-    with pytest.raises(ParameterError, match="release must be the path of a folder, got Release"):
+    with pytest.raises(ParameterError, match=r"must be the path of a folder, got Release\. It is open already"):
         dimly.open_release(release)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"got DataFrame\. Publish a table first"):
+        dimly.open_release(pd.DataFrame({"person": [1]}))
+    with pytest.raises(ParameterError, match=r"got int\. Pass text or a pathlib"):
+        dimly.open_release(3)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"Release must be made of published sketches, got a path\. Call"):
+        dimly.Release("release")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match=r"path must end in \.html"):
         release.report(tmp_path / "report.pdf")
     with pytest.raises(ParameterError, match=r"Pass the text of the file: Path\(file\)\.read_text"):

@@ -135,3 +135,7 @@ def test_all_is_complete_and_nothing_else_is_there() -> None:
     assert sorted(dimly.__all__) == sorted(dimly._ROOM_OF)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         dimly.nonsense  # noqa: B018
+    for wrong, meant in (("pubish", "publish"), ("load", "open_release"), ("read_release", "open_release")):
+        with pytest.raises(AttributeError, match=f"no attribute '{wrong}'. Did you mean '{meant}'"):
+            getattr(dimly, wrong)
+    assert not hasattr(dimly, "__path_of_nothing__")

@@ -61,7 +61,7 @@ from dimly.analyst.structure.coordinates import Points
 from dimly.analyst.structure.denoise import Denoised, Denoiser, denoised
 from dimly.analyst.structure.parallel_analysis import Structure, structure_of
 from dimly.display import Shown
-from dimly.errors import ParameterError
+from dimly.errors import ParameterError, also_called
 from dimly.mechanisms.error.models import Floats
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_kinds import DirectionsPlan
@@ -104,6 +104,10 @@ class Release:
     """
 
     def __init__(self, sketches: Published, *, vocabulary: Iterable[object] | None = None) -> None:
+        if isinstance(sketches, str | os.PathLike):
+            raise ParameterError(
+                "Release must be made of published sketches, got a path. Call dimly.open_release(path)."
+            )
         self._sketches = sketches
         self._attributes = vocabulary
         self._reader: Reader | None = reader_of(sketches.plan)
@@ -309,6 +313,7 @@ class Release:
         """Return everybody's point with its noise shrunk: to rank and to cluster by, not to measure distances."""
         return denoised(self._sketches, self.denoiser, self.structure)
 
+    @also_called(k="count", n="count", n_clusters="count", n_segments="count")
     def segments(
         self,
         count: Count = "auto",
@@ -337,6 +342,7 @@ class Release:
         with progress_bar(progress, "finding segments") as watching:
             return segments_of(self, count, denoise=denoise, activity=activity, progress=watching)
 
+    @also_called(k="n", count="n", n_neighbors="n", top="n", user="who", users="who")
     def neighbors(
         self,
         who: Who,
@@ -402,6 +408,7 @@ class Release:
         with progress_bar(progress, "making an index") as watching:
             return index_of(self, denoise=denoise, recall=recall, progress=watching)
 
+    @also_called(k="n", count="n", n_neighbors="n")
     def neighbor_graph(
         self,
         n: int = 10,

@@ -230,12 +230,14 @@ def options_alone(text: str) -> str:
     --------
     >>> options_alone('Pass nulls="drop" (--nulls drop), or a roster (--roster).')
     'Pass --nulls drop, or a --roster.'
+    >>> options_alone('Pass delimiter="," (--delimiter ",").')
+    'Pass --delimiter ",".'
     >>> options_alone("columns (--columns, --all-columns: a wide table)")
     '--columns, --all-columns (a wide table)'
     """
     text = re.sub(r"\b[a-z_]+ \(((?:--[a-z-]+, )*--[a-z-]+): ", r"\1 (", text)
     return re.sub(
-        r"\b([a-z_]+)(?:=[^\s()]+)? \((--([a-z-]+)[^():,]*)\)",
+        r"\b([a-z_]+)(?:=[^\s()]+)? \((--([a-z-]+)(?:\"[^\"]*\"|[^():,\"])*)\)",
         lambda one: one[2] if one[1] in {one[3].replace("-", "_"), _IN_PYTHON.get(one[3])} else one[0],
         text,
     )

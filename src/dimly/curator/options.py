@@ -434,7 +434,18 @@ def takes_fields(record: type) -> Callable[[FunctionT], FunctionT]:
     return with_fields
 
 
-_ALSO_CALLED = {"folder": "out", "path": "out", "id": "user", "item": "attribute", "sep": "delimiter"}
+_ALSO_CALLED = {
+    "data": "sample",
+    "folder": "out",
+    "id": "user",
+    "item": "attribute",
+    "mean_weight": "weight",
+    "path": "out",
+    "people": "roster",
+    "sep": "delimiter",
+    "users": "n_users",
+    "volunteers": "sample",
+}
 """What people write, and the keyword that they mean, if the function has it."""
 
 
@@ -450,7 +461,8 @@ def check_keywords(keywords: Iterable[str], *, function: str = "publish", known:
     for name in keywords:
         if name not in names:
             also = [one for one in (_ALSO_CALLED.get(name),) if one in names]
-            near = also or difflib.get_close_matches(name, names, n=1)
+            begins = [one for one in names if name.startswith(f"{one}_")]  # user_column, attribute_name
+            near = also or begins or difflib.get_close_matches(name, names, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             if name in {"epsilon", "delta"} and function == "publish":
                 hint = " The plan holds it: make one with dimly.plan(dimly.Budget(epsilon))."

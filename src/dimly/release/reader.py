@@ -587,6 +587,14 @@ class StoredSketches:
         return np.empty(n, object if self.textual else np.int64)
 
 
+def _what_to_open(given: object) -> str:
+    if hasattr(given, "guarantee"):
+        return "It is open already."
+    if hasattr(given, "columns"):
+        return "Publish a table first: dimly.publish(table, plan)."
+    return "Pass text or a pathlib.Path."
+
+
 def open_folder(path: str | os.PathLike[str], *, verify: bool = False) -> StoredSketches:
     """Open a release: its manifest, and the size, columns and rows of every file. No published number is read.
 
@@ -603,7 +611,7 @@ def open_folder(path: str | os.PathLike[str], *, verify: bool = False) -> Stored
         Naming the file and what is wrong.
     """
     if not isinstance(path, str | os.PathLike):
-        raise ParameterError(f"release must be the path of a folder, got {type(path).__name__}.")
+        raise ParameterError(f"release must be the path of a folder, got {type(path).__name__}. {_what_to_open(path)}")
     check_path("release", path)
     folder = Path(os.path.abspath(path))  # the working directory may change
     if verify:

@@ -42,6 +42,8 @@ def test_a_keyword_that_does_not_exist_is_refused_with_the_nearest() -> None:
         publish([[1]], None, atribute="place")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'\.$"):
         check_keywords(["user", "zzz"])
+    with pytest.raises(TypeError, match=r"'user_column'\. Did you mean 'user'\?"):
+        check_keywords(["user_column"])
     with pytest.raises(TypeError, match=r"'path'\. Did you mean 'out'\?"):
         check_keywords(["path"])
     with pytest.raises(TypeError, match=r"'epsilon'\. The plan holds it: make one with dimly\.plan"):

@@ -118,7 +118,7 @@ class Segments:
         if self.is_described:
             rows = [(*row, profile.words) for row, profile in zip(rows, self.describe(most=3), strict=True)]
             header = (*header, "told apart by")
-        title = f"{len(self)} segments of {len(self.users):,} people"
+        title = f"{len(self)} segment{'' if len(self) == 1 else 's'} of {len(self.users):,} people"
         counts = self.words_on_counts
         lines = [self.words, *([f"Stability by number of segments: {counts}."] if counts else [])]
         return Shown(title, lines, header, rows[:MOST_ROWS], len(rows) - min(len(rows), MOST_ROWS))

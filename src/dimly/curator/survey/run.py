@@ -298,7 +298,7 @@ def _checked_people(table: NamedTable, plan: SurveyPlan, asked: SurveyTable) -> 
                 raise ParameterError(
                     f"epsilon must be larger to ask {n_users:,} people for {share.topic}: the noise of its share, "
                     f"{share.epsilon:g}, would hide them. It takes {needed:,} {what} at this share; use a larger "
-                    "--epsilon or --share, or ask for less. Nothing was charged."
+                    "epsilon (--epsilon) or share (--share), or ask for less. Nothing was charged."
                 )
         else:
             check_countable(plan, share.topic, n_users)
@@ -312,7 +312,7 @@ def check_countable(plan: SurveyPlan, topic: str, n_users: int) -> None:
         raise ParameterError(
             f"epsilon must be larger to ask {n_users:,} people for {topic}: the noise of its share, "
             f"{share.epsilon:g}, would hide even what everybody has. It takes {needed:,} people at this share; use "
-            "a larger --epsilon or --share. Nothing was charged."
+            "a larger epsilon (--epsilon) or share (--share). Nothing was charged."
         )
 
 

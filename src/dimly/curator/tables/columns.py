@@ -1,5 +1,6 @@
 """Names and types of columns, and the SQL that reads a user, an attribute or a number from a cell."""
 
+import difflib
 import re
 import string
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from dimly.release.format import UserType
 
 _SHOWN = 20
 _LONGEST_SHOWN = 60
+_LONGEST_MEANT = 200
 _FOLDED = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # as DuckDB does: É and é differ
 
 
@@ -65,8 +67,28 @@ def listing(names: Iterable[str]) -> str:
     known = list(names)
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     short = [name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…" for name in known[:_SHOWN]]
-    short = [name if name and name == name.strip() else repr(name) for name in short]
+    short = [name if name and name == name.strip() and "," not in name else repr(name) for name in short]
     return f"The table has: {', '.join(short)}{more}."
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return a question after the column that was meant, with a blank before it, or nothing.
+
+    Examples
+    --------
+    >>> nearest("age", ["Person", "Age (years)", "Country"])
+    " Did you mean 'Age (years)'?"
+    """
+    known = {_letters(one): one for one in names if len(one) <= _LONGEST_MEANT}
+    asked = _letters(name)
+    begins = [one for one in known if asked and one.startswith(asked)]
+    near = [asked] if asked in known else begins or difflib.get_close_matches(asked, known, n=1)
+    return f" Did you mean {known[near[0]]!r}?" if near else ""
+
+
+def _letters(name: str) -> str:
+    """Return a name without what people leave out: case, blanks, signs."""
+    return re.sub(r"[\W_]+", "", name.casefold())
 
 
 _FITS_INT64: Final = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}

@@ -131,7 +131,7 @@ class Condition:
         for name in sorted(self.columns):
             if name.casefold() not in known:
                 raise ParameterError(
-                    f"where must name columns of the table, got {name!r}. {source.listing} "
+                    f"where must name columns of the table, got {name!r}.{source.meant(name)} {source.listing} "
                     "Text goes between single quotes."
                 )
         for name in sorted(self.numbers):
@@ -296,11 +296,7 @@ def _check(node: dict[str, Any], columns: set[str]) -> None:
         name = str(node["function_name"]).lower()
         plain = not (node.get("filter") or node.get("distinct") or (node.get("order_bys") or {}).get("orders"))
         if name not in _FUNCTIONS or not plain or node.get("schema") or node.get("catalog"):
-            raise ParameterError(
-                f"where must look at one row at a time, got the function {name!r}, which may not. Use comparisons, "
-                "arithmetic, CAST and functions of text and dates such as lower, contains and year. If it is the "
-                "beginning of a column's name, put the whole name between double quotes."
-            )
+            raise ParameterError(_function_refused(name, node))
         # DuckDB's TRY does not catch what it says of a pattern that ends in the middle of an escape: that would stop a
         # run, or not, by the rows that come so far.
         arguments = [one["expression"] for one in node["arguments"]]
@@ -317,6 +313,29 @@ def _check(node: dict[str, Any], columns: set[str]) -> None:
             )
     if kind == "COLUMN_REF":
         columns.add(str(node["column_names"][0]))  # what follows are fields of it
+
+
+def _function_refused(name: str, node: dict[str, Any]) -> str:
+    if name == "row":
+        return (
+            "where must compare with one value, got several with commas between them. Write decimals with a point, as "
+            "in 3.5, and several values as IN (1, 2)."
+        )
+    if name == "replace":
+        return (
+            "where must not use replace, which could make texts of any size. Use translate: translate(price, ',.', "
+            "'.') makes points of decimal commas."
+        )
+    if name in _FUNCTIONS and (before := ".".join(filter(None, (node.get("catalog"), node.get("schema"))))):
+        return (
+            f"where must be SQL, got {before}.{name}(…). Write the column between the parentheses: "
+            f"{name}({before.split('.')[0]}, …)."
+        )
+    return (
+        f"where must look at one row at a time, got the function {name!r}, which is not known to do so. Use "
+        "comparisons, arithmetic, CAST and functions of text and dates such as lower, contains and year. If it is the "
+        "beginning of a column's name, put the whole name between double quotes."
+    )
 
 
 def _is_whole(*given: dict[str, Any]) -> bool:

@@ -166,10 +166,13 @@ def read_header(stamp: Stamp, options: CsvOptions) -> tuple[Dialect, tuple[str, 
     tabs = suffix_of(stamp.name) == ".tsv"
     delimiters = [options.delimiter] if options.delimiter is not None else _delimiters(line, quote, escape, tabs=tabs)
     if len(delimiters) > 1:
-        found = " and ".join("tab" if one == "\t" else one for one in delimiters)
+        found = " or ".join("a tab" if one == "\t" else one for one in delimiters)
+        most = max(delimiters, key=line.count)
+        python, shell = ('"\\t"', "tab") if most == "\t" else (f'"{most}"', f'"{most}"')
         raise DataError(
-            f"{stamp.name} must have names in its first line that only one character can separate, but each of {found} "
-            f"could. {_STATE.format('delimiter (--delimiter)')}, or quote all names."
+            f"{stamp.name} must show what separates the names in its first line, but either {found} could. If this "
+            f"file is the table, pass the right one, such as delimiter={python} (--delimiter {shell}). If it is a "
+            "list, such as a roster, put quotes around each of its names."
         )
     if delimiters[0] in (quote, escape):
         raise ParameterError(
@@ -179,10 +182,16 @@ def read_header(stamp: Stamp, options: CsvOptions) -> tuple[Dialect, tuple[str, 
     dialect = Dialect(delimiters[0], quote, escape, encoding)
     names = dialect.fields(line)
     # DuckDB opens a quote after spaces, too, and would take all rows for part of a name.
+    if names is None and quote and line.count(quote) % 2:
+        raise DataError(
+            f"{stamp.name} must name all columns in its first line, but that ends within quotes. If a name has a line "
+            "break, remove it: in a spreadsheet, edit the cell. Otherwise pass its quote, escape and delimiter "
+            "(--quote, --escape, --delimiter)."
+        )
     if names is None or (quote and any(re.match(f" +{re.escape(quote)}", name) for name in names)):
         raise DataError(
-            f"{stamp.name} must begin with one line that names its columns, with no line break in a name, no space "
-            "before a quote and quotes in pairs. "
+            f"{stamp.name} must begin with one line that names its columns, with quotes in pairs and no space before "
+            "one. "
             f"{_STATE.format('delimiter, quote and escape (--delimiter, --quote, --escape)')}."
         )
     if (
@@ -270,6 +279,9 @@ def _delimiters(line: str, quote: str, escape: str, *, tabs: bool) -> list[str]:
     if len(several) > 1 and quote:
         # A quote in the middle of a name comes of a delimiter that is none: ``a;"b,c"`` was not written with commas.
         several = [one for one in several if not _has_stray_quote(line, one, quote, escape)] or several
+    if quote and all(_has_stray_quote(line, one, quote, escape) for one in several):
+        # So it is if a quote is left open: then it was opened behind a delimiter.
+        several = [one for one, names in readings.items() if names is None and one + quote in line] or several
     return several or [","]
 
 

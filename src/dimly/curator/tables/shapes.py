@@ -572,7 +572,10 @@ def _no_columns(request: TableRequest) -> ParameterError:
 def _type_of(source: Source, column: object, role: str) -> str:
     if not isinstance(column, str) or column not in source.columns:
         got = repr(column) if isinstance(column, str | int) else type(column).__name__
-        raise ParameterError(f"{role} must be a column of the table, got {got}. {source.listing}")
+        meant = source.meant(column) if isinstance(column, str) else ""
+        if role == "columns" and isinstance(column, str) and set(column.split(";")) <= set(source.columns):
+            meant = " Separate the names with commas."
+        raise ParameterError(f"{role} must be a column of the table, got {got}.{meant} {source.listing}")
     return source.columns[column]
 
 
@@ -580,6 +583,12 @@ def _check_distinct(columns: Sequence[tuple[str, str | None]]) -> None:
     roles: dict[str, str] = {}
     for role, column in columns:
         if column is not None and column in roles:
-            raise ParameterError(f"{role} must be a column of its own, got {column!r}, which is also {roles[column]}.")
+            if roles[column] == role:
+                raise ParameterError(f"{role} must name each column once, got {column!r} twice. Leave one of them out.")
+            other = f"{roles[column]} (--{roles[column]})"
+            raise ParameterError(
+                f"{role} must be a column of its own, got {column!r}, which is also {other}. "
+                f"{'Leave it out' if role == 'columns' else 'Name another'}."
+            )
         if column is not None:
             roles[column] = role

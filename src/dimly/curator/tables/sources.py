@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 import pyarrow as pa
 import pyarrow.parquet
 
-from dimly.curator.tables.columns import check_names, check_same_columns, listing, quoted
+from dimly.curator.tables.columns import check_names, check_same_columns, listing, nearest, quoted
 from dimly.curator.tables.csv import CsvOptions, open_csv
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.formats import (
@@ -83,6 +83,10 @@ class Source:
             f" Its index is {', '.join(self.index)}: pass table.reset_index() to have it read." if self.index else ""
         )
         return listing(self.columns) + index
+
+    def meant(self, name: str) -> str:
+        """Return a question after the column that was meant by ``name``, for errors, if its names may be shown."""
+        return "" if self.has_private_names else nearest(name, self.columns)
 
     def naming(self, names: Collection[str], database: PrivateDatabase | None = None) -> "Source":
         """Return the table with its columns listed only if its first line is surely one of names: it has one of these.

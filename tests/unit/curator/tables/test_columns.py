@@ -12,7 +12,9 @@ from dimly.curator.tables.columns import (
     element_type,
     is_categorical,
     kind_of,
+    listing,
     literal,
+    nearest,
     quoted,
     read_attribute,
     read_number,
@@ -31,6 +33,27 @@ TIMES = {
     )
     for unit in ("s", "ms", "us", "ns")
 }
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("country", " Did you mean 'Country'?"),
+        ("Age", " Did you mean 'Age (years)'?"),
+        ("how are you", " Did you mean 'How are you?'?"),
+        ("contry", " Did you mean 'Country'?"),
+        ("", ""),
+        ("?", ""),
+        ("weight", ""),
+    ],
+)
+def test_the_column_that_was_meant(asked: str, meant: str) -> None:
+    assert nearest(asked, ["Person", "Age (years)", "Country", "How are you?", "long " * 50]) == meant
+    assert nearest(asked, []) == ""
+
+
+def test_a_name_with_a_comma_is_one_name() -> None:
+    assert listing(["name, first name", "age", " x"]) == "The table has: 'name, first name', age, ' x'."
 
 
 def texts(database: PrivateDatabase, column: pa.Array) -> list[str | None]:

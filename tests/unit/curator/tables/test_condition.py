@@ -82,7 +82,12 @@ def test_remedies_can_be_typed_as_they_stand(tmp_path: Path) -> None:
         ("rating IN (SELECT rating FROM t)", "a subquery"),
         ("count(*) > 1", "the function 'count_star'"),
         ("sum(rating) > 1", "the function 'sum'"),
-        ("replace(place, 'a', 'aaaa') = 'mill'", "the function 'replace'"),
+        ("replace(place, 'a', 'aaaa') = 'mill'", "use replace, which could make texts of any size. Use translate"),
+        ("rating >= 3,5", "Write decimals with a point, as in 3.5"),
+        (
+            "place.str.contains('m')",
+            r"got place.str.contains(…). Write the column between the parentheses: contains(place",
+        ),
         ("row_number() OVER () < 3", "a window function"),
         ("random() < 0.5", "the function 'random'"),
         ("now() > DATE '2020-01-01'", "the function 'now'"),

@@ -92,7 +92,7 @@ def test_a_name_that_says_tabs(database: PrivateDatabase, tmp_path: Path, name: 
     pack = gzip.compress if name.endswith("gz") else bytes
     assert read(database, tmp_path / name, pack(b"a,x\tb|y\n1,5\t2\n")) == [("1,5", "2")]
     assert read(database, tmp_path / name, pack(b"a\n1,5\n")) == [("1,5",)]
-    with pytest.raises(DataError, match="each of , and tab could"):
+    with pytest.raises(DataError, match="either , or a tab could"):
         read(database, tmp_path / name, pack(b"a,b\n1,5\n"))
 
 
@@ -269,21 +269,31 @@ def test_files_that_are_not_csv(database: PrivateDatabase, tmp_path: Path, conte
             {},
             "text in UTF-8, but some of it is not. If this file is the table, pass its encoding",
         ),
-        (b"a,b;c\n1,2;3\n", {}, "each of , and ; could. If this file is the table, pass its delimiter"),
-        (b"a\tb|c\n1,2;3\n", {}, "each of tab and | could"),
+        (
+            b"a,b;c\n1,2;3\n",
+            {},
+            'either , or ; could. If this file is the table, pass the right one, such as delimiter=","',
+        ),
+        (b"a\tb|c\n1,2;3\n", {}, r'either a tab or \| could\..*such as delimiter="\\t"\.'),
+        (b"a;b;c,d\n1,2;3\n", {}, 'such as delimiter=";". If it is a list, such as a roster, put quotes around'),
         (
             b"'a';'b'\n'1;2';'3'\n",
             {},
             "' may be a quote there, or part of the names. If this file is the table, pass its quote",
         ),
-        (b'"a\\"b",c\n', {}, "quotes in pairs. If this file is the table, pass its delimiter, quote and escape"),
-        (b'person,page,"note\n(x)"\r\nada,tea,x\r\n', {}, "no line break in a name"),
-        (b'\xef\xbb\xbfperson,page,"note\n(x)"\nada,tea,x\n', {}, "no line break in a name"),
-        (b'person, "page\nada,tea\n', {}, "no space before a quote"),
+        (
+            b'"a\\"b",c\n',
+            {},
+            "within quotes. If a name has a line break, remove it: .* Otherwise pass its quote, escape and delimiter",
+        ),
+        (b'person,page,"note\n(x)"\r\nada,tea,x\r\n', {}, "If a name has a line break, remove it"),
+        (b'\xef\xbb\xbfperson,page,"note\n(x)"\nada,tea,x\n', {}, "If a name has a line break, remove it"),
+        (b'person;page;"note\n(x)";rest, too\nada;tea;x;y\n', {}, "If a name has a line break, remove it"),
+        (b'person, "page"\nada,tea\n', {}, "quotes in pairs and no space before one"),
         (b"+2AA-,b\n", {"encoding": "utf-7"}, "text in utf-7, but some of it is not"),
         (b"a,b\n\xff\xfeSECRET\n", {"encoding": "utf-8"}, "text in UTF-8, but some of it is not"),
         (b"\xff\xfeS\0E", {"encoding": "ascii"}, "text in ascii"),
-        (b'"SECRET\n', {}, "must begin with one line that names its columns"),
+        (b'"SECRET\n', {}, "must name all columns in its first line"),
     ],
 )
 def test_beginnings_that_cannot_be_read(
