@@ -116,7 +116,8 @@ def test_publishing_verifying_and_ledgers_load_no_analyst() -> None:
 
 
 def test_a_question_loads_nothing_that_takes_longer_than_its_answer() -> None:
-    heavy = ["pyarrow.compute", "duckdb", "pandas", "sklearn", "matplotlib", "numba", "scipy.stats", "dp_accounting"]
+    heavy = ["pyarrow.compute", "duckdb", "pandas", "sklearn", "matplotlib", "numba", "scipy", "dp_accounting"]
+    heavy += [f"dimly.analyst.{room}" for room in ("structure", "segments", "likelihood", "disk_cache")]
     code = (
         f"import sys, dimly; release = dimly.open_release({str(RELEASE)!r}); one, other = release.users[:2].tolist()\n"
     )

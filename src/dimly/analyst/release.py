@@ -1,4 +1,7 @@
-"""``open_release`` and ``Release``: distances, norms, cosine, Jaccard, neighbors, segments, maps."""
+"""``open_release`` and ``Release``: distances, norms, cosine, Jaccard, neighbors, segments, maps.
+
+A question loads what it needs when it is asked: distances take a fraction of the time that loading all the rest does.
+"""
 
 import importlib
 import os
@@ -6,13 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dimly.analyst.disk_cache import denoiser_of, structure_kept
-from dimly.analyst.drawings import draw_distances, draw_map
 from dimly.analyst.estimate import (
     Arrays,
     Estimate,
@@ -25,15 +26,8 @@ from dimly.analyst.estimate import (
     unknown,
     within_one,
 )
-from dimly.analyst.export.exported_points import Exported, promise
 from dimly.analyst.export.exports import Alias, Exports
 from dimly.analyst.intervals import distance_skewness, inverted, quadratic
-from dimly.analyst.likelihood.search import Method, check_method, most_likely
-from dimly.analyst.neighbors.expected_precision import StandIns
-from dimly.analyst.neighbors.graph import Engine, graph_of
-from dimly.analyst.neighbors.index import Index, index_of
-from dimly.analyst.neighbors.query import Neighbors, nearest_to
-from dimly.analyst.neighbors.spaces import Metric
 from dimly.analyst.pairs import (
     ChosenSide,
     ComparedPairs,
@@ -56,10 +50,6 @@ from dimly.analyst.pairs import (
     reader_of,
     saturated,
 )
-from dimly.analyst.segments.segments import Activity, Count, Segments, segments_of
-from dimly.analyst.structure.coordinates import Points
-from dimly.analyst.structure.denoise import Denoised, Denoiser, denoised
-from dimly.analyst.structure.parallel_analysis import Structure, structure_of
 from dimly.display import Shown
 from dimly.errors import ParameterError, also_called
 from dimly.mechanisms.error.models import Floats
@@ -72,6 +62,19 @@ from dimly.release.manifest import AboutRelease
 from dimly.release.reader import open_folder
 from dimly.release.sketches import Sketches
 from dimly.release.writer import save_sketches
+
+if TYPE_CHECKING:
+    from dimly.analyst.export.exported_points import Exported
+    from dimly.analyst.likelihood.search import Method
+    from dimly.analyst.neighbors.expected_precision import StandIns
+    from dimly.analyst.neighbors.graph import Engine
+    from dimly.analyst.neighbors.index import Index
+    from dimly.analyst.neighbors.query import Neighbors
+    from dimly.analyst.neighbors.spaces import Metric
+    from dimly.analyst.segments.segments import Activity, Count, Segments
+    from dimly.analyst.structure.coordinates import Points
+    from dimly.analyst.structure.denoise import Denoised, Denoiser
+    from dimly.analyst.structure.parallel_analysis import Structure
 
 _MOST_IN_A_MATRIX = 3_000
 
@@ -135,6 +138,8 @@ class Release:
     @property
     def guarantee(self) -> str:
         """What is promised, and what is not, in words."""
+        from dimly.analyst.export.exported_points import promise
+
         return promise(self._sketches)
 
     @property
@@ -172,7 +177,7 @@ class Release:
         stamp = [] if self.private else ["NOT PRIVATE: made for tests only; must not be given to anyone."]
         return Shown("Release", [*stamp, *self.guarantee.splitlines()[:2]], ("", ""), rows).html()
 
-    def distance(self, a: Who, b: Who, *, confidence: float = 0.95, method: Method = "unbiased") -> Estimate[float]:
+    def distance(self, a: Who, b: Who, *, confidence: float = 0.95, method: "Method" = "unbiased") -> Estimate[float]:
         """Return the squared distance between two people.
 
         For bits it is the number of attributes in which they differ. In a release along directions it is the squared
@@ -182,7 +187,7 @@ class Release:
             raise ParameterError("distance takes one user on each side. Use distances for several.")
         return scalar(self.distances(a, b, confidence=confidence, method=method))
 
-    def distances(self, a: Whom, b: Whom, *, confidence: float = 0.95, method: Method = "unbiased") -> Arrays:
+    def distances(self, a: Whom, b: Whom, *, confidence: float = 0.95, method: "Method" = "unbiased") -> Arrays:
         """Return the squared distances of pairs: two lists of the same length, or one user and a list.
 
         ``method="likelihood"``, for counting and hashing on bits, has smaller errors, above all at a large k: see
@@ -193,6 +198,8 @@ class Release:
         ``release.distances([0, 5], [1, 9])`` is about the pairs (0, 1) and (5, 9).
         """
         if method != "unbiased":
+            from dimly.analyst.likelihood.search import check_method
+
             check_method(method, self.plan)
         if self._reader is None:
             return self._published_distances(a, b, confidence)
@@ -296,32 +303,41 @@ class Release:
         return like_input(choose(lost, unknown(lost.shape, 1.0), found), user)
 
     @cached_property
-    def denoiser(self) -> Denoiser:
+    def denoiser(self) -> "Denoiser":
         """The map that shrinks noise; fitted to the whole release when it is first asked for."""
+        from dimly.analyst.disk_cache import denoiser_of
+
         return denoiser_of(self._sketches)
 
     @cached_property
-    def structure(self) -> Structure:
+    def structure(self) -> "Structure":
         """How far attributes go together, beyond chance; found when it is first asked for."""
+        from dimly.analyst.disk_cache import structure_kept
+        from dimly.analyst.structure.parallel_analysis import structure_of
+
         return structure_kept(self._sketches, structure_of)
 
     @cached_property
-    def _stand_ins(self) -> StandIns:
+    def _stand_ins(self) -> "StandIns":
+        from dimly.analyst.neighbors.expected_precision import StandIns
+
         return StandIns.of(self)
 
-    def denoised(self) -> Denoised:
+    def denoised(self) -> "Denoised":
         """Return everybody's point with its noise shrunk: to rank and to cluster by, not to measure distances."""
+        from dimly.analyst.structure.denoise import denoised
+
         return denoised(self._sketches, self.denoiser, self.structure)
 
     @also_called(k="count", n="count", n_clusters="count", n_segments="count")
     def segments(
         self,
-        count: Count = "auto",
+        count: "Count" = "auto",
         *,
         denoise: bool = True,
-        activity: Activity = "auto",
+        activity: "Activity" = "auto",
         progress: OnProgress | None = None,
-    ) -> Segments:
+    ) -> "Segments":
         """Return the people in groups, by k-means; the same release gives the same groups.
 
         Parameters
@@ -339,6 +355,8 @@ class Release:
             By default a bar in terminals and notebooks, after two seconds; False: none. Else told of
             (people read, people to read in all passes).
         """
+        from dimly.analyst.segments.segments import segments_of
+
         with progress_bar(progress, "finding segments") as watching:
             return segments_of(self, count, denoise=denoise, activity=activity, progress=watching)
 
@@ -348,10 +366,10 @@ class Release:
         who: Who,
         n: int | None = None,
         *,
-        metric: Metric = "euclidean",
+        metric: "Metric" = "euclidean",
         denoise: bool = True,
         progress: OnProgress | None = None,
-    ) -> Neighbors:
+    ) -> "Neighbors":
         """Return the n nearest people of a user, who is not among them, or of a vector of one's own.
 
         Reads the release once, in parts.
@@ -377,10 +395,12 @@ class Release:
         ReleaseError
             If a file was changed since the release was opened, or does not hold what it must.
         """
+        from dimly.analyst.neighbors.query import nearest_to
+
         with progress_bar(progress, "searching") as watching:
             return nearest_to(self, who, n, metric=metric, denoise=denoise, progress=watching)
 
-    def index(self, *, recall: float = 0.95, denoise: bool = True, progress: OnProgress | None = None) -> Index:
+    def index(self, *, recall: float = 0.95, denoise: bool = True, progress: OnProgress | None = None) -> "Index":
         """Return an index, for many questions about neighbors among millions: approximate, without reading everybody.
 
         Making it reads the release once or twice, takes about as much memory as two copies of the published numbers,
@@ -405,6 +425,8 @@ class Release:
         ParameterError
             For noisy distances, for fewer than two people, and if recall cannot be.
         """
+        from dimly.analyst.neighbors.index import index_of
+
         with progress_bar(progress, "making an index") as watching:
             return index_of(self, denoise=denoise, recall=recall, progress=watching)
 
@@ -413,11 +435,11 @@ class Release:
         self,
         n: int = 10,
         *,
-        metric: Metric = "euclidean",
+        metric: "Metric" = "euclidean",
         denoise: bool = True,
-        engine: Engine = "auto",
+        engine: "Engine" = "auto",
         progress: OnProgress | None = None,
-    ) -> Neighbors:
+    ) -> "Neighbors":
         """Return the n nearest people of everybody, exactly; all pairs are compared, on all cores.
 
         Holds the published numbers in memory, and of each person what it returns: 40 bytes for each neighbor.
@@ -438,6 +460,8 @@ class Release:
         ParameterError
             If n, the metric or the engine cannot be.
         """
+        from dimly.analyst.neighbors.graph import graph_of
+
         with progress_bar(progress, "comparing everybody") as watching:
             return graph_of(self, n, metric=metric, denoise=denoise, engine=engine, progress=watching)
 
@@ -480,7 +504,7 @@ class Release:
         known = None if self.plan.vocabulary is None or self._attributes is None else self.vocabulary
         return save_sketches(Path(path), self._sketches, vocabulary=known, overwrite=overwrite, about=about)
 
-    def plot_map(self, *, color: Any = "segments", count: Count = "auto", ax: Any = None) -> Any:
+    def plot_map(self, *, color: Any = "segments", count: "Count" = "auto", ax: Any = None) -> Any:
         """Draw some people on a map: where they lie in the two directions in which they differ most.
 
         Parameters
@@ -497,6 +521,8 @@ class Release:
         -------
         Axes
         """
+        from dimly.analyst.drawings import draw_map
+
         return draw_map(self, color, count, ax)
 
     def plot_distances(self, users: ArrayLike | None = None, *, ax: Any = None) -> Any:
@@ -512,13 +538,15 @@ class Release:
         -------
         Axes
         """
+        from dimly.analyst.drawings import draw_distances
+
         return draw_distances(self, None if users is None else self._positions(users), ax)
 
     def report(
         self,
         path: str | os.PathLike[str],
         *,
-        count: Count = "auto",
+        count: "Count" = "auto",
         profiles: Any = None,
         overwrite: bool = False,
         progress: Any = None,
@@ -555,11 +583,13 @@ class Release:
     to_faiss = Alias(Exports.faiss)
     to_pgvector = Alias(Exports.pgvector)
 
-    def point(self, who: Who, *, denoise: bool = False) -> Points:
+    def point(self, who: Who, *, denoise: bool = False) -> "Points":
         """Return the point of a user, NaN if nothing is known of them, or of a vector of one's own: to search by."""
         return self._exported(denoise).point(who)
 
-    def _exported(self, denoise: bool) -> Exported:
+    def _exported(self, denoise: bool) -> "Exported":
+        from dimly.analyst.export.exported_points import Exported
+
         return Exported.of(self._sketches, self.denoiser if denoise else None)
 
     def project(self, attributes: Iterable[object] | Mapping[Any, float]) -> Vector:
@@ -610,13 +640,15 @@ class Release:
         plan = self.plan
         return replace(found, measure=plan.name_of(quantity)) if isinstance(plan, DirectionsPlan) else found
 
-    def _distance_estimate(self, compared: ComparedPairs, confidence: float, method: Method = "unbiased") -> Arrays:
+    def _distance_estimate(self, compared: ComparedPairs, confidence: float, method: "Method" = "unbiased") -> Arrays:
         x, _, pairs, same, lost = compared
         if not x.noisy:  # both are the analyst's own
             return exactly(pairs.squared_distance)
         if method == "unbiased":
             found = self._unbiased(compared, confidence)
         else:
+            from dimly.analyst.likelihood.search import most_likely
+
             found = most_likely(
                 compared,
                 lambda: self._unbiased(compared, confidence),

@@ -12,9 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dimly.analyst.export.exported_points import AboutExport, Exported, PointBatch
-from dimly.analyst.export.postgres import Column, PostgresIndex, write_pgvector
-from dimly.analyst.structure.coordinates import Points
 from dimly.errors import DimlyError, MissingExtraError, ParameterError
 from dimly.files import new_file
 from dimly.progress import OnProgress
@@ -22,7 +19,10 @@ from dimly.release.format import list_of, user_type_of
 from dimly.release.parts import as_user_column
 
 if TYPE_CHECKING:
+    from dimly.analyst.export.exported_points import AboutExport, Exported, PointBatch
+    from dimly.analyst.export.postgres import Column, PostgresIndex
     from dimly.analyst.release import Release
+    from dimly.analyst.structure.coordinates import Points
 
 
 FaissIndex = Literal["flat", "hnsw"]
@@ -40,8 +40,8 @@ def users_beside(path: str | Path) -> Path:
 
 
 def write_faiss(
-    exported: Exported, path: str | Path, *, index: FaissIndex, overwrite: bool, progress: OnProgress | None
-) -> AboutExport:
+    exported: "Exported", path: str | Path, *, index: FaissIndex, overwrite: bool, progress: OnProgress | None
+) -> "AboutExport":
     """Write an index and the ids of its people; see :meth:`Exports.faiss`."""
     if index not in get_args(FaissIndex):
         raise ParameterError(f"index must be 'flat' or 'hnsw', got {index!r}.")
@@ -78,7 +78,7 @@ METADATA = "dimly"
 """Under this name Arrow and Parquet schemas hold what the export says of itself, as JSON."""
 
 
-def as_numpy(exported: Exported) -> Points:
+def as_numpy(exported: "Exported") -> "Points":
     """Return everybody's point; see :meth:`Exports.numpy`."""
     points = np.empty((len(exported), exported.dimension), np.float32)
     for batch in exported.batches():
@@ -86,7 +86,7 @@ def as_numpy(exported: Exported) -> Points:
     return points
 
 
-def as_pandas(exported: Exported) -> Any:
+def as_pandas(exported: "Exported") -> Any:
     """Return a data frame; see :meth:`Exports.pandas`."""
     try:
         import pandas as pd  # noqa: PLC0415  (no dependency)
@@ -101,13 +101,15 @@ def as_pandas(exported: Exported) -> Any:
     return frame
 
 
-def as_arrow(exported: Exported) -> pa.Table:
+def as_arrow(exported: "Exported") -> pa.Table:
     """Return an Arrow table; see :meth:`Exports.arrow`."""
     schema = _schema(exported)
     return pa.Table.from_batches([_record(batch, schema) for batch in exported.batches()], schema)
 
 
-def write_parquet(exported: Exported, path: str | Path, *, overwrite: bool, progress: OnProgress | None) -> AboutExport:
+def write_parquet(
+    exported: "Exported", path: str | Path, *, overwrite: bool, progress: OnProgress | None
+) -> "AboutExport":
     """Write a Parquet file; see :meth:`Exports.parquet`."""
     schema = _schema(exported)
     with new_file(path, overwrite=overwrite) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
@@ -117,7 +119,7 @@ def write_parquet(exported: Exported, path: str | Path, *, overwrite: bool, prog
 
 
 @contextlib.contextmanager
-def users_writer(exported: Exported, path: Path) -> Iterator[Callable[[PointBatch], None]]:
+def users_writer(exported: "Exported", path: Path) -> "Iterator[Callable[[PointBatch], None]]":
     """Write the table without its points, ids and excess in the order of the release, as its batches come by."""
     schema = _schema(exported)
     schema = schema.remove(schema.get_field_index("point"))
@@ -125,7 +127,7 @@ def users_writer(exported: Exported, path: Path) -> Iterator[Callable[[PointBatc
         yield lambda batch: writer.write_batch(_record(batch, schema))
 
 
-def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress: OnProgress | None) -> AboutExport:
+def write_npz(exported: "Exported", path: str | Path, *, overwrite: bool, progress: OnProgress | None) -> "AboutExport":
     """Write an archive of arrays; see :meth:`Exports.npz`."""
     users = exported.sketches.users
     if exported.sketches.textual:
@@ -151,7 +153,7 @@ def write_npz(exported: Exported, path: str | Path, *, overwrite: bool, progress
     return exported.about
 
 
-def _schema(exported: Exported) -> pa.Schema:
+def _schema(exported: "Exported") -> pa.Schema:
     fields = {
         "user": pa.string() if exported.sketches.textual else pa.int64(),
         "point": list_of(pa.float32(), exported.dimension),
@@ -162,7 +164,7 @@ def _schema(exported: Exported) -> pa.Schema:
     return pa.schema(nullable, metadata={METADATA: exported.about_json})
 
 
-def _record(batch: PointBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _record(batch: "PointBatch", schema: pa.Schema) -> pa.RecordBatch:
     """Return one batch; what is said of people of whom nothing is known is missing."""
     lost = None if batch.known.all() else ~batch.known
     columns = {"user": _user_column(batch.users)}
@@ -197,7 +199,7 @@ class Exports:
     def __init__(self, release: "Release") -> None:
         self._release = release
 
-    def numpy(self, *, denoise: bool = False) -> Points:
+    def numpy(self, *, denoise: bool = False) -> "Points":
         """Return everybody's point, float32 (users, dimension), in the order of ``users``.
 
         Those of people with a saturated number, of whom nothing is known, are NaN.
@@ -221,7 +223,7 @@ class Exports:
 
     def parquet(
         self, path: str | Path, *, denoise: bool = False, overwrite: bool = False, progress: OnProgress | None = None
-    ) -> AboutExport:
+    ) -> "AboutExport":
         """Write the table of :meth:`arrow` to a Parquet file, in parts; return what it says of itself.
 
         Raises
@@ -233,7 +235,7 @@ class Exports:
 
     def npz(
         self, path: str | Path, *, denoise: bool = False, overwrite: bool = False, progress: OnProgress | None = None
-    ) -> AboutExport:
+    ) -> "AboutExport":
         """Write ``user``, ``point``, ``excess`` and ``about``, which is JSON, for ``numpy.load``; return the latter.
 
         Raises
@@ -251,7 +253,7 @@ class Exports:
         denoise: bool = False,
         overwrite: bool = False,
         progress: OnProgress | None = None,
-    ) -> AboutExport:
+    ) -> "AboutExport":
         """Write an index for FAISS (``dimly[search]``), and beside it who is who; return what the latter says.
 
         FAISS numbers people as they stand in the release, from 0. ``path.users.parquet`` holds ``user`` and ``excess``
@@ -279,12 +281,12 @@ class Exports:
         dsn: str,
         *,
         table: str,
-        index: PostgresIndex = "auto",
-        column: Column = "vector",
+        index: "PostgresIndex" = "auto",
+        column: "Column" = "vector",
         denoise: bool = False,
         overwrite: bool = False,
         progress: OnProgress | None = None,
-    ) -> AboutExport:
+    ) -> "AboutExport":
         """Write everybody's point to a table of PostgreSQL with pgvector (``dimly[postgres]``); return what it says.
 
         ``table`` has the columns ``user_id``, ``point`` and ``excess``, as of :meth:`arrow`; ``table_about`` has one
@@ -316,6 +318,8 @@ class Exports:
         DimlyError
             If the server refuses; nothing is then changed.
         """
+        from dimly.analyst.export.postgres import write_pgvector  # noqa: PLC0415  (of this one alone)
+
         return write_pgvector(
             self._exported(denoise),
             dsn,
@@ -326,7 +330,7 @@ class Exports:
             progress=progress,
         )
 
-    def _exported(self, denoise: bool) -> Exported:
+    def _exported(self, denoise: bool) -> "Exported":
         return self._release._exported(denoise)
 
 
