@@ -17,6 +17,7 @@ from dimly.mechanisms.plan import Plan
 WIDTH = 440  # of a drawing, in its own units: small, so that its text is large on a phone
 MARGIN = 1.08  # how much farther than the reach an axis goes
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 14, 10, 40
+_WIDEST_LETTER = 8.8  # on average, of bold text on a phone, where letters are largest
 
 _SHAPES = {
     "o": [(math.cos(t * math.pi / 6), math.sin(t * math.pi / 6)) for t in range(12)],
@@ -153,11 +154,12 @@ def error_curve(acuity: Acuity, distances: Distances | None, reach: float) -> st
     if distances is not None and 0 <= distances.mean <= right:
         mean, error = distances.mean, float(acuity.stderr(distances.mean))
         x, y = frame.across(mean), frame.up(error)
-        side = "end" if x > WIDTH / 2 else "start"
+        label = f"average pair: {number(mean)} ± {number(error)}"
+        half = _WIDEST_LETTER * len(label) / 2
+        middle = min(max(x, _LEFT + half), WIDTH - _RIGHT - half)  # the numbers of the axis are left of it
         parts.append(
             f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="5"/>'
-            f'<text class="strong" x="{x + (-8 if side == "end" else 8):.1f}" y="{y + 20:.1f}" text-anchor="{side}">'
-            f"average pair: {number(mean)} ± {number(error)}</text>"
+            f'<text class="strong" x="{middle:.1f}" y="{y + 20:.1f}" text-anchor="middle">{label}</text>'
         )
         words += f" The average pair of this release is at {number(mean)}, with a standard error of {number(error)}."
     return drawing("curve", "Predicted error", words, frame.height, "".join(parts))

@@ -75,8 +75,8 @@ def test_what_is_written_beside_a_curve_fits_a_phone(mean: float) -> None:
     drawn = error_curve(ACUITY, Distances(np.full(10, mean), 100.0, 0.0), 700.0)
     ((at, side, text),) = re.findall(r'class="strong" x="([\d.]+)" y="[\d.]+" text-anchor="(\w+)">([^<]+)<', drawn)
     width = 8.2 * len(text)  # bold letters of 15 px
-    left = float(at) - (width if side == "end" else 0.0)
-    assert 0 <= left <= left + width <= WIDTH
+    left = float(at) - {"start": 0.0, "middle": width / 2, "end": width}[side]
+    assert 56 <= left <= left + width <= WIDTH  # the numbers of the axis end at 50
 
 
 def test_a_curve_has_a_point_where_it_bends() -> None:
