@@ -378,6 +378,10 @@ _ARGUMENTS = {
 """What people type as an option, and the argument that they mean."""
 
 
+_OF_PUBLISHING = {"dataset", "ledger", "pseudonyms", "recipient", "roster"}
+"""Options of publishing that people give to a plan."""
+
+
 def _meant(name: str, context: Any) -> str:
     """Return what to write in place of an option that does not exist, most often as a question; a dot if unknown."""
     known = [form for one in getattr(getattr(context, "command", None), "params", ()) for form in one.opts]
@@ -385,6 +389,8 @@ def _meant(name: str, context: Any) -> str:
     asked = name.lstrip("-")
     if asked in {"epsilon", "delta"} and "plan" in bare:
         return f". The plan holds it: make one with dimly plan --{asked}."
+    if asked in _OF_PUBLISHING and bare.keys() >= {"purpose", "weight"}:
+        return f". A plan is made without it: give --{asked} to dimly publish."
     if asked in {"o", "out", "output"} and "csv" in bare:
         return ". Add --csv, and write what is printed to a file: --csv > FILE."
     if asked in {"o", "out", "output"} and "out" not in bare:

@@ -60,7 +60,7 @@ def report(
     inside = release.exists() and release.samefile(Path.cwd())
     output = out if out is not None else Path("..", "report.html") if inside else Path("report.html")
     if output.suffix.lower() not in (".html", ".htm"):
-        raise ParameterError(f"--out must end in .html, got {output.name!r}. Rename it; a browser can print it as PDF.")
+        raise ParameterError(f"--out must end in .html, got {str(output)!r}. Rename it; a browser can print it as PDF.")
     check_output(output, overwrite=overwrite, inputs=[release, profiles])
     from dimly.lab.report.officer import checks
     from dimly.lab.report.page import page_of

@@ -153,7 +153,14 @@ def find_files(source: FilePath | Iterable[FilePath]) -> tuple[Format, list[Stam
     files = list(dict.fromkeys(file for one in sources for file in _expand(one)))
     if not files:
         raise ParameterError("source must name at least one file, got none.")
-    formats = {format_of(file): file for file in files}
+    try:
+        formats = {format_of(file): file for file in files}
+    except ParameterError as error:
+        given = [os.fspath(one) for one in sources if os.path.isdir(one)]
+        if not given:
+            raise
+        instead = f"Where a folder is given, all files in it are read: name some of them, such as '{given[0]}/*.csv'."
+        raise ParameterError(f"{error} {instead}") from None
     if len(formats) > 1:
         found = " and ".join(f"{form} ({os.fspath(file)})" for form, file in sorted(formats.items()))
         raise ParameterError(f"source must be files of one format, got {found}. Name those that hold the table.")

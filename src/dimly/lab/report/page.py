@@ -159,7 +159,7 @@ def write_report(
 ) -> Path:
     """Write the page; see :meth:`Release.report`."""
     if path.suffix.lower() not in {".html", ".htm"}:
-        raise ParameterError(f"path must end in .html, got {path.name!r}. A browser can print the page as PDF.")
+        raise ParameterError(f"path must end in .html, got {str(path)!r}. A browser can print the page as PDF.")
     check_output(path, overwrite=overwrite)
     told = profiles if profiles is None or isinstance(profiles, Profiles) else read_profiles(profiles)
     sketches = release._sketches
