@@ -22,6 +22,7 @@ FILES = {
     "spaced": "spaced.csv",
     "latin": "latin.csv",
     "both": "both.csv",
+    "questions": "questions.csv",
     "broken": "broken.csv",
 }
 ROSTER = ("--roster", "{people}")
@@ -175,13 +176,18 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     ((*PUBLISH, "--out", "{new}", "--roster"), "Write --roster VALUE"),
     ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", 'place = "mill"'), "Text goes between single quotes"),
     ((*PUBLISH[:6], "--attribute-list", "place", "--out", "{new}"), "Pass it as --attribute if each row holds one"),
-    ((*PUBLISH[:6], "--all-columns", "--out", "{new}"), "make a plan with --unit column if it is a column of text"),
+    ((*PUBLISH[:6], "--all-columns", "--out", "{new}"), "give the plan, or a survey, --unit column if it is a column of text"),
     ((*PUBLISH, "--out", "."), "such as release"),
     (("directions", "learn", "{visits}", *PUBLISH[4:], "-o", "{folder}/d.csv"), "must end in .parquet"),
     (("neighbors", "{plan}", "--user", "1"), "dimly publish TABLE --plan FILE"),
     (("segments", "~/no release"), "there is no such folder. Write /"),
     (("distance", "{release}", "1", "8", "--confidence", "95"), "such as 0.95"),
     (("export", "{release}", "--to", "parquet", "-o", "{folder}/points.csv"), "must end in .parquet with --to parquet"),
+    ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", "year(rating) = 2024"), "CAST(… AS DATE) for dates such as"),
+    (
+        ("survey", "{questions}", "--epsilon", "1", "--user", "person", "--columns", "place", *ROSTER, "-o", "{new}"),
+        "give the plan, or a survey, --unit column",
+    ),
     (("publish", "{folder}", *PUBLISH[2:], "--out", "{new}"), "name some of them, such as '"),
     (("plan", "--epsilon", "1", "--roster", "{people}"), "give --roster to dimly publish"),
     (("report", "{release}", "-o", "."), "got '.'"),
@@ -223,6 +229,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     made_files["spaced"].write_text("person, place\nada, mill\n")
     made_files["latin"].write_bytes("person\nJürgen\n".encode("latin-1"))
     made_files["both"].write_text("person;name, first;Age (years);place\nada;Ada;31;mill\n")
+    made_files["questions"].write_text("person,place\nada,mill\nbob,harbor\n")
     made_files["broken"].write_text('person;"How are\nyou?";place;name, first\nada;well;mill;Ada\n')
     made_files["twice"].write_text("person,person,place\nada,ada,mill\n")
     made_files["commas"].write_text('person;place;rating\nada;mill;"0,5"\nada;harbor;"1,0"\n')

@@ -170,7 +170,8 @@ class Condition:
             raise ParameterError(
                 "where must be true or false for each row, but it does not fit the types of its columns, or holds a "
                 "value that means nothing, such as a regular expression with a bracket too few. Use CAST(… AS DOUBLE) "
-                "for numbers that are stored as text, and quotes around text."
+                "for numbers that are stored as text, CAST(… AS DATE) for dates such as 2024-02-29, and quotes around "
+                "text."
             )
         if not all(one.startswith(("DATE", "TIMESTAMP", "VARCHAR")) for one in dates):
             raise ParameterError(

@@ -204,7 +204,7 @@ class TableRequest:
         where = f"some values of {self._named(column)} are"
         instead = "leave value (--value) out to count each row as 1"
         if not is_long:
-            instead = 'make a plan with unit="column" (--unit column) if it is a column of text'
+            instead = 'give the plan, or a survey, unit="column" (--unit column) if it is a column of text'
         wrong = f"{where} not numbers such as 0.5, with a point. Correct them, or {instead}."
         checks = [RowCheck(number.wrong, wrong)] if number.wrong else []
         if number.is_bit:
