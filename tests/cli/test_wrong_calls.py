@@ -176,7 +176,10 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
     ((*PUBLISH, "--out", "{new}", "--roster"), "Write --roster VALUE"),
     ((*PUBLISH, "--out", "{new}", *ROSTER, "--where", 'place = "mill"'), "Text goes between single quotes"),
     ((*PUBLISH[:6], "--attribute-list", "place", "--out", "{new}"), "Pass it as --attribute if each row holds one"),
-    ((*PUBLISH[:6], "--all-columns", "--out", "{new}"), "give the plan, or a survey, --unit column if it is a column of text"),
+    (
+        (*PUBLISH[:6], "--all-columns", "--out", "{new}"),
+        "give the plan, or a survey, --unit column if it is a column of text",
+    ),
     ((*PUBLISH, "--out", "."), "such as release"),
     (("directions", "learn", "{visits}", *PUBLISH[4:], "-o", "{folder}/d.csv"), "must end in .parquet"),
     (("neighbors", "{plan}", "--user", "1"), "dimly publish TABLE --plan FILE"),

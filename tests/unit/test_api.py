@@ -186,6 +186,12 @@ def test_a_table_of_a_few_people_has_neighbors_without_a_number() -> None:
         publish(np.ones((1, 2)), Plan.of("counting+laplace", Budget(1.0), k=4)).neighbors(0)
 
 
+def test_what_a_notebook_shows_fits_into_a_line() -> None:
+    release = publish(np.eye(3), Plan.of("counting+laplace", Budget(1.0), k=4))
+    assert repr(release.project({"0", "2"})) == f"<Vector of 2 attributes, plan {release.plan.digest[:12]}…>"
+    assert repr(release.denoised()).startswith("<Denoised points of 3 people in ")
+
+
 def test_keywords_of_other_libraries_are_answered_with_ours() -> None:
     release = publish(np.eye(3), Plan.of("counting+laplace", Budget(1.0), k=4))
     calls: list[tuple[Any, str, str]] = [

@@ -183,6 +183,10 @@ class Vector:
     """Its attributes, in the plan's steps of resolution."""
     plan: Plan
 
+    def __repr__(self) -> str:
+        """Not its numbers, which would fill a page of a notebook."""
+        return f"<Vector of {len(self.steps):,} attributes, plan {self.plan.digest[:12]}…>"
+
     @property
     def squared_norm(self) -> float:
         """Exactly."""

@@ -466,6 +466,8 @@ def check_keywords(keywords: Iterable[str], *, function: str = "publish", known:
             hint = f" Did you mean {near[0]!r}?" if near else ""
             if name in {"epsilon", "delta"} and function == "publish":
                 hint = " The plan holds it: make one with dimly.plan(dimly.Budget(epsilon))."
+            if name in {"directions", "k"} and function in {"plan", "advise"}:
+                hint = f" Make that plan with dimly.Plan.of(mechanism, budget, {name}={name})."
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}.{hint}")
 
 

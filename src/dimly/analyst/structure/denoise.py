@@ -322,6 +322,11 @@ class Denoised:
     rank: int
     structure: Structure
 
+    def __repr__(self) -> str:
+        """Not the points, which would fill a page of a notebook."""
+        people, dimension = self.points.shape
+        return f"<Denoised points of {people:,} people in {dimension:,} coordinates of rank {self.rank}>"
+
 
 def denoised(sketches: Sketches | StoredSketches, denoiser: Denoiser, structure: Structure) -> Denoised:
     """Return everybody's denoised point.

@@ -122,7 +122,7 @@ def run_survey(
     if target is not None:
         check_output(target, overwrite=options.overwrite)
     elif payer is not None and not options.dry_run:
-        raise ParameterError("out must be a file to make where a ledger is given, got none.")
+        raise ParameterError("out must be a file to make where a ledger is given, got none. Add out=FILE (--out FILE).")
     if options.dry_run:
         return _rehearsed(asked, plan, options)
     file = _SurveyFile(target, overwrite=options.overwrite)

@@ -287,7 +287,11 @@ def test_a_bare_epsilon_is_no_budget() -> None:
         (["counts"], {"except_volunteers": True}, "except_volunteers must be left out of a survey"),
         (["counts"], {"user": None}, "user must name the column"),
         (["counts"], {"attribute": "place"}, "attribute must be a column of the table"),
-        (["counts"], {"ledger": "l.db", "dataset": "d"}, "out must be a file to make where a ledger is given"),
+        (
+            ["counts"],
+            {"ledger": "l.db", "dataset": "d"},
+            r"out must be a file to make where a ledger is given, got none\. Add out=FILE\.",
+        ),
         (["counts"], {"out": "/nowhere/survey.json"}, "output must be in a folder that exists"),
     ],
 )
