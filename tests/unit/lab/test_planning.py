@@ -48,7 +48,7 @@ def test_a_mistyped_keyword_is_answered_with_the_nearest(sample: Any) -> None:
     with pytest.raises(
         TypeError, match=r"'directions'\. Make that plan with dimly\.Plan\.of\(mechanism, budget, directions="
     ):
-        dimly.plan(Budget(1.0), sample=sample, directions=None)  # type: ignore[call-overload]
+        dimly.plan(Budget(1.0), sample=sample, directions=None)
     with pytest.raises(TypeError, match=r"^plan\(\) got .* 'atribute'\. Did you mean 'attribute'\?"):
         dimly.plan(Budget(1.0), sample=sample, atribute="place")
     with pytest.raises(TypeError, match=r"'ledger'\.$"):
