@@ -246,7 +246,7 @@ def test_a_dry_run_checks_everything_and_leaves_nothing(tmp_path: Path, ledger: 
     assert (done.survey, done.path, done.cost.epsilon) == (None, None, 3.0)
     assert states(ledger) == []
     assert not (tmp_path / "survey.json").exists()
-    with pytest.raises(ParameterError, match="use a larger epsilon or share[.,]") as caught:
+    with pytest.raises(ParameterError, match=r"use a larger epsilon or share[.,]") as caught:
         ask(epsilon=0.01, dry_run=True)
     assert str(caught.value).startswith("epsilon must be larger")
 
