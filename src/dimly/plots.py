@@ -48,7 +48,7 @@ def safe(text: str) -> str:
 def scatter_groups(points: Floats, labels: NDArray[Any] | None, centers: Floats | None, *, ax: Any) -> Any:
     """Draw people as points, by group in color and shape, each group's number at its center."""
     ax = axes_or_new(ax, size=(5.6, 5.2))
-    reach = 1.05 * float(np.quantile(np.abs(points), 0.995)) if len(points) else 1.0
+    reach = (1.05 * float(np.quantile(np.abs(points), 0.995)) if len(points) else 0.0) or 1.0
     groups = np.zeros(len(points), np.int64) if labels is None else np.asarray(labels)
     for group in np.unique(groups[groups >= 0]).tolist():
         mine = points[groups == group]

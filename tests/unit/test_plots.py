@@ -66,3 +66,10 @@ def test_what_cannot_be_drawn_is_refused(ax: Any) -> None:
         Estimate(np.ones(2), np.ones(2), np.ones(2), np.ones(2)).plot(["a"], ax=ax)
     with pytest.raises(ParameterError, match="of one person"):
         release.neighbor_graph(2).plot(ax=ax)
+
+
+def test_one_person_has_a_map(ax: Any) -> None:
+    release = publish([[1, 0, 1]], Plan.of("hashing+laplace", Budget(6.0), k=4))
+    assert release.plot_map(ax=ax) is ax  # all of its places are zero
+    low, high = ax.get_xlim()
+    assert low < 0 < high

@@ -11,6 +11,7 @@ H. Jégou et al., "Product quantization for nearest neighbor search", IEEE TPAMI
 """
 
 import hashlib
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -236,7 +237,10 @@ def _cells(release: "Release", space: Space, recall: float, progress: OnProgress
     asked, mine = asked[known(mine)], mine[known(mine)]
     nearest = _Nearest(space, space.rows(mine), asked)
     labels = np.full(n, -1, np.int64)
-    with threadpool_limits(1):  # one thread adds up in the same order always
+    # One thread adds up in the same order always. Where many are published alike, some cells stay empty, of which
+    # scikit-learn warns.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Number of distinct clusters")
         taught = sample(sketches, _TAUGHT * n_cells, lambda part: _vectors(space, part, space.rows(part)))
         if not len(taught):
             raise ParameterError("an index needs people without saturated numbers, but this release holds none.")

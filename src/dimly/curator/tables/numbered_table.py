@@ -43,6 +43,7 @@ from dimly.release.format import UserType, as_column, numbers_of
 _CHUNK = 1 << 17
 _ROWS = 1 << 20
 _OF_A_JSON_THREAD = 256 << 20
+_OF_A_JSON_LIST_THREAD = 512 << 20  # which takes 2,048 lists apart at a time
 _OF_A_SORTING_THREAD = 128 << 20
 _CODED_AT_ONCE = 1 << 15
 _TEXTS_AT_ONCE = 1 << 11  # which may be long
@@ -566,10 +567,11 @@ class _KeptTexts:
         return encoded_texts(self._cursor.table(sql, parameters).column(0))
 
 
-def _reading_threads(source: Any, resources: Resources) -> int:
+def _reading_threads(source: Any, resources: Resources, *, lists: bool) -> int:
     """Return how many threads read: of JSON each holds a piece of a file and all that is parsed of it."""
     if _format_of(source) == "JSON lines":
-        return max(1, min(resources.threads, resources.database_memory // _OF_A_JSON_THREAD))
+        each = _OF_A_JSON_LIST_THREAD if lists else _OF_A_JSON_THREAD
+        return max(1, min(resources.threads, resources.database_memory // each))
     return resources.threads
 
 
@@ -613,7 +615,7 @@ def open_table(
     resources, progress = resources or options.resources, options.watcher
     with PrivateDatabase(
         memory=resources.database_memory,
-        threads=_reading_threads(source, resources),
+        threads=_reading_threads(source, resources, lists=options.attributes is not None),
         temp=resources.temp,
         # Only where there are no numbers to be wrong about: by a Parquet file's statistics, which leave NaN out, one
         # person's number would decide whether a condition is asked of all others in the file. Views and queries of a

@@ -195,3 +195,14 @@ def test_an_index_is_kept_and_a_wrong_one_is_found_out(
     np.testing.assert_array_equal(dimly.open_release(path).index().neighbors(5).users, expected.users)
     files[".npy"].unlink()
     np.testing.assert_array_equal(dimly.open_release(path).index().neighbors(5).users, expected.users)
+
+
+@pytest.mark.parametrize("denoise", [True, False])
+def test_people_who_are_published_alike_have_an_index_without_a_word_from_other_libraries(denoise: bool) -> None:
+    plan = Plan.of("randomized-response", Budget(20.0), vocabulary=["0", "1", "2"])
+    people = np.zeros((40, 3), np.int64)
+    people[:5] = 1
+    release = Release(publish_matrix(people, plan, words=Recorded(1)))
+    index = release.index(denoise=denoise)  # scikit-learn would warn that there are fewer points than cells
+    found, exact = index.neighbors(0, 4), release.neighbors(0, 4, denoise=denoise)
+    assert sorted(found.users.tolist()) == sorted(exact.users.tolist())

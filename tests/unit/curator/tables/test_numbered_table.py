@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tests.plans import plan_of
 
 from dimly.curator.ledger.ledger import Ledger
-from dimly.curator.options import Options, Silence
+from dimly.curator.options import Options, Resources, Silence
 from dimly.curator.people import Pseudonyms
 from dimly.curator.publication import publish_table
 from dimly.curator.tables import key_sort, numbered_table
@@ -454,3 +454,16 @@ def test_rows_that_were_not_there_before_are_refused(few: int, monkeypatch: pyte
 
         monkeypatch.setattr(numbered_table, "RangeDictionary", Shorter)
         refused(PEOPLE, PAGES)
+
+
+def test_lists_of_json_are_taken_apart_by_as_many_threads_as_have_room(tmp_path: Path) -> None:
+    """Two threads took apart 2,048 lists of 1,100 items each, and stopped at 640 MiB."""
+    (tmp_path / "t.jsonl").write_text("{}")
+    (tmp_path / "t.csv").write_text("")
+    limits = Resources.of(memory=2 << 30, threads=2)
+    assert limits.database_memory >= 640 << 20
+    found = [
+        numbered_table._reading_threads(tmp_path / name, limits, lists=lists)
+        for name, lists in (("t.jsonl", True), ("t.jsonl", False), ("t.csv", False))
+    ]
+    assert found == [1, 2, 2]
