@@ -257,8 +257,10 @@ def agreement_of(model: ErrorModel, question: Question) -> float:
 
 def variances(model: ErrorModel, question: Question) -> tuple[float, float]:
     """Return the variances of estimated squared distances of near and of far pairs."""
-    low, high = (model.distance(weights=question.weights_at(at)).at(at) for at in (question.low, question.high))
-    return low, high
+    lighter, heavier = question.weights_at(question.low), question.weights_at(question.high)
+    near = model.distance(weights=lighter)
+    far = near if lighter == heavier else model.distance(weights=heavier)  # alike unless a small weight is stated
+    return near.at(question.low), far.at(question.high)
 
 
 def _blank(mechanism: str, **fields: Any) -> Candidate:

@@ -8,6 +8,7 @@ nothing but the variance, for all. Theorem 2 does not hold for hashing: two ones
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 from statistics import NormalDist
 from typing import Protocol
@@ -220,6 +221,7 @@ def _lambda_jl(share: float, k: int) -> float:
     return math.sqrt(6 * math.log(2 / share) / k)
 
 
+@lru_cache(maxsize=64)
 def _lambda_normal(share: float) -> float:
     """λ_N with exp(−λ²)/(λ√π) = share."""
     low, high = 1e-9, 2 + math.sqrt(math.log(1 / share))
