@@ -31,6 +31,7 @@ from dimly.analyst.neighbors.query import (
 )
 from dimly.analyst.neighbors.spaces import DenoisedSpace, SketchSpace, Space
 from dimly.analyst.pairs import ChosenSide, Who, chosen, lost_rows
+from dimly.analyst.segments.k_means import Grouping
 from dimly.analyst.structure.coordinates import Points, known, parts_of, sample
 from dimly.display import percent
 from dimly.errors import ParameterError, ReleaseError
@@ -227,7 +228,6 @@ def index_of(release: "Release", *, denoise: bool, recall: Any, progress: OnProg
 
 def _cells(release: "Release", space: Space, recall: float, progress: OnProgress | None) -> IndexCells:
     from sklearn.cluster import KMeans  # noqa: PLC0415 (slow to import)
-    from sklearn.metrics import pairwise_distances_argmin  # noqa: PLC0415
 
     sketches, n = release._sketches, len(release)
     n_cells = min(max(int(2 * n**0.5), 1), _MOST_CELLS, n)
@@ -246,13 +246,13 @@ def _cells(release: "Release", space: Space, recall: float, progress: OnProgress
             raise ParameterError("an index needs people without saturated numbers, but this release holds none.")
         n_cells = min(n_cells, len(taught))
         fitted = KMeans(n_cells, init="random", n_init=1, max_iter=_ROUNDS, random_state=0).fit(taught)
-        centers: Points = fitted.cluster_centers_.astype(np.float32)
+        grouping = Grouping(fitted.labels_, fitted.cluster_centers_.astype(np.float32))
         for start, part in parts_of(sketches, None):
             sure = known(part)
             rows = space.rows(part[sure])
             if len(rows):
                 vectors = _vectors(space, part[sure], rows)
-                labels[start : start + len(part)][sure] = pairwise_distances_argmin(vectors, centers)
+                labels[start : start + len(part)][sure] = grouping.predict(vectors)
                 nearest.offer(start + np.flatnonzero(sure), rows)
             if progress is not None:
                 progress(start + len(part), n)
@@ -262,7 +262,7 @@ def _cells(release: "Release", space: Space, recall: float, progress: OnProgress
     starts = np.concatenate([[0], np.bincount(labels[order], minlength=n_cells).cumsum()])
     # When a question comes to the cells of those that it should find: some of the people asked tell how many cells to
     # look at, the others how well that does.
-    orders = np.argsort(_squares_from(_asking(space, mine), centers), axis=1, kind="stable")
+    orders = np.argsort(_squares_from(_asking(space, mine), grouping.centers), axis=1, kind="stable")
     true = nearest.positions
     reached = np.take_along_axis(np.argsort(orders, axis=1), np.where(true < 0, 0, labels[true]), axis=1)
     is_tuning = generator.permutation(len(asked)) < len(asked) * _TUNING // (_TUNING + _TESTING)
@@ -274,7 +274,7 @@ def _cells(release: "Release", space: Space, recall: float, progress: OnProgress
     shares = ((reached[~is_tuning] < np.reshape(probed, (-1, 1))) & exists).sum(axis=1) / np.maximum(
         exists.sum(axis=1), 1
     )
-    return IndexCells(centers, starts, order, rows, n_probed, *_mean_and_error(shares))
+    return IndexCells(grouping.centers, starts, order, rows, n_probed, *_mean_and_error(shares))
 
 
 def _mean_and_error(shares: NDArray[np.float64]) -> tuple[float, float]:
@@ -323,6 +323,8 @@ class _Nearest:
         tile[here, places[here]] = np.inf
         for i, keys in enumerate(tile):
             near = np.flatnonzero(keys < self._keys[i, -1])
+            if len(near) > _LISTED:  # as among the first: few of them are worth sorting
+                near = near[keys[near] <= np.partition(keys[near], _LISTED - 1)[_LISTED - 1]]
             both = np.concatenate([self._keys[i], keys[near]])
             best = np.argsort(both, kind="stable")[:_LISTED]
             self._keys[i], self.positions[i] = both[best], np.concatenate([self.positions[i], positions[near]])[best]

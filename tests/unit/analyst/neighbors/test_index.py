@@ -1,7 +1,7 @@
 """An index finds most of what the scan of everybody finds, and says how much."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,7 +12,8 @@ from tests.streams import Recorded
 
 import dimly
 from dimly.analyst import Release, disk_cache
-from dimly.analyst.neighbors.index import _mean_and_error
+from dimly.analyst.neighbors.index import _mean_and_error, _Nearest
+from dimly.analyst.neighbors.spaces import Space
 from dimly.errors import ParameterError, ReleaseError
 from dimly.lab.population import make_population
 from dimly.mechanisms import Plan
@@ -108,6 +109,24 @@ def test_where_there_is_a_cache_found_people_are_read_without_those_around_them(
     (file,) = (tmp_path / "cache").glob("values-*.npy")
     np.save(file, np.load(file)[::-1])  # damaged: read from the release
     np.testing.assert_array_equal(dimly.open_release(path).index().neighbors(5).users, expected.users)
+
+
+def test_the_nearest_of_those_asked_are_found_while_everybody_is_read() -> None:
+    class OnALine:
+        def tile(self, one: NDArray[np.int64], many: NDArray[np.int64]) -> NDArray[np.float32]:
+            keys: NDArray[np.float32] = np.abs(one[:, None] - many).astype(np.float32)
+            return keys
+
+    people = np.random.default_rng(3).integers(0, 40, 500)  # many are equally near: the first in the release counts
+    own = np.array([7, 120, 499])
+    nearest = _Nearest(cast("Space", OnALine()), people[own], own)
+    for start in (0, 6, 300):  # fewer than are listed, then many, then many more
+        stop = {0: 6, 6: 300, 300: 500}[start]
+        nearest.offer(np.arange(start, stop), people[start:stop])
+    for i, place in enumerate(own):
+        keys = np.abs(people - people[place]).astype(np.float64)
+        keys[place] = np.inf
+        np.testing.assert_array_equal(nearest.positions[i], np.argsort(keys, kind="stable")[:10])
 
 
 def test_the_error_of_a_recall_is_never_zero() -> None:
