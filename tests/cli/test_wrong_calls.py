@@ -23,6 +23,7 @@ FILES = {
     "latin": "latin.csv",
     "both": "both.csv",
     "questions": "questions.csv",
+    "weights": "weights.csv",
     "broken": "broken.csv",
 }
 ROSTER = ("--roster", "{people}")
@@ -191,6 +192,10 @@ CALLS: list[tuple[tuple[str, ...], str]] = [
         ("survey", "{questions}", "--epsilon", "1", "--user", "person", "--columns", "place", *ROSTER, "-o", "{new}"),
         "give the plan, or a survey, --unit column",
     ),
+    (("demo", "--out", "{new}"), "Did you mean --folder?"),
+    ((*PUBLISH, "--append", "{release}"), "Add --ledger FILE and --dataset NAME"),
+    (("directions", "make", "{weights}", "-o", "{new}.parquet"), "with a point"),
+    (("directions", "make", "{visits}", "-o", "{new}.parquet", "--attribute", "places"), "Did you mean 'place'?"),
     (("publish", "{folder}", *PUBLISH[2:], "--out", "{new}"), "name some of them, such as '"),
     (("plan", "--epsilon", "1", "--roster", "{people}"), "give --roster to dimly publish"),
     (("report", "{release}", "-o", "."), "got '.'"),
@@ -233,6 +238,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     made_files["latin"].write_bytes("person\nJürgen\n".encode("latin-1"))
     made_files["both"].write_text("person;name, first;Age (years);place\nada;Ada;31;mill\n")
     made_files["questions"].write_text("person,place\nada,mill\nbob,harbor\n")
+    made_files["weights"].write_text("attribute;weight\nmill;0,5\n")
     made_files["broken"].write_text('person;"How are\nyou?";place;name, first\nada;well;mill;Ada\n')
     made_files["twice"].write_text("person,person,place\nada,ada,mill\n")
     made_files["commas"].write_text('person;place;rating\nada;mill;"0,5"\nada;harbor;"1,0"\n')

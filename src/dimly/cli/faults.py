@@ -394,7 +394,7 @@ def _meant(name: str, context: Any) -> str:
     if asked in {"o", "out", "output"} and "csv" in bare:
         return ". Add --csv, and write what is printed to a file: --csv > FILE."
     if asked in {"o", "out", "output"} and "out" not in bare:
-        return ". Write what is printed to a file: > FILE."
+        return ". Did you mean --folder?" if "folder" in bare else ". Write what is printed to a file: > FILE."
     if asked in _ARGUMENTS and asked not in bare and (usage := _usage(context)).endswith(_ARGUMENTS[asked]):
         return f". Write it without an option: {usage}."
     also = [one for one in (_OPTIONS_ALSO_CALLED.get(asked),) if one in bare]

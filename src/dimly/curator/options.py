@@ -284,7 +284,10 @@ class Options:
                 "out must not be given with append, which replaces the release by a larger one. Leave it out."
             )
         if self.ledger is None:
-            raise ParameterError("ledger must be given with append: it alone knows who is in the release already.")
+            raise ParameterError(
+                "ledger must be given with append: it alone knows who is in the release already. Add ledger=FILE "
+                "(--ledger FILE) and dataset=NAME (--dataset NAME)."
+            )
 
     @property
     def about(self) -> AboutRelease | None:

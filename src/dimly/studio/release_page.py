@@ -118,7 +118,7 @@ def _show(opened: OpenedRelease) -> None:
                         ["attributes guessed together", "50 % before becomes at most"],
                         [
                             [
-                                "one" if one.several == 1 else str(one.several),
+                                str(one.several),
                                 "nothing is promised" if one.right[0.5] > 0.999 else theme.promised(one.right[0.5]),
                             ]
                             for one in guesses(plan)

@@ -69,7 +69,9 @@ def make_directions(
     with PrivateDatabase(memory=resources.database_memory, threads=resources.threads) as database:
         table = open_source(database, source, csv=csv or CsvOptions())
         if attribute not in table.columns:
-            raise ParameterError(f"attribute must be a column of the table, got {attribute!r}. {table.listing}")
+            raise ParameterError(
+                f"attribute must be a column of the table, got {attribute!r}.{table.meant(attribute)} {table.listing}"
+            )
         kind, columns = _kind(table, attribute, column)
         names, cells = _cells(database, table, attribute, columns)
     if column is not None and kind == "weights" and not table.has_types:
@@ -98,7 +100,9 @@ def _kind(
     others = [name for name in table.columns if name != attribute]
     if column is not None:
         if column not in others:
-            raise ParameterError(f"column must be another column of the table, got {column!r}. {table.listing}")
+            raise ParameterError(
+                f"column must be another column of the table, got {column!r}.{table.meant(column)} {table.listing}"
+            )
         type_ = table.columns[column]
         if element_type(type_) is not None and type_ != "JSON":
             return "embeddings", [column]
@@ -160,7 +164,9 @@ def _numbers(cells: Sequence[Any], name: str) -> NDArray[np.float64]:
     try:
         return np.array([np.nan if cell is None or cell == "" else float(cell) for cell in cells])
     except (TypeError, ValueError):
-        raise ParameterError(f"{name} must be numbers, but some are something else.") from None
+        raise ParameterError(
+            f"{name} must be numbers such as 0.5, with a point, but some are not. Correct them."
+        ) from None
 
 
 def _vectors(cells: Sequence[Sequence[Any]]) -> NDArray[np.float64]:
