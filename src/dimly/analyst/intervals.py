@@ -215,11 +215,9 @@ def unified_interval(
         if isinstance(skewness, SampledLaw):
             low[piece], high[piece] = skewness.interval(est, polynomial, confidence)
             continue
-        lower, upper = _ends(est, polynomial, reaches, skewness)
-        beyond = lower > most
-        if beyond.any():
-            # Nothing possible is left. An outlier is no better evidence than the largest possible estimate.
-            lower = np.where(beyond, _ends(np.minimum(est, most), polynomial, reaches, skewness)[0], lower)
+        # An outlier is no better evidence than the largest possible estimate. Were that said only where nothing
+        # possible is left, less confidence would at times give more.
+        lower, upper = _ends(np.minimum(est, most), polynomial, reaches, skewness)
         high[piece] = np.minimum(upper, most)
         low[piece] = np.minimum(lower, high[piece])
     return low.reshape(shape), high.reshape(shape)
@@ -304,10 +302,8 @@ def _reaches(confidence: float) -> tuple[_Reach, _Reach]:
     a = (b² + m²)/2m, for m below z, and Φ(b) + Φ(a) − 1 is the confidence. Beyond z both are z.
     """
     z = normal_quantile(confidence)
-    if confidence <= 0.5:  # then b would be negative next to zero; z covers more
-        return _Reach(np.zeros(1), np.array([z])), _Reach(np.zeros(1), np.array([z]))
     m = z * np.linspace(0.0, 1.0, 1025)[1:] ** 2
-    low, high = np.full_like(m, normal_quantile(2 * confidence - 1)), np.full_like(m, z)
+    low, high = np.maximum(m, normal_quantile(2 * confidence - 1) if confidence > 0.5 else 0.0), np.full_like(m, z)
     b = low  # what is covered is mostly concave in b: Newton's steps from below do not go too far
     for _ in range(8 if confidence > 0.6 else 60):  # next to one half they do, and it is bisection
         a = (b**2 + m**2) / (2 * m)
