@@ -58,7 +58,10 @@ _BLURRED = (
     "segments may be near to them, and published numbers alone cannot tell."
 )
 _NOT_SEEN = " Groups that noise hides, or that differ only in how active people are, would not show here."
-_OTHER_VIEW = " Where activity counts too (activity=True), people may fall into other segments."
+_OTHER_VIEW = (
+    " Activity is how many attributes people have; where it counts too (activity=True), they may fall into other "
+    "segments."
+)
 _LEAST_STABLE = 0.2  # of what is called groups without being asked for them
 
 

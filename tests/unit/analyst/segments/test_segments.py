@@ -110,7 +110,7 @@ def test_segments_of_activity_are_told_from_taste() -> None:
     found = people.segments(2)
     assert not found.activity
     assert "by taste and not by activity" in found.words
-    assert "Where activity counts too (activity=True), people may fall into other segments." in found.words
+    assert "Activity is how many attributes people have; where it counts too (activity=True), they" in found.words
     assert "activity" not in people.segments(2, activity=True).words
     by_taste = adjusted_rand_score(groups, found.labels)
     assert by_taste > 0.6
