@@ -106,7 +106,7 @@ def checks(manifest: Manifest) -> tuple[str, ...]:
         return ("Give this release to nobody: it was made for tests, and promises nothing.",)
     lines = [
         f"The digest of the plan, `{manifest.plan_digest}`, is the one that was agreed on before publishing.",
-        "`dimly verify RELEASE` succeeds. Only that checks every file.",
+        "`dimly verify RELEASE` succeeds. It reads every file, which this page by itself does not.",
         f"One {plan.protected} is what needs protection. The odds of a whole record of m change by up to e^(m·epsilon)"
         + (", with a delta above m·delta." if plan.cost.delta else "."),
     ]
