@@ -3,6 +3,7 @@
 Volunteers, whose public data the plan was made from, must not be in it.
 """
 
+import contextlib
 import csv as python_csv
 import glob
 import json
@@ -537,9 +538,12 @@ def _without_empty(texts: list[str], owner: FilePath) -> list[str]:
 
 
 def _in_memory(table: Any) -> pa.Table:
-    if isinstance(table, pa.RecordBatchReader):
-        return table.read_all()
-    return table if isinstance(table, pa.Table) else table.to_table()
+    if isinstance(table, pa.Table):
+        return table
+    # Whatever makes it may fail, and say so by a cell.
+    with contextlib.suppress(Exception):
+        return table.read_all() if isinstance(table, pa.RecordBatchReader) else table.to_table()
+    raise DataError("vocabulary must be a table that Arrow can read, and it fails. Read it first, to see why.")
 
 
 def _column(table: pa.Table, attribute_column: str | None) -> pa.ChunkedArray:
@@ -569,6 +573,13 @@ def only_or_named(names: Iterable[str], wanted: str | None, role: str) -> str:
 
 def _texts(column: pa.ChunkedArray) -> Iterator[str]:
     """Yield canonical texts; times through NumPy, because Python's stop at microseconds."""
+    try:
+        column.validate(full=True)
+        is_sound = True
+    except pa.ArrowException:
+        is_sound = False
+    if not is_sound:
+        raise DataError("vocabulary must hold text that encodes to UTF-8, but some of it does not. Decode it anew.")
     if not pa.types.is_timestamp(column.type):
         for start in range(0, len(column), _AT_ONCE):
             yield from map(attribute_text, column.slice(start, _AT_ONCE).to_pylist())

@@ -165,7 +165,7 @@ def open_source(
     if data is not None:
         _refuse(data, table=table, query=query)
         named = [name for name in getattr(getattr(source, "index", None), "names", ()) if isinstance(name, str)]
-        return replace(_open_arrow(database, data), index=tuple(named))
+        return replace(_open_arrow(database, data, wanted), index=tuple(named))
     if not are_paths(source):
         if type(source).__module__.startswith("pyspark."):
             raise ParameterError("source is a Spark frame. Use dimly.spark.publish, or dimly.spark.survey.")
@@ -211,16 +211,37 @@ def _open_json(database: PrivateDatabase, files: Sequence[Stamp], wide: WideColu
     return Source(name, columns, has_private_names=True, cells=cells)
 
 
-def _open_arrow(database: PrivateDatabase, data: Any) -> Source:
+def _open_arrow(database: PrivateDatabase, data: Any, wanted: Collection[str] | None) -> Source:
     check_names(data.schema.names, "the table")
     for field in data.schema:
         _check_known(field, field.name)
-    name = database.register(data)
     is_stream = not isinstance(data, pa.Table)
+    if not is_stream:
+        _check_sound(data if wanted is None else data.select([one for one in data.column_names if one in wanted]))
+    name = database.register(data)
     if is_stream:
         # A stream can be read only once, and the files of a dataset may be others the next time.
         name = database.create_table(f"SELECT * FROM {name}")
     return Source(name, dict(database.columns(name)), is_held=is_stream)
+
+
+def _check_sound(table: pa.Table) -> None:
+    """Refuse memory that is not what its type says, such as text that is no UTF-8, or codes without a category.
+
+    Whoever made it may not have looked, as Arrow's reader of Parquet does not. DuckDB believes it, and when it sorts it
+    cuts ids off where they cease to be text: two people would have one id.
+    """
+    try:
+        table.validate(full=True)
+        return
+    except pa.ArrowNotImplementedError:  # of types that nobody reads
+        return
+    except pa.ArrowException:
+        pass
+    raise DataError(
+        "the table must hold what its types say, but some of it is no UTF-8, or else damaged. Decode the source with "
+        "its true encoding."
+    )
 
 
 _KNOWN: Final = {"arrow.uuid", "arrow.json", "arrow.bool8"}

@@ -435,3 +435,27 @@ def test_a_run_goes_by_what_its_plan_says_now() -> None:
     plan.__dict__["noise"] = plan.noise.model_copy(update={"l1_sensitivity": 0})
     with pytest.raises(ParameterError, match=r"noise.l1_sensitivity must be at least 1"):
         plan_along(plan, Options())
+
+
+def test_a_vocabulary_that_cannot_be_read_is_refused_quietly(tmp_path: Path) -> None:
+    """Arrow reads a dataset only now, and quotes what it cannot read."""
+    (tmp_path / "list.csv").write_text("page\n1\nSECRET\n")
+    schema = pa.schema([("page", pa.int64())])
+    later = pyarrow.dataset.dataset(tmp_path / "list.csv", schema=schema, format="csv")
+
+    def pieces() -> Any:
+        yield pa.record_batch({"page": [1]})
+        raise ValueError("SECRET")
+
+    for listed in (later, pa.RecordBatchReader.from_batches(schema, pieces())):
+        with pytest.raises(DataError, match="vocabulary must be a table that Arrow can read") as caught:
+            read_vocabulary(listed)
+        assert caught.value.__context__ is None
+
+
+def test_a_vocabulary_of_bytes_that_are_no_text_is_refused() -> None:
+    ends = pa.py_buffer(np.array([0, 3, 5], np.int32).tobytes())
+    column = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"tea\xff\xfe")])
+    with pytest.raises(DataError, match="vocabulary must hold text that encodes to UTF-8") as caught:
+        read_vocabulary(pa.table({"page": column}))
+    assert caught.value.__context__ is None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow.parquet
 import pytest
 from tests.plans import plan_of
 
+import dimly
 from dimly.curator.options import Options
 from dimly.curator.tables.csv import CsvOptions
 from dimly.curator.tables.database import PrivateDatabase
@@ -253,6 +255,35 @@ def test_a_table_needs_columns(database: PrivateDatabase, tmp_path: Path) -> Non
     for source in (tmp_path / "t.parquet", pa.table({}), pd.DataFrame(index=[1, 2])):
         with pytest.raises(ParameterError, match=r"must have columns, got none"):
             open_source(database, source)
+
+
+def _unchecked(*texts: bytes) -> pa.Array:
+    """Return text as somebody made it who did not look whether it is."""
+    ends = np.cumsum([0, *map(len, texts)]).astype(np.int32)
+    return pa.Array.from_buffers(
+        pa.string(), len(texts), [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(texts))]
+    )
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        _unchecked(b"ada", b"\xff\xfe"),
+        _unchecked(b"ada", b"ada\xff"),  # which would sort as another ada
+        _unchecked(b"\xed\xa0\x80", b"bob"),
+        pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array(["ada", "bob"]), safe=False),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1]), _unchecked(b"ada", b"\xff"), safe=False),
+    ],
+)
+def test_memory_that_is_not_what_it_says_is_refused(database: PrivateDatabase, ids: pa.Array) -> None:
+    plain = pa.array(["tea", "jam"])
+    for table in (pa.table({"person": ids, "page": plain}), pa.table({"person": plain, "page": ids})):
+        with pytest.raises(DataError, match="what its types say") as caught:
+            open_source(database, table)
+        assert caught.value.__context__ is None
+        with pytest.raises(DataError, match="what its types say"):
+            dimly.publish(table, plan_of("counting+laplace"), user="person", attribute="page")
+        assert open_source(database, table.append_column("more", plain), wanted={"more"}).columns["more"] == "VARCHAR"
 
 
 def test_types_that_only_their_makers_know_are_not_read_as_what_they_are_stored_in(database: PrivateDatabase) -> None:
