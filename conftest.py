@@ -17,6 +17,10 @@ from hypothesis import settings
 for name in ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS"):
     os.environ.pop(name, None)
 
+# Tests run on all cores already, one process each. Were each process to compute on all cores too, its threads would
+# wait for each other actively: on a busy machine that takes half of the time of all tests. Set before NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Nothing that a test finds is kept for another, or among the files of whoever runs it.
 os.environ["DIMLY_CACHE"] = "off"
 

@@ -1,5 +1,6 @@
 """`import dimly` is instant and honest about what it offers."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,8 @@ PLANS = [["--mechanism", "counting+laplace", "--k", "64"], ["--n-attributes", "1
 def in_command(code: str, *arguments: str) -> str:
     """Return what ``code`` prints last, in a process that did what the arguments ask for."""
     command = [sys.executable, "-c", MAIN + code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    usual = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}  # see conftest.py
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=usual)  # noqa: S603
     assert all(line.startswith("warning: ") for line in done.stderr.splitlines())
     return done.stdout.splitlines()[-1]
 
