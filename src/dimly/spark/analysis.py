@@ -14,10 +14,10 @@ from dimly.analyst.release import Release
 from dimly.analyst.segments.segments import Assigner, Segments
 from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import Moments, moments_of
-from dimly.errors import MissingExtraError, ParameterError
+from dimly.errors import ParameterError
 from dimly.release.parts import as_user_column
 from dimly.release.reader import StoredSketches, open_folder
-from dimly.spark.cluster import Batches, asked, mapped
+from dimly.spark.cluster import Batches, asked, mapped, need_spark
 
 _MOST_SUMS = 16  # brought to the driver, each of dimension² numbers
 
@@ -92,10 +92,9 @@ def _stored(release: Release) -> StoredSketches:
 
 def _parts(session: Any, sketches: StoredSketches) -> Any:
     """Return a frame of the numbers of all parts, some for each core."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtraError("pyspark must be installed for this. Run pip install 'dimly[spark]'.") from None
+    need_spark()
+    from pyspark.sql import SparkSession
+
     session = session or SparkSession.getActiveSession()
     if session is None:
         raise ParameterError("session must be a Spark session, got none, and none is active. Start one first.")

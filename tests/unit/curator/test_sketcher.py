@@ -197,7 +197,9 @@ def test_what_is_no_list_is_refused(attributes: Any) -> None:
         Sketcher(plan_of("counting+laplace")).sketch(attributes)
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), "0.123", None, 1j, np.complex128(1), np.timedelta64(1, "s")])
+@pytest.mark.parametrize(
+    "value", [-0.1, 1.5, float("nan"), "0.123", None, 1j, np.complex128(1), np.timedelta64(1, "s")]
+)
 def test_values_out_of_range_are_refused_without_a_word_of_them(value: Any) -> None:
     with pytest.raises(DataError, match=r"must be numbers in \[0, 1\]") as raised:
         Sketcher(plan_of("counting+laplace")).sketch({"secret": value})

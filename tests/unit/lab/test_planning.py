@@ -1,5 +1,6 @@
 """dimly.plan and dimly.advise: one spelling of what the planner is told, for people, records and type checkers."""
 
+import inspect
 import typing
 from functools import partial
 from typing import Any
@@ -32,9 +33,9 @@ def test_every_spelling_has_the_same_names_and_types() -> None:
 
 
 def test_every_keyword_is_explained() -> None:
-    explained = planning.advise.__doc__ or ""
+    explained = inspect.getdoc(planning.advise) or ""
     for name in get_type_hints(StatedKeywords):
-        assert f"    {name} : " in explained
+        assert f"\n{name} : " in explained
     for name in get_type_hints(TableKeywords):
         assert name in explained
 

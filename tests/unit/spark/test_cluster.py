@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from tests.spark import spark, uses_spark
 
 from dimly.errors import DataError, DimlyError, MissingExtraError, ParameterError
+from dimly.spark import cluster
 from dimly.spark.cluster import (
     _find_java,
     _n_cores,
@@ -123,9 +124,19 @@ def test_java_comes_from_a_wheel_where_the_system_has_none(monkeypatch: pytest.M
 
 
 def test_spark_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark.conf", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'dimly\[spark\]'"), running_session():
         pass
+
+
+def test_spark_3_needs_what_newer_pythons_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "find_spec", lambda _: None)
+    monkeypatch.setattr("pyspark.__version__", "3.5.9")
+    with pytest.raises(MissingExtraError, match=r"^setuptools must be installed .* Run pip install setuptools"):
+        check_frame([1], "frame")
+    monkeypatch.setattr("pyspark.__version__", "4.1.0")
+    with pytest.raises(ParameterError, match="frame must be a Spark DataFrame"):
+        check_frame([1], "frame")
 
 
 @pytest.mark.parametrize(
