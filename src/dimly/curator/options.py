@@ -469,6 +469,8 @@ def check_keywords(keywords: Iterable[str], *, function: str = "publish", known:
             hint = f" Did you mean {near[0]!r}?" if near else ""
             if name in {"epsilon", "delta"} and function == "publish":
                 hint = " The plan holds it: make one with dimly.plan(dimly.Budget(epsilon))."
+            if name in {"random_state", "seed"} and function == "publish":
+                hint = " Noise is secret and has no seed. That of the projection is in the plan: Plan.of(…, seed=…)."
             if name in {"directions", "k"} and function in {"plan", "advise"}:
                 hint = f" Make that plan with dimly.Plan.of(mechanism, budget, {name}={name})."
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}.{hint}")
@@ -479,7 +481,9 @@ def _check_names(options: Options) -> None:
         given = getattr(options, name)
         if given is not None and not isinstance(given, str):
             kind = type(given).__name__
-            raise ParameterError(f"{name} must be the name of a column, got {kind}. Write it as text.")
+            several = name == "attribute" and isinstance(given, list | tuple)
+            instead = "Pass several columns of a wide table as columns" if several else "Write it as text"
+            raise ParameterError(f"{name} must be the name of a column, got {kind}. {instead}.")
     for name in ("delimiter", "quote", "escape", "encoding"):
         given = getattr(options, name)
         if given is not None and not isinstance(given, str):
@@ -496,5 +500,5 @@ def _check_progress(progress: object) -> None:
     if progress is not None and not all(hasattr(progress, name) for name in ("phase", "start", "advance")):
         raise ParameterError(
             "progress must be an object with the methods phase(name), start(n_users) and advance(n_users), got "
-            f"{type(progress).__name__}."
+            f"{type(progress).__name__}. Leave it out for a bar, or pass False for none."
         )

@@ -42,6 +42,10 @@ def test_a_keyword_that_does_not_exist_is_refused_with_the_nearest() -> None:
         publish([[1]], None, atribute="place")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'\.$"):
         check_keywords(["user", "zzz"])
+    with pytest.raises(TypeError, match=r"'random_state'\. Noise is secret and has no seed"):
+        check_keywords(["random_state"])
+    with pytest.raises(ParameterError, match=r"got list\. Pass several columns of a wide table as columns"):
+        publish(np.eye(2, dtype=bool), Plan.of("counting+laplace", Budget(1.0), k=4), user="u", attribute=["a", "b"])  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"'user_column'\. Did you mean 'user'\?"):
         check_keywords(["user_column"])
     with pytest.raises(TypeError, match=r"'path'\. Did you mean 'out'\?"):

@@ -67,7 +67,10 @@ def listing(names: Iterable[str]) -> str:
     known = list(names)
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     short = [name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…" for name in known[:_SHOWN]]
-    short = [name if name and name == name.strip() and "," not in name else repr(name) for name in short]
+    short = [
+        name if name and name == name.strip() and "," not in name and name.isprintable() else repr(name)
+        for name in short
+    ]
     return f"The table has: {', '.join(short)}{more}."
 
 

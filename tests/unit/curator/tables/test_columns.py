@@ -54,6 +54,7 @@ def test_the_column_that_was_meant(asked: str, meant: str) -> None:
 
 def test_a_name_with_a_comma_is_one_name() -> None:
     assert listing(["name, first name", "age", " x"]) == "The table has: 'name, first name', age, ' x'."
+    assert listing(["how are\nyou", "age"]) == r"The table has: 'how are\nyou', age."
 
 
 def texts(database: PrivateDatabase, column: pa.Array) -> list[str | None]:
