@@ -70,10 +70,11 @@ class Sample:
     def __post_init__(self) -> None:
         if self.table.shape[0] < 2:
             raise ParameterError(
-                f"volunteers must be at least 2 people, got {self.table.shape[0]}. A hundred or more tell groups apart."
+                f"a sample must be of at least 2 people, got {self.table.shape[0]}. "
+                "A hundred or more tell groups apart."
             )
         if not self.table.nnz:
-            raise ParameterError("volunteers must have attributes, but nobody in the sample has any.")
+            raise ParameterError("a sample must be of people with attributes, but nobody in the sample has any.")
 
     def in_buckets(self, buckets: Buckets) -> "Sample":
         """Return the same people with a column for each hash bucket, in which attributes add up."""
@@ -127,7 +128,7 @@ def read_sample(source: Any, reading: Options | None = None, *, unit: Unit = "at
             or [np.empty(0, kind)]
         )
         if not attributes:
-            raise ParameterError("volunteers must have attributes, but nobody in the sample has any.")
+            raise ParameterError("a sample must be of people with attributes, but nobody in the sample has any.")
         matrix = collected.matrix(table.n_users, len(attributes))
     return Sample(matrix, Vocabulary.listed(attributes), users, source_name(source))
 

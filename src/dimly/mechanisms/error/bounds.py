@@ -350,4 +350,6 @@ def normal_quantile(confidence: float) -> float:
     given: object = confidence
     if not isinstance(given, Real) or not 0 < confidence < 1:
         raise ParameterError(f"confidence must be above 0 and below 1, such as 0.95, got {confidence!r}.")
-    return NormalDist().inv_cdf((1 + confidence) / 2)
+    middle = (1 + confidence) / 2
+    # Next to 1 the tail is still a number, where the middle is not.
+    return NormalDist().inv_cdf(middle) if middle < 1 else -NormalDist().inv_cdf((1 - confidence) / 2)

@@ -105,3 +105,9 @@ def test_a_list_from_the_others_lacks_what_only_the_judged_have() -> None:
 
 def test_one_share_alone_says_nothing_of_others() -> None:
     assert extrapolated([0.1], [0.4], 0.001) == 0.4
+
+
+def test_people_who_are_all_alike_have_two_groups_that_are_not_sound() -> None:
+    alike = JudgedPeople.of(scipy.sparse.csr_array(np.ones((N, 1), np.float32)), judged(), size=N)
+    assert alike.soundness == {}
+    assert alike.soundest == 2

@@ -200,6 +200,9 @@ def test_confidence_must_be_a_probability(confidence: float) -> None:
 def test_normal_quantiles() -> None:
     assert normal_quantile(0.95) == pytest.approx(Z95)
     assert normal_quantile(0.5) == pytest.approx(0.6744897501960817)
+    # As near to 1 as a number can be: half of it and 1 would be 1.
+    assert normal_quantile(math.nextafter(1, 0)) == pytest.approx(stats.norm.isf(2.0**-54), rel=1e-9)
+    assert normal_quantile(1e-320) == 0
     for confidence in (0.0, 1.0, 95, math.nan):
         with pytest.raises(ParameterError, match=r"confidence must be above 0 and below 1"):
             normal_quantile(confidence)
