@@ -186,6 +186,16 @@ def test_a_table_of_a_few_people_has_neighbors_without_a_number() -> None:
         publish(np.ones((1, 2)), Plan.of("counting+laplace", Budget(1.0), k=4)).neighbors(0)
 
 
+def test_files_that_are_there_are_refused_by_the_name_of_the_argument(tmp_path: Path) -> None:
+    release = publish(np.eye(3), Plan.of("counting+laplace", Budget(1.0), k=4))
+    release.save(tmp_path / "release")
+    with pytest.raises(ParameterError, match=r"^path must be a new folder, .* overwrite=True\.$"):
+        release.save(tmp_path / "release")
+    (tmp_path / "page.html").write_text("")
+    with pytest.raises(ParameterError, match=r"^path must be a new file, .* overwrite=True to replace it\.$"):
+        release.report(tmp_path / "page.html")
+
+
 def test_what_a_notebook_shows_fits_into_a_line() -> None:
     release = publish(np.eye(3), Plan.of("counting+laplace", Budget(1.0), k=4))
     assert repr(release.project({"0", "2"})) == f"<Vector of 2 attributes, plan {release.plan.digest[:12]}…>"

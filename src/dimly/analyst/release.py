@@ -502,7 +502,11 @@ class Release:
             raise ParameterError("save is for a release made in memory, and this one is in a folder. Copy the folder.")
         about = AboutRelease.of(title=title, publisher=publisher, note=note)
         known = None if self.plan.vocabulary is None or self._attributes is None else self.vocabulary
-        return save_sketches(Path(path), self._sketches, vocabulary=known, overwrite=overwrite, about=about)
+        try:
+            return save_sketches(Path(path), self._sketches, vocabulary=known, overwrite=overwrite, about=about)
+        except ParameterError as error:  # which speaks of out, as publishing calls it
+            refusal = ParameterError(str(error).replace("out must", "path must", 1))
+        raise refusal
 
     def plot_map(self, *, color: Any = "segments", count: "Count" = "auto", ax: Any = None) -> Any:
         """Draw some people on a map: where they lie in the two directions in which they differ most.
@@ -567,8 +571,15 @@ class Release:
         """
         # The page is made in a room below this one, which it is drawn from; so it is fetched by name, when asked for.
         write = importlib.import_module("dimly.lab.report.page").write_report
-        written: Path = write(self, Path(path), count=count, profiles=profiles, overwrite=overwrite, progress=progress)
-        return written
+        try:
+            written: Path = write(
+                self, Path(path), count=count, profiles=profiles, overwrite=overwrite, progress=progress
+            )
+        except ParameterError as error:  # which speaks of output, as commands call it
+            refusal = ParameterError(str(error).replace("output must", "path must", 1))
+        else:
+            return written
+        raise refusal
 
     @property
     def export(self) -> Exports:
