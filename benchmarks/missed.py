@@ -142,10 +142,10 @@ REASONS = (
         "start-up",
         "dimly publish",
         "python",
-        "Importing the libraries that a dry run uses, and nothing of ours, takes about 3 times as long as the peer. "
-        "These are the libraries of a plan, DuckDB, which reads and checks the table, and Arrow's functions and "
+        "Importing the libraries that a dry run uses, and nothing of ours, takes about two and a half times as long as "
+        "the peer. These are the libraries of a plan, DuckDB, which reads and checks the table, and Arrow's reader of "
         "Parquet. Besides, Python looks through all objects as it ends, because DuckDB's bindings would warn of what "
-        "was not collected. When the figure was measured, a dry run still loaded pandas, too.",
+        "was not collected. When the figure was measured, a dry run still loaded pandas and Arrow's functions.",
     ),
     Reason(
         "start-up",

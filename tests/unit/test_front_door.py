@@ -76,7 +76,17 @@ def test_a_plan_is_made_without_kernels_tables_and_files(way: list[str]) -> None
 
 
 def test_a_dry_run_of_few_rows_loads_neither_pandas_nor_kernels(dry_run: list[str]) -> None:
-    heavy = ["numba", "pandas", "sklearn", "matplotlib", "rich", "dp_accounting", "dimly.analyst", "dimly.planner"]
+    heavy = [
+        "numba",
+        "pandas",
+        "pyarrow.compute",
+        "sklearn",
+        "matplotlib",
+        "rich",
+        "dp_accounting",
+        "dimly.analyst",
+        "dimly.planner",
+    ]
     assert loaded(heavy, *dry_run) == "[]"
 
 

@@ -474,6 +474,26 @@ def _flat(column: pa.ChunkedArray, lengths: Any, what: str, path: str) -> NDArra
     return flattened(column)
 
 
+VERY_FEW_ROWS: Final = 1 << 12
+"""Python has looked at so many before ``pyarrow.compute`` is loaded, whose functions serve too."""
+
+
+def plain_values(column: pa.Array) -> list[Any]:
+    r"""Return a few integers, or texts as their bytes: nobody has seen yet whether they are UTF-8.
+
+    Examples
+    --------
+    >>> plain_values(pa.array([7, -1])), plain_values(pa.array(["tea", "é"]))
+    ([7, -1], [b'tea', b'\xc3\xa9'])
+    """
+    if pa.types.is_string(column.type):
+        column = column.view(pa.binary())
+    elif not pa.types.is_integer(column.type):
+        column = column.cast(pa.large_binary())
+    values: list[Any] = column.to_pylist()
+    return values
+
+
 # Of pyarrow.compute, whose functions serve too, loading takes longer than most questions.
 def lengths_of(lists: pa.ChunkedArray) -> NDArray[np.int32]:
     """Return how many numbers each list of a column holds."""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -26,6 +26,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.release.format import (
     ATTRIBUTES,
     PROJECTION,
+    VERY_FEW_ROWS,
     FileRecord,
     UserType,
     attributes_schema,
@@ -35,6 +36,7 @@ from dimly.release.format import (
     numbers_of,
     part_path,
     part_schema,
+    plain_values,
     projection_schema,
     text_ids,
 )
@@ -83,8 +85,12 @@ def as_user_column(users: Any, user_type: UserType) -> pa.Array:
     if not isinstance(column, pa.Array):
         column = pa.array(column, None if len(column) else _user_kind(user_type))
     fits = pa.types.is_integer if user_type == "int64" else _is_text
+    kind = _user_kind(user_type)
     try:
-        column = column.cast(_user_kind(user_type)) if fits(column.type) and not column.null_count else None
+        if column.null_count or not fits(column.type):
+            column = None
+        elif column.type != kind:
+            column = column.cast(kind)
     except pa.ArrowInvalid:  # whose text quotes the id that does not fit
         column = None
     if column is None:
@@ -346,9 +352,13 @@ def check_attributes(attributes: Sequence[str], *, rows_per_group: int) -> None:
 
 def excess_of(texts: pa.Array) -> int:
     """Return how many bytes texts take beyond what readers allow for each; half of the slack is room to spare."""
-    import pyarrow.compute as pc  # noqa: PLC0415 (slow to import, and those who only read do without)
+    if len(texts) <= VERY_FEW_ROWS:
+        n_bytes = sum(map(len, plain_values(texts)))
+    else:
+        import pyarrow.compute as pc  # noqa: PLC0415 (slow to import)
 
-    return int(pc.sum(pc.binary_length(texts)).as_py() or 0) - (BYTES_PER_TEXT - 4) * len(texts)
+        n_bytes = int(pc.sum(pc.binary_length(texts)).as_py() or 0)
+    return n_bytes - (BYTES_PER_TEXT - 4) * len(texts)
 
 
 def parquet_bytes(
@@ -455,9 +465,11 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _rising(column: pa.Array) -> bool:
+    # Text is compared byte by byte, which is the order of code points: that of NumPy, DuckDB and Parquet.
+    if len(column) <= VERY_FEW_ROWS:
+        return all(one < other for one, other in pairwise(plain_values(column)))
     import pyarrow.compute as pc  # noqa: PLC0415 (as above)
 
-    # Text is compared byte by byte, which is the order of code points: that of NumPy, DuckDB and Parquet.
     return not (len(column) > 1 and pc.any(pc.less_equal(column[1:], column[:-1])).as_py())
 
 

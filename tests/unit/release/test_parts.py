@@ -17,7 +17,8 @@ from dimly.errors import ReleaseError
 from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.release import parts
-from dimly.release.format import FileRecord, column_of, part_schema
+from dimly.release.format import VERY_FEW_ROWS, FileRecord, column_of, part_schema
+from dimly.release.page_headers import BYTES_PER_TEXT
 from dimly.release.parts import (
     as_user_column,
     check_footer,
@@ -221,10 +222,29 @@ def test_users_of_another_type_are_refused(users: Any, user_type: Any) -> None:
     assert "9223372036854775808" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("users", [[1, 1], [2, 1], ["b", "a"], ["a", "a"], ["😀", "\uffff"]])
-def test_users_out_of_order_are_refused(users: Any) -> None:
+NOT_UTF_8 = pa.StringArray.from_buffers(
+    3, pa.py_buffer(np.array([0, 1, 2, 4], np.int32)), pa.py_buffer(b"\xfea\xff\xff")
+)
+
+
+@pytest.mark.parametrize("few", [0, VERY_FEW_ROWS])
+@pytest.mark.parametrize("users", [[1, 1], [2, 1], ["b", "a"], ["a", "a"], ["😀", "\uffff"], NOT_UTF_8])
+def test_users_out_of_order_are_refused(users: Any, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "VERY_FEW_ROWS", few)
     with pytest.raises(ReleaseError, match="ascending order, without repeats"):
-        as_user_column(pa.array(users), "int64" if users[0] in (1, 2) else "text")
+        as_user_column(users if users is NOT_UTF_8 else pa.array(users), "int64" if users[0] in (1, 2) else "text")
+
+
+@pytest.mark.parametrize("few", [0, VERY_FEW_ROWS])
+def test_few_ids_and_many_are_looked_at_alike(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "VERY_FEW_ROWS", few)
+    for users in (pa.array([-(2**63), 0, 2**63 - 1]), pa.array(["", "a", "é", "\uffff", "😀"])[1:], NOT_UTF_8[1:]):
+        assert as_user_column(users, "int64" if pa.types.is_integer(users.type) else "text") is users
+    allowed = BYTES_PER_TEXT - 4
+    for kind in (pa.string(), pa.large_string()):
+        texts = pa.array(["x" * 9000, "é", "", "😀"], kind)[1:]
+        assert parts.excess_of(texts) == 2 + 4 - 3 * allowed
+        assert parts.excess_of(texts[:0]) == 0
 
 
 def test_users_come_in_any_container() -> None:

@@ -38,7 +38,7 @@ from dimly.errors import DataError, DimlyError
 from dimly.mechanisms.projection.rows import IntArray
 from dimly.mechanisms.projection.streams import EncodedTexts
 from dimly.mechanisms.vocabulary import Vocabulary
-from dimly.release.format import UserType, as_column, numbers_of
+from dimly.release.format import VERY_FEW_ROWS, UserType, as_column, numbers_of, plain_values
 
 _CHUNK = 1 << 17
 _ROWS = 1 << 20
@@ -439,16 +439,25 @@ class _CodedRows(NamedTuple):
         rows = KeySpool(database.folder)
         keys, tables = np.zeros(sum(map(len, batches)), np.int64), []
         for place in (0, 1):
-            values = pa.concat_arrays([batch.column(place) for batch in batches]).dictionary_encode()
-            codes, size = numbers_of(values.indices), len(values.dictionary)
-            counts = np.bincount(codes, minlength=size)
+            codes, values = _numbered(pa.concat_arrays([batch.column(place) for batch in batches]))
+            seen, counts = np.arange(len(values)), np.bincount(codes, minlength=len(values))
             # Arrow would load pandas to find out whether one of our arrays is a column of it.
-            columns = {"x": values.dictionary, "seen": as_column(np.arange(size)), "n": as_column(counts)}
-            tables.append(pa.table(columns))
+            tables.append(pa.table({"x": values, "seen": as_column(seen), "n": as_column(counts)}))
             keys = (keys << 32) | codes
         rows.append(keys)
         users, attributes = map(database.register, tables)
         return cls(rows, users, attributes, *map(len, tables))
+
+
+def _numbered(column: pa.Array) -> tuple[NDArray[Any], pa.Array]:
+    """Return the numbers of texts or integers in the order in which they first appear, and these."""
+    if len(column) > VERY_FEW_ROWS:
+        encoded = column.dictionary_encode()
+        return numbers_of(encoded.indices), encoded.dictionary
+    numbers: dict[Any, int] = {}
+    codes = np.array([numbers.setdefault(value, len(numbers)) for value in plain_values(column)], np.int64)
+    first = np.unique(codes, return_index=True)[1].tolist()
+    return codes, pa.concat_arrays([column.slice(place, 1) for place in first])
 
 
 class _MissingError(Exception):

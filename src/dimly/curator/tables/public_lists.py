@@ -16,7 +16,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
@@ -283,6 +282,8 @@ def check_no_volunteers(people: Iterable[pa.Array], options: Options) -> None:
     """
     if options.volunteers is None or options.except_volunteers:
         return
+    import pyarrow.compute as pc  # noqa: PLC0415 (slow to import, and of volunteers alone)
+
     volunteers = _volunteers(options)
     kinds, is_compared = set(), False
     for given in people:
@@ -307,11 +308,15 @@ def check_no_volunteers(people: Iterable[pa.Array], options: Options) -> None:
 
 def _trimmed(ids: pa.Array) -> pa.Array:
     """Return ids without the spaces around them, which nobody sees, and which make nobody another person."""
+    import pyarrow.compute as pc  # noqa: PLC0415 (as above)
+
     return ids if pa.types.is_integer(ids.type) else pc.utf8_trim_whitespace(ids)
 
 
 def _as_numbers(ids: pa.Array) -> pa.Array:
     """Return those ids that are integers, as they are usually written."""
+    import pyarrow.compute as pc  # noqa: PLC0415 (as above)
+
     texts = _trimmed(ids.cast(pa.string()))
     texts = texts.filter(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$"))
     return pc.replace_substring_regex(texts, r"^\+?(-?)0*([0-9])", r"\1\2")

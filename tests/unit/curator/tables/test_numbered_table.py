@@ -131,6 +131,7 @@ def test_what_is_still_read_must_not_change_and_stops_the_run_before_anything_is
 LONG = Options(user="person", attribute="page")
 PEOPLE = np.array([3, -5, 3, 40, 7, 3, -5, 40, 40])
 PAGES = np.array([7, 7, 1, 2, 7, 7, 9, 2, 1])
+MANY = 1 << 17
 
 
 @contextlib.contextmanager
@@ -157,8 +158,9 @@ def test_rows_are_the_same_whoever_sorts_them(
         ids, keys = content(there)
         figures = there.diagnostics()
     assert sorted(ids) == sorted({*np.asarray(people).tolist()})
-    for few, memory in ((1 << 17, 1 << 20), (0, 1 << 22), (0, 300_000)):
+    for few, very_few, memory in ((MANY, MANY, 1 << 20), (MANY, 0, 1 << 20), (0, 0, 1 << 22), (0, 0, 300_000)):
         monkeypatch.setattr(numbered_table, "_FEW_ROWS", few)
+        monkeypatch.setattr(numbered_table, "VERY_FEW_ROWS", very_few)
         with numbered(people, memory=memory, **given) as here:
             assert content(here)[0] == ids
             np.testing.assert_array_equal(content(here)[1], keys)  # a second time
@@ -380,15 +382,16 @@ def test_rosters_pseudonyms_and_lists(
         options["roster"] = [str(one) for one in named] if roster == "text" else named
     table = pa.table({"person": people, "page": [page for _, page in rows]})
     found = []
-    for few, coded in ((1 << 17, True), (0, True), (0, False)):
+    for few, very_few, coded in ((MANY, MANY, True), (MANY, 0, True), (0, 0, True), (0, 0, False)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(numbered_table, "_FEW_ROWS", few)
+            patch.setattr(numbered_table, "VERY_FEW_ROWS", very_few)
             if not coded:
                 patch.setattr(numbered_table._CodedRows, "of", lambda *_, **__: None)
             with open_table(table, PLAN, Options(**options), vocabulary=listed, pseudonyms=pseudonyms) as one:
                 ids_, keys = content(one)
                 found.append((ids_, keys.tolist()))
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1] == found[2] == found[3]
 
 
 @pytest.mark.parametrize("coded", [True, False])
