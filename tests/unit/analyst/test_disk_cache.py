@@ -32,7 +32,7 @@ def test_the_second_time_nothing_is_found_again(folder: Path, path: Path, monkey
     assert folder.stat().st_mode & 0o777 == 0o700
     assert len(list(folder.iterdir())) == 2
     monkeypatch.setattr(Denoiser, "of", None)
-    monkeypatch.setattr("dimly.analyst.release.structure_of", None)
+    monkeypatch.setattr("dimly.analyst.structure.parallel_analysis.structure_of", None)
     again = open_release(path)
     for name in ("mean", "basis", "gains", "variances"):
         np.testing.assert_array_equal(getattr(again.denoiser, name), getattr(found, name))
