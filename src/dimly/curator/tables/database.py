@@ -245,9 +245,6 @@ class PrivateDatabase(Cursor):
         Bytes that DuckDB may use, at least 64 MiB; more is spilled.
     threads : int
         At least 1.
-    believing : bool, default=True
-        Whether DuckDB may decide comparisons by what a Parquet file says of its columns, and not by their cells. That
-        sorts integers a fifth faster; but statistics leave NaN out, and may be false.
     temp : Path, optional
         Existing folder to spill into, on a disk with room for the data; the system's folder for temporary files by
         default.
@@ -264,7 +261,7 @@ class PrivateDatabase(Cursor):
     [(10,)]
     """
 
-    def __init__(self, *, memory: int, threads: int, temp: Path | None = None, believing: bool = True) -> None:
+    def __init__(self, *, memory: int, threads: int, temp: Path | None = None) -> None:
         if memory < MIN_MEMORY:
             raise ParameterError(f"memory must be at least 64 MiB, got {memory} bytes.")
         if threads < 1:
@@ -275,7 +272,7 @@ class PrivateDatabase(Cursor):
         self._names = 0
         self._spill = private_folder(temp, SPILL_PREFIX)
         try:
-            super().__init__(_connect(memory, threads, self.folder, believing=believing), {}, {})
+            super().__init__(_connect(memory, threads, self.folder), {}, {})
         except BaseException:
             self._spill.remove()
             raise
@@ -432,10 +429,13 @@ def private_folder(temp: str | os.PathLike[str] | None, prefix: str) -> LockedFo
     )
 
 
-def _connect(memory: int, threads: int, folder: Path, *, believing: bool) -> duckdb.DuckDBPyConnection:
+def _connect(memory: int, threads: int, folder: Path, *, believing: bool = False) -> duckdb.DuckDBPyConnection:
     quoted = os.fspath(folder).replace("'", "''")
     settings = [f"SET memory_limit = '{memory}B'", f"SET threads = {threads}", f"SET temp_directory = '{quoted}'"]
-    if not believing:  # nor may a filter reach the reader of Parquet, which leaves row groups out by what the file says
+    # What a Parquet file says of its columns leaves NaN out, and may be false: by it DuckDB would cut integers to fewer
+    # bytes, and take several people for one. Nor may a filter reach its reader, which leaves row groups out by it. To
+    # believe files would sort integers a fifth faster.
+    if not believing:
         settings.append("SET disabled_optimizers = 'statistics_propagation,filter_pushdown'")
     try:
         connection = duckdb.connect(":memory:")

@@ -626,13 +626,6 @@ def open_table(
         memory=resources.database_memory,
         threads=_reading_threads(source, resources, lists=options.attributes is not None),
         temp=resources.temp,
-        # Only where there are no numbers to be wrong about: by a Parquet file's statistics, which leave NaN out, one
-        # person's number would decide whether a condition is asked of all others in the file. Views and queries of a
-        # database may ask such conditions, too.
-        believing=options.value is None
-        and options.columns is None
-        and options.where is None
-        and _format_of(source) == "Parquet",
     ) as database:
         progress.phase("reading")
         opened = open_source(

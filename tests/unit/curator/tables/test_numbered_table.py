@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -470,3 +471,21 @@ def test_lists_of_json_are_taken_apart_by_as_many_threads_as_have_room(tmp_path:
         for name, lists in (("t.jsonl", True), ("t.jsonl", False), ("t.csv", False))
     ]
     assert found == [1, 2, 2]
+
+
+@pytest.mark.parametrize("shape", ["a row for each", "lists"])
+def test_people_are_not_told_apart_by_what_a_file_says_of_its_columns(tmp_path: Path, shape: str) -> None:
+    """By a footer in which all ids are at most 10, DuckDB cut them to a byte: four people were one, and another one."""
+    people = [0, 256, 512, 1_000_003]
+    days = [dt.date(2020, 1, 1 + day) for day in range(4)]
+    held = pa.array([[day] for day in days]) if shape == "lists" else pa.array(days)
+    pq.write_table(pa.table({"person": people, "days": held}), tmp_path / "t.parquet", use_dictionary=False)
+    whole = (tmp_path / "t.parquet").read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    told, false = (number.to_bytes(8, "little") for number in (1_000_003, 10))
+    assert told in whole[footer:]
+    (tmp_path / "t.parquet").write_bytes(whole[:footer] + whole[footer:].replace(told, false))
+    chosen: dict[str, Any] = {"attributes" if shape == "lists" else "attribute": "days"}
+    with open_table(tmp_path / "t.parquet", PLAN, Options(user="person", **chosen)) as table:
+        assert table.users(0, table.n_users).to_pylist() == people
+        assert [int(key) >> 32 for rows in table.rows() for key in rows.keys] == [0, 1, 2, 3]
