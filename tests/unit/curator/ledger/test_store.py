@@ -180,7 +180,6 @@ def test_a_read_only_ledger_is_told(store: Store) -> None:
     message = "must be writable, and it or its folder is read-only"
     with pytest.raises(DimlyError, match=message), store.writing() as connection:
         connection.execute("CREATE TABLE more (x)")  # some versions of SQLite begin a transaction all the same
-        pytest.fail("wrote to a read-only file")
 
 
 def test_a_damaged_ledger_is_told(store: Store) -> None:
