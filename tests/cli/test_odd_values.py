@@ -97,7 +97,7 @@ def test_every_command_has_a_call_or_a_reason() -> None:
 def test_names_in_files_cannot_move_the_cursor(folder: Path) -> None:
     pq.write_table(pa.table({"\x1b[2Jperson": ["ada"], "pl\x9bace": ["mill"]}), "odd.parquet")
     line = refusal("publish", "odd.parquet", "--plan", "plan.json", "--user", "x", "--attribute", "y", "--out", "out")
-    assert "\\x1b[2Jperson, pl\\x9bace" in line
+    assert "'\\x1b[2Jperson', 'pl\\x9bace'" in line
     odd = pa.table({"person": ["a\x1b[31mda", "bob"], "place": ["mill", "tea"]})
     pq.write_table(odd, "people.parquet")
     made = run("publish", "people.parquet", *CALLS["publish"][1:-1], "--out", "release")

@@ -282,11 +282,11 @@ def wide_rows(request: TableRequest, columns: list[str]) -> RowsView:
     scans = [RowScan.of(source, request.user_checks()), *_cell_scans(request, found)]
     listed = f"[{', '.join(map(literal, names))}]"
     if not found.texts:
-        sql, text = _numbers_sql(request, found.numbers, "CAST(a AS INTEGER)"), (f"list_extract({listed}, ", " + 1)")
+        sql, text = _numbers_sql(request, found.numbers, "a"), (f"list_extract({listed}, ", " + 1)")
         return request.view(sql, scans, has_values=not request.bits, people_in_rows=False, text=text)
     parts = [_texts_sql(request, found.texts)]
     if names:
-        parts.append(_numbers_sql(request, found.numbers, f"list_extract({listed}, CAST(a AS INTEGER) + 1)"))
+        parts.append(_numbers_sql(request, found.numbers, f"list_extract({listed}, a + 1)"))
     scans.append(_one_row_each(request))
     return request.view(
         " UNION ALL ".join(parts), scans, has_values=not request.bits, people_in_rows=False, text=("", "")
@@ -339,8 +339,7 @@ def _sort_in(request: TableRequest, column: str, found: _Columns) -> None:
     if kind == "JSON" and by_column:
         is_text = f"json_type({sql}) = 'VARCHAR'"
         found.texts[column] = f"CASE WHEN {is_text} THEN {sql} ->> '$' END"
-        number = f"CASE WHEN NOT ({is_text}) THEN {sql} END"
-        found.numbers[column] = read_number(number, "JSON", column=column, columns="")
+        found.numbers[column] = _number_in(request, column, sql)
     elif is_categorical(type_) and by_column:
         found.texts[column] = f"CAST({sql} AS VARCHAR)"
     elif is_categorical(type_) and request.source.has_types:
@@ -350,7 +349,15 @@ def _sort_in(request: TableRequest, column: str, found: _Columns) -> None:
             "doubles the sensitivity, or leave it out."
         )
     else:
-        found.numbers[column] = read_number(sql, type_, column=column, columns=request.listing, name="columns")
+        found.numbers[column] = _number_in(request, column, sql)
+
+
+def _number_in(request: TableRequest, column: str, sql: str) -> ColumnReading:
+    """Return how a cell of a column is read as a number, wherever the cell stands."""
+    type_ = request.source.columns[column]
+    if kind_of(type_) == "JSON" and request.plan.unit == "column":
+        sql = f"CASE WHEN NOT (json_type({sql}) = 'VARCHAR') THEN {sql} END"
+    return read_number(sql, type_, column=column, columns=request.listing, name="columns")
 
 
 def _cell_scans(request: TableRequest, found: _Columns) -> list[RowScan]:
@@ -405,20 +412,32 @@ def _fits(request: TableRequest, found: _Columns, column: str) -> str:
     return f"{fits} OR {sql} IS NULL" if request.nulls == "drop" else fits
 
 
-def _numbers_sql(request: TableRequest, numbers: dict[str, ColumnReading], name: str) -> str:
-    cells = [_cell(request, number, quoted(column)) for column, number in numbers.items()]
-    # Columns are numbered for the while of the query, so that no name of theirs can clash with u, a or v.
-    numbered = ", ".join(f'{sql} AS "{position}"' for position, sql in enumerate(cells))
-    inner = f"(SELECT {request.user.sql} AS u, {numbered} FROM {request.source.name})"
-    fields, keep = (f"u, {name} AS a", "v") if request.bits else (f"u, {name} AS a, v", "v > 0")
-    return f"SELECT {fields} FROM (UNPIVOT {inner} ON * EXCLUDE (u) INTO NAME a VALUE v) WHERE {keep}{_known(request)}"
+def _numbers_sql(request: TableRequest, columns: Iterable[str], name: str) -> str:
+    """Return SQL of all cells of columns, one below the other; those of one type are read by one expression.
+
+    The time to plan a query grows with the square of its expressions, and there may be thousands of columns. They go by
+    their numbers, so that no name of theirs can clash with u, a or v.
+    """
+    alike: dict[tuple[str, str], dict[int, str]] = {}
+    for position, column in enumerate(columns):
+        cell = _cell(request, _number_in(request, column, "v"))
+        alike.setdefault((request.source.columns[column], cell), {})[position] = quoted(column)
+    parts = []
+    for (_, cell), places in alike.items():
+        numbered = f"unnest([{', '.join(map(str, places))}]) AS a, unnest([{', '.join(places.values())}]) AS v"
+        cells = f"(SELECT {request.user.sql} AS u, {numbered} FROM {request.source.name})"
+        fields, keep = f"u, {name} AS a", cell
+        if not request.bits:
+            fields, keep, cells = f"{fields}, v", "v > 0", f"(SELECT u, a, {cell} AS v FROM {cells})"
+        parts.append(f"SELECT {fields} FROM {cells} WHERE {keep}{_known(request)}")
+    return " UNION ALL ".join(parts)
 
 
-def _cell(request: TableRequest, number: ColumnReading, sql: str) -> str:
+def _cell(request: TableRequest, number: ColumnReading) -> str:
     """Return a cell as it is kept or dropped: a boolean for bits, else the value."""
     if not request.bits:
         return request.in_range(number.sql)
-    return sql if number.is_bit else f"({number.sql}) > 0"
+    return "v" if number.is_bit else f"({number.sql}) > 0"
 
 
 def _texts_sql(request: TableRequest, cells: dict[str, str]) -> str:

@@ -248,3 +248,18 @@ def test_many_columns(database: PrivateDatabase) -> None:
     view = view_of(database, {name: pa.array(map(int, cells)) for name, cells in table.items()})
     view.check()
     assert len(rows(database, view)) == 600 + 400
+
+
+def test_cells_of_one_type_are_read_by_one_expression(database: PrivateDatabase) -> None:
+    """The time to plan a query grows with the square of its expressions: minutes for thousands of columns of text."""
+    others = {"v": [0.5, 1.0], "A": [True, False], "a!": pa.array([0, 1], pa.int8())}
+    expressions = []
+    for n, more in ((3, {}), (300, {}), (300, others)):
+        view = view_of(database, {"u": [1, 2], **{f"c{i}": [1.0, 0.0] for i in range(n)}, **more}, plan=TENTHS)
+        ((sql,),) = database.fetch("SELECT sql FROM duckdb_views() WHERE view_name = ?", [view.name[1:-1]])
+        expressions.append(sql.upper().count("ISFINITE"))
+        found = rows(database, view)
+    assert len(set(expressions)) == 1
+    assert len(found) == 300 + 4
+    of_others = [(1, "A", 1.0), (1, "v", 0.5), (2, "a!", 1.0), (2, "v", 1.0)]
+    assert [row for row in found if not row[1].startswith("c")] == of_others
