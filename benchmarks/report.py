@@ -244,13 +244,19 @@ def accuracy_table(_report: Report, cells: Cells) -> str:
     )
 
 
+_SIDE_BY_SIDE = 12
+"""Cases of a benchmark that are compared between processors: its first ones, of which a page can be read."""
+
+
 def side_by_side(reports: Sequence[Report]) -> str:
     """Return what several kinds of processor have measured, each in a column: the speed-up over each peer."""
     shared: dict[tuple[str, str, str], dict[str, str]] = {}
     for report in reports:
         for name, results in report.benchmarks.items():
-            for result in results:
+            for result in results[:_SIDE_BY_SIDE]:
                 for peer in result.peers:
+                    if peer.timing.name.startswith("itself"):  # growth, which has figures of its own
+                        continue
                     mark = " †" if peer.met is False else ""
                     found = shared.setdefault((name, result.name, peer.timing.name), {})
                     found[report.machine.cpu] = f"{_number(peer.speedup.median)}×{mark}"
