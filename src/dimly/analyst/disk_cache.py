@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import secrets
 import stat
 import sys
 import zipfile
@@ -38,7 +39,7 @@ _MOST_FILES: Final = 200
 _MOST_BYTES: Final = 1 << 28  # of one file
 _DIGEST: Final = 32
 _OURS: Final = re.compile(r"(denoiser|structure|index|values)-[0-9a-f]{64}\.npz")
-_ROWS: Final = re.compile(r"(\.\d+-)?index-[0-9a-f]{64}\.npy")  # with a number before: by a process, in the making
+_ROWS: Final = re.compile(r"(\.\d+-)?index-[0-9a-f]{64}\.npy")  # with a number before: in the making
 _VALUES: Final = re.compile(r"(\.\d+-)?values-[0-9a-f]{64}\.npy")
 _MOST_INDEXES: Final = 4  # each may be as large as its release
 _PIECE: Final = 1 << 15  # bytes of published numbers that have a digest of their own
@@ -210,7 +211,7 @@ def _rows_of_a_piece(values: NDArray[Any]) -> int:
 @contextlib.contextmanager
 def _made(file: Path) -> Iterator[Path]:
     """Give a path to write to, which becomes the file once it is written."""
-    made = file.with_name(f".{os.getpid()}-{file.name}")
+    made = file.with_name(f".{secrets.randbits(64)}-{file.name}")  # not the process: others may have its number
     try:
         yield made
         made.replace(file)

@@ -150,6 +150,26 @@ def test_kept_numbers_that_were_damaged_are_not_used(folder: Path, path: Path, m
         np.testing.assert_array_equal(again.take(np.array([20])), sketches.take(np.array([20])))
 
 
+def test_who_keeps_the_same_numbers_meanwhile_has_a_file_of_their_own(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Threads, and processes in containers that share a folder, may have the same number.
+    sketches, read, others = open_release(path)._sketches, StoredSketches.read_values, []
+
+    def read_beside_another(self: StoredSketches, index: int) -> object:
+        if not others:
+            others.append(None)
+            others.append(disk_cache.values_kept(self))
+        return read(self, index)
+
+    monkeypatch.setattr(StoredSketches, "read_values", read_beside_another)
+    everybody = np.arange(80)
+    for kept in (disk_cache.values_kept(sketches), others[1], disk_cache.values_kept(sketches)):
+        assert kept is not None
+        np.testing.assert_array_equal(kept.take(everybody), sketches.take(everybody))
+    assert not list(folder.glob(".*"))
+
+
 def test_numbers_in_memory_or_without_a_folder_are_not_kept(
     folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
