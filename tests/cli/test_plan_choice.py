@@ -125,6 +125,8 @@ def test_pairs_that_cannot_be_have_no_verdict() -> None:
     assert said["verdict"] == "unknown"
     (missing,) = said["unstated"]
     assert missing.startswith("a distance of at most 22, or a weight of at least 100: people who have 11 attributes")
+    # Near pairs of these may be, far ones may not: without people so far away there is nothing to tell apart.
+    assert answer("plan", "--epsilon", 3, "--weight", 11, "--distance", "10:400")["verdict"] == "unknown"
     assert answer("plan", "--epsilon", 2, "--weight", 11, "--distance", 22)["verdict"] != "unknown"
 
 

@@ -14,7 +14,7 @@ from dimly.mechanisms.plan import Plan
 from dimly.planner.brief import DEFAULT_GROUPS, Brief, Purpose, Question
 from dimly.planner.candidates import Candidate, LeftOut, candidates, realized
 from dimly.planner.paper import PaperRule, paper_rules
-from dimly.planner.predicted_figures import share_found
+from dimly.planner.predicted_figures import N_FOUND, share_found
 from dimly.planner.survey_facts import by_survey
 from dimly.planner.verdicts import (
     EPSILONS,
@@ -168,9 +168,12 @@ class Advice:
 
     @property
     def share_found(self) -> float | None:
-        """About which share of ten neighbors is right, if ten people are near and all others far; None without n."""
+        """About which share of ten neighbors is right, if ten people are near and all others far.
+
+        None where nobody said how many people there are, or where they are too few for ten near and ten far ones.
+        """
         asked, one = self.question, self.chosen
-        if asked.n_users is None:
+        if asked.n_users is None or asked.n_users < 2 * N_FOUND:
             return None
         return share_found(asked.high - asked.low, one.stderr_low, one.stderr_high, n_users=asked.n_users)
 

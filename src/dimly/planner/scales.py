@@ -52,6 +52,8 @@ class Scales:
     @property
     def verdict(self) -> Verdict:
         """Whether the sketches together tell the nearest scale from the farthest; as of one plan for distances."""
+        if self.one.unstated:
+            return "unknown"
         near, far = self.scales[0], self.scales[-1]
         error = math.sqrt((near.together**2 + far.together**2) / 2)
         return verdict(ranking_probability(far.distance - near.distance, error))
@@ -59,6 +61,8 @@ class Scales:
     @property
     def judgment(self) -> str:
         """The verdict in a sentence."""
+        if self.verdict == "unknown":
+            return f"Unknown: what was stated does not fit. State {' and '.join(self.one.unstated)}."
         return f"{self.verdict.capitalize()}: with all sketches together {PAIRS[self.verdict]}."
 
     @property

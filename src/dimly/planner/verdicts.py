@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from dimly.mechanisms.plan import Plan
-from dimly.planner.brief import Purpose, Question
+from dimly.planner.brief import DEFAULT_GROUPS, Purpose, Question
 from dimly.planner.candidates import Candidate, agreement_of, closeness_of, fitted
 from dimly.planner.predicted_figures import ranking_probability
 from dimly.privacy import Budget, Unit
@@ -114,6 +114,10 @@ ENDS: Final[Mapping[Purpose, str]] = MappingProxyType(
 """What near and far mean for a purpose."""
 
 
+FARTHEST: Final[Mapping[Purpose, float]] = MappingProxyType({"distances": 10.0, "neighbors": 1.0, "segments": math.inf})
+"""Far distances that can be, in multiples of twice the average weight; see :func:`unstated`."""
+
+
 class NeededEpsilon(NamedTuple):
     """The smallest ε at which noise allows a verdict, rounded up to two digits; 0.001 also if less would do.
 
@@ -189,11 +193,12 @@ def figure(question: Question, one: Candidate) -> float:
 
 def unstated(question: Question) -> tuple[str, ...]:
     """Return what would have to be stated for a verdict; nothing if all is there and fits together."""
-    if question.weight is not None and question.low > 2 * question.weight:
-        # Nobody of that weight is so far from anybody: a verdict on such pairs would be one on other people.
-        most = 2 * question.weight
-        fitting = f"a distance of at most {most:g}, or a weight of at least {question.low / 2:g}"
-        return (f"{fitting}: people who have {question.weight:g} attributes cannot differ in more than {most:g}",)
+    if (unfitting := _too_far(question)) is not None:
+        return (unfitting,)
+    n_groups = question.n_groups or DEFAULT_GROUPS
+    if question.purpose == "segments" and question.n_users is not None and question.n_users < 2 * n_groups:
+        few = f"{question.n_users:,} people"
+        return (f"fewer than {n_groups:,} groups, or more than {few}: {few} are not two for each group",)
     if question.purpose == "distances":
         return ("distance or weight",) if question.stated == "nothing" else ()
     missing = []
@@ -202,6 +207,29 @@ def unstated(question: Question) -> tuple[str, ...]:
     if question.n_users is None:
         missing.append("n_users")
     return tuple(missing)
+
+
+def _too_far(question: Question) -> str | None:
+    """Return what distance or weight would fit, where people of the weight cannot be as far apart as was stated.
+
+    Near pairs differ in at most twice the weight. So does anybody from anybody on average, which is what far means for
+    neighbors. Far pairs are a tenth of all: by Markov's inequality at most ten times as far as the average. Between two
+    groups nothing is known: one of them may be few people with many attributes.
+    """
+    if question.weight is None:
+        return None
+    weight, most = f"{question.weight:g}", 2 * question.weight
+    if question.low > most:
+        # Nobody of that weight is so far from anybody: a verdict on such pairs would be one on other people.
+        fitting = f"a distance of at most {most:g}, or a weight of at least {question.low / 2:g}"
+        return f"{fitting}: people who have {weight} attributes cannot differ in more than {most:g}"
+    # A survey measures the weight of the middle person, and a few who are far heavier make others farther.
+    times = math.inf if question.measured else FARTHEST[question.purpose]
+    if question.high <= times * math.ceil(most):
+        return None
+    fitting = f"a far distance of at most {times * most:g}, or a weight of at least {question.high / 2 / times:g}"
+    part = " in a tenth of all pairs" if times > 1 else ""
+    return f"{fitting}: people who have {weight} attributes on average cannot differ in more than that{part}"
 
 
 def clarity(question: Question, blur: float) -> float:

@@ -9,6 +9,8 @@ from typing import Any, Final
 from dimly.audit.attacks import Inference, guess_one
 from dimly.lab.blur import Blur, blur_of, people_at
 from dimly.lab.planning import advise
+from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
+from dimly.mechanisms.make import MAX_ATTRIBUTES
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.planner.advice import Advice
 from dimly.planner.brief import Brief, Purpose
@@ -59,7 +61,10 @@ class PlanDraft:
         """
         if self.weight is None or self.survey is not None:
             return None
-        by_chance = 0.0 if self.n_attributes is None else min(self.weight / self.n_attributes, 0.5)
+        size = self.n_attributes
+        if not 0 < self.weight <= LARGEST_DISTANCE or (size is not None and not 0 < size <= MAX_ATTRIBUTES):
+            return None  # the planner says what is wrong with these
+        by_chance = 0.0 if size is None else min(self.weight / size, 0.5)
         far = max(2.0, float(round(2 * self.weight * (1 - by_chance))))
         return max(1.0, float(round(far / 2))), far
 
@@ -110,13 +115,13 @@ class PlanDraft:
         """Return the command line that makes the same plan, with the same digest."""
         near_far = self.distance
         options: Mapping[str, Any] = {
-            "epsilon": f"{self.epsilon:g}",
-            "delta": f"{self.delta:g}" if self.delta else None,
+            "epsilon": exactly(self.epsilon),
+            "delta": exactly(self.delta) if self.delta else None,
             "protect": self.protect if self.protect > 1 else None,
             "total": self.total,
             "purpose": self.purpose,
-            "distance": None if near_far is None else f"{near_far[0]:g}:{near_far[1]:g}",
-            "weight": None if self.weight is None else f"{self.weight:g}",
+            "distance": None if near_far is None else ":".join(map(exactly, near_far)),
+            "weight": None if self.weight is None else exactly(self.weight),
             "n-users": self.n_users,
             "n-attributes": None if self.vocabulary is not None else self.n_attributes,
             "n-groups": self.n_groups if self.purpose == "segments" else None,
@@ -129,13 +134,30 @@ class PlanDraft:
             "seed": self.seed or None,
             "force": force,
         }
-        words = ["dimly plan"]
-        for name, value in options.items():
-            if value is True:
-                words.append(f"--{name}")
-            elif value is not None and value is not False:
-                words.append(f"--{name} {shlex.quote(str(value))}")
-        return " ".join([*words, "-o plan.json"])
+        return plan_command(options)
+
+
+def exactly(number: float) -> str:
+    """Return a number as short as can be, so that it is read as the same number again.
+
+    Examples
+    --------
+    >>> exactly(2.0), exactly(1e-8), exactly(1.2345678e-8)
+    ('2', '1e-08', '1.2345678e-08')
+    """
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
+
+
+def plan_command(options: Mapping[str, Any]) -> str:
+    """Return ``dimly plan`` with options by name: alone where they are True, left out where they are None or False."""
+    words = ["dimly plan"]
+    for name, value in options.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif value is not None and value is not False:
+            words.append(f"--{name} {shlex.quote(str(value))}")
+    return " ".join([*words, "-o plan.json"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import shlex
 import zipfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from dimly.privacy import Budget
 from dimly.release.documents.directions_file import encode_directions
 from dimly.studio import echarts, theme
 from dimly.studio.background_work import Job, watch
-from dimly.studio.plan_draft import PlanDraft
+from dimly.studio.plan_draft import PlanDraft, exactly, plan_command
 
 _SHAPES: Final = {
     "long": "one row per person and attribute",
@@ -30,6 +29,7 @@ _SHAPES: Final = {
     "wide": "one row per person, one column per attribute",
 }
 _MOST_BYTES: Final = 1 << 31
+_CSV: Final = (".csv", ".tsv", ".txt", "")
 _HEADER: Final = 1 << 16  # bytes of a CSV file in which its first line is looked for
 
 
@@ -68,16 +68,14 @@ class SampleState:
         return {"user": self.user, **which[self.shape]}
 
     @property
-    def options(self) -> str:
+    def options(self) -> dict[str, Any]:
         """The same as options of a command line."""
-        user = f"--user {shlex.quote(self.user or '')}"
-        name = shlex.quote(self.attribute or "")
-        return (
-            user
-            + {"long": f" --attribute {name}", "list": f" --attribute-list {name}", "wide": " --all-columns"}[
-                self.shape
-            ]
-        )
+        which: dict[str, dict[str, Any]] = {
+            "long": {"attribute": self.attribute},
+            "list": {"attribute-list": self.attribute},
+            "wide": {"all-columns": True},
+        }
+        return {"user": self.user, **which[self.shape]}
 
 
 def columns_of(path: Path) -> tuple[str, ...]:
@@ -85,6 +83,8 @@ def columns_of(path: Path) -> tuple[str, ...]:
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             return tuple(pq.read_schema(path).names)
+        if path.suffix.lower() not in _CSV:
+            return ()  # the first line of anything else would look like columns, too
         with path.open("rb") as file:
             text = file.read(_HEADER).decode("utf-8-sig", "replace")
     except (OSError, ValueError):
@@ -149,7 +149,7 @@ def build(state: SampleState, saved: Saved, draft: Callable[[], PlanDraft]) -> N
             max_file_size=_MOST_BYTES,
             label="Public people: CSV or Parquet",
             on_upload=upload,
-        ).props('flat bordered accept=".csv,.parquet,.pq,.tsv,.jsonl"')
+        ).props('flat bordered accept=".csv,.tsv,.txt,.parquet,.pq"')
 
         def show() -> None:
             shown.clear()
@@ -261,14 +261,27 @@ def _result(state: SampleState, found: Trial, blur: Blur | None) -> None:
     ).props("unelevated")
     draft = state.draft
     assert draft is not None  # noqa: S101 - set before the job began
-    force = " --force" if found.verdict == "not feasible" else ""
-    many = "" if draft.n_users is None else f" --n-users {draft.n_users}"
-    more = (f" --delta {draft.delta:g}" if draft.delta else "") + (
-        f" --protect {draft.protect}" if draft.protect > 1 else ""
-    )
-    theme.command(
-        f"dimly plan --epsilon {draft.epsilon:g} --purpose {draft.purpose}{many} --sample {shlex.quote(state.name)} "
-        f"{state.options}{more} --seed {draft.seed}{force} -o plan.json"
+    theme.command(command_of(state, draft, force=found.verdict == "not feasible"))
+
+
+def command_of(state: SampleState, draft: PlanDraft, *, force: bool) -> str:
+    """Return the command line that tries the same out, with the same digest where the same plan comes out best."""
+    told = draft.told
+    return plan_command(
+        {
+            "epsilon": exactly(draft.epsilon),
+            "delta": exactly(draft.delta) if draft.delta else None,
+            "protect": draft.protect if draft.protect > 1 else None,
+            "purpose": draft.purpose,
+            "n-users": draft.n_users,
+            "n-groups": told["n_groups"],
+            "unit": draft.unit if draft.unit != "attribute" else None,
+            "max-bytes-per-user": draft.max_bytes_per_user,
+            "sample": state.name,
+            **state.options,
+            "seed": draft.seed or None,
+            "force": force,
+        }
     )
 
 

@@ -85,3 +85,13 @@ def test_refusals() -> None:
     ):
         with pytest.raises(ParameterError, match=alone):
             plan_scales(brief, [50, 800])
+
+
+def test_scales_that_people_of_the_weight_cannot_reach_have_no_verdict() -> None:
+    found = plan_scales(Brief(Budget(3.0), weight=11), [5, 800])
+    assert found.verdict == "unknown"
+    assert found.judgment.endswith(
+        "State a far distance of at most 220, or a weight of at least 40: people who have 11 attributes on average "
+        "cannot differ in more than that in a tenth of all pairs."
+    )
+    assert plan_scales(Brief(Budget(3.0), weight=400), [5, 800]).verdict == "good"

@@ -98,5 +98,33 @@ def test_neighbors_of_light_people_are_not_called_good_where_they_were_not(
     assert untold.figure < untold.chosen.closeness_at_best
 
 
+def test_too_few_people_for_so_many_groups_have_no_verdict() -> None:
+    arguments = {"purpose": "segments", "distance": (20, 100), "weight": 60}
+    for n_users, n_groups in ((2, None), (100, 1_000), (11, 6)):
+        found = answer(ask(Budget(8.0), n_users=n_users, n_groups=n_groups, **arguments))
+        assert found.verdict == "unknown"
+        assert f"or more than {n_users} people: {n_users} people are not two for each group" in found.words
+    assert not answer(ask(Budget(8.0), n_users=12, **arguments)).unstated
+
+
+def test_pairs_farther_apart_than_their_weight_allows_have_no_verdict() -> None:
+    for purpose, most in (("distances", 220), ("neighbors", 22)):
+        arguments = {"purpose": purpose, "weight": 11, "n_users": 10_000, "mechanisms": ["counting+laplace"]}
+        found = answer(ask(Budget(3.0), distance=(20, most + 1), **arguments))
+        (unfitting,) = found.unstated
+        assert unfitting.startswith(f"a far distance of at most {most}, or a weight of at least 11.")
+        assert "people who have 11 attributes on average cannot differ in more than that" in unfitting
+        assert answer(ask(Budget(3.0), distance=(20, 800), **arguments)).verdict == "unknown"
+        assert not answer(ask(Budget(3.0), distance=(20, most), **arguments)).unstated
+        # Of a part of an attribute nobody can say: 10.3 stands for ten or eleven.
+        assert not answer(ask(Budget(3.0), **{**arguments, "distance": (10, 21), "weight": 10.3})).unstated
+
+
+def test_ten_neighbors_are_not_spoken_of_where_there_are_no_ten() -> None:
+    arguments = {"purpose": "neighbors", "distance": (20, 100), "weight": 60}
+    assert "if ten of" not in answer(ask(Budget(8.0), n_users=19, **arguments)).words
+    assert "if ten of 20 people are near" in answer(ask(Budget(8.0), n_users=20, **arguments)).words
+
+
 def test_rounding_is_up() -> None:
     assert [rounded_up(x) for x in (0.0511, 1.0, 9.91, 12.01)] == [0.052, 1.0, 10.0, 13.0]

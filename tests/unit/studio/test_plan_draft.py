@@ -1,9 +1,11 @@
+import math
 import shlex
 from typing import Any
 
 import pytest
 from tests.cli.lines import answer
 
+from dimly.errors import ParameterError
 from dimly.mechanisms import Plan
 from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.privacy import Budget
@@ -17,6 +19,9 @@ DRAFTS = {
     "segments with delta": PlanDraft(seed=SEED, purpose="segments", delta=1e-8, n_groups=4, epsilon=2.0),
     "stated distances": PlanDraft(seed=SEED, near=20.0, far=90.0, purpose="distances", n_attributes=None),
     "a closed list": PlanDraft(seed=SEED, numbered=True, n_attributes=300, weight=30.0, epsilon=4.0),
+    "more digits than six": PlanDraft(
+        seed=SEED, epsilon=1.2345678, delta=1.2345678e-8, near=20.0000001, far=90.0000001, purpose="segments"
+    ),
     "columns with values": PlanDraft(seed=SEED, unit="column", has_values=True, max_bytes_per_user=400),
 }
 
@@ -29,6 +34,25 @@ def test_the_command_makes_the_same_plan(name: str) -> None:
     said = answer(*line[1:-2])
     assert said["digest"] == found.advice.plan.digest
     assert said["verdict"] == found.advice.verdict
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"n_attributes": 0},
+        {"n_attributes": -3},
+        {"n_attributes": 10**400},
+        {"weight": 0.0},
+        {"weight": 1e308},
+        {"weight": math.inf},
+        {"weight": math.nan},
+    ],
+)
+def test_what_cannot_be_is_refused_and_not_guessed_from(stated: dict[str, Any]) -> None:
+    draft = PlanDraft(seed=SEED, **stated)
+    assert draft.guessed is None
+    with pytest.raises(ParameterError, match=rf"^{next(iter(stated))} must be"):
+        planned(draft)
 
 
 def test_words_on_the_page_name_no_options() -> None:
