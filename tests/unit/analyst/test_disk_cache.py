@@ -1,6 +1,7 @@
 """What was found is kept for the next command, and nothing that others could have put there is used."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,7 +155,8 @@ def test_who_keeps_the_same_numbers_meanwhile_has_a_file_of_their_own(
     folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Threads, and processes in containers that share a folder, may have the same number.
-    sketches, read, others = open_release(path)._sketches, StoredSketches.read_values, []
+    sketches, read = open_release(path)._sketches, StoredSketches.read_values
+    others: list[Any] = []
 
     def read_beside_another(self: StoredSketches, index: int) -> object:
         if not others:
