@@ -152,7 +152,12 @@ def test_a_plan_that_is_not_feasible_needs_force(volunteers: Path, tmp_path: Pat
     refused = run("--epsilon", 0.005, *asked)
     assert refused.exit_code == 2
     assert "--force" in refused.stderr
+    assert refused.stdout.startswith("verdict  ")  # what was measured is shown all the same
+    assert "Nothing was written" not in refused.stdout
     assert not output.exists()
+    facts = json.loads(run("--epsilon", 0.005, *asked, "--json").stdout)
+    assert facts["verdict"] == "not feasible"
+    assert facts["path"] is None
     assert run("--epsilon", 0.005, *asked, "--force").exit_code == 0
     assert output.exists()
 

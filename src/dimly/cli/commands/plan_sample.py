@@ -24,6 +24,8 @@ _COLUMNS = {
     "segments": {"agreement": "agreement", "closeness": "closeness"},
 }
 
+_NOTHING_WRITTEN: dict[str, str | None] = {"path": None, "directions": None, "attributes": None}
+
 
 def plan_by_sample(
     brief: "Brief",
@@ -57,13 +59,24 @@ def plan_by_sample(
         sample = read_sample(source, reading, unit=brief.unit)
         bar.phase("trying out")
         found = try_out(brief, sample, progress=bar.reach)
-    files = _written(found, output, beside)
+    refused = output.path is not None and found.verdict == "not feasible" and not output.force
+    files = _NOTHING_WRITTEN
+    if output.path is not None and not refused:
+        files = _written(found, output.path, beside, overwrite=output.overwrite)
     for text in (*found.doubts, *found.cautions):
         warn(text)
     if output.as_json:
         print_json(_facts(found) | together_facts(found.plan) | {"path": files["path"], "files": files})
-        return
-    _print(found, files, source, output)
+    else:
+        _print(found, files, output)
+    if refused:  # what took minutes to measure has been shown
+        least = found.needed.coarse
+        more = "No epsilon that was tried would do" if least is None else f"Use --epsilon {least:g} or more"
+        raise ParameterError(
+            f"no plan was written, because its verdict is not feasible. {more}, or add --force to write it anyway."
+        )
+    if not output.as_json:
+        print_next(output, found.plan, _options(files, source), more="other mechanisms and other epsilons, the reason")
 
 
 def _beside(output: Path | None, directions_out: Path | None) -> dict[str, Path]:
@@ -75,30 +88,22 @@ def _beside(output: Path | None, directions_out: Path | None) -> dict[str, Path]
     }
 
 
-def _written(found: "Trial", output: PlanOutput, beside: dict[str, Path]) -> dict[str, str | None]:
+def _written(found: "Trial", path: Path, beside: dict[str, Path], *, overwrite: bool) -> dict[str, str | None]:
     from dimly.release.documents.directions_file import write_directions
 
-    files: dict[str, str | None] = {"path": output.name, "directions": None, "attributes": None}
-    if output.path is None:
-        return files
-    if found.verdict == "not feasible" and not output.force:
-        least = found.needed.coarse
-        more = "No epsilon that was tried would do" if least is None else f"Use --epsilon {least:g} or more"
-        raise ParameterError(
-            f"no plan was written, because its verdict is not feasible. {more}, or add --force to write it anyway."
-        )
+    files = _NOTHING_WRITTEN | {"path": str(path)}
     if found.directions is not None:
-        write_directions(beside["directions"], found.directions, overwrite=output.overwrite)
+        write_directions(beside["directions"], found.directions, overwrite=overwrite)
         files["directions"] = str(beside["directions"])
     if found.vocabulary is not None and found.asking.brief.vocabulary is None:
         lines = "".join(json.dumps({"attribute": name}) + "\n" for name in found.vocabulary)
-        write_text(beside["attributes"], lines, overwrite=output.overwrite)
+        write_text(beside["attributes"], lines, overwrite=overwrite)
         files["attributes"] = str(beside["attributes"])
-    write_text(output.path, found.plan.to_json(), overwrite=output.overwrite)
+    write_text(path, found.plan.to_json(), overwrite=overwrite)
     return files
 
 
-def _print(found: "Trial", files: dict[str, str | None], source: str, output: PlanOutput) -> None:
+def _print(found: "Trial", files: dict[str, str | None], output: PlanOutput) -> None:
     from dimly.planner.advice import reasons_of
 
     best, listed = found.chosen, found.vocabulary
@@ -124,7 +129,6 @@ def _print(found: "Trial", files: dict[str, str | None], source: str, output: Pl
         origin = "" if found.directions is None else found.directions.origin
         print_fields({"because": found.reason, "directions": origin, "left out": reasons_of(found.left_out)})
         print_lines(["", *found.meaning, *promise(found.plan)[2:]])
-    print_next(output, found.plan, _options(files, source), more="other mechanisms and other epsilons, the reason")
 
 
 def _figures(found: "Trial") -> dict[str, str]:
