@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.plans import plan_of
 
@@ -88,6 +91,16 @@ def test_a_dry_run_of_few_rows_loads_neither_pandas_nor_kernels(dry_run: list[st
         "dimly.planner",
     ]
     assert loaded(heavy, *dry_run) == "[]"
+
+
+@pytest.mark.parametrize("pages", [range(2**18), range(0, 2**38, 2**20), map(str, range(2**18))])
+def test_publishing_does_not_load_pandas(tmp_path: Path, pages: Iterable[object]) -> None:
+    """Where it is installed, Arrow loads it to look at NumPy's arrays, which takes half a second."""
+    plan, table = tmp_path / "plan.json", tmp_path / "visits.parquet"
+    plan.write_text(plan_of("counting+laplace").to_json(), encoding="utf-8")
+    pq.write_table(pa.table({"person": [n % 100 for n in range(2**18)], "page": list(pages)}), table)
+    line = ["publish", str(table), "--plan", str(plan), "--user", "person", "--attribute", "page", "--json"]
+    assert loaded(["pandas"], *line, "--out", str(tmp_path / "release")) == "[]"
 
 
 def test_commands_without_linear_algebra_start_no_threads_for_it(dry_run: list[str]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dimly.curator.tables import kernels
 from dimly.curator.tables.columns import encoded_texts
 from dimly.errors import DataError
-from dimly.release.format import numbers_of
+from dimly.release.format import as_column, numbers_of
 
 OTHER_ROWS: Final = "the table must hold the same rows whenever it is read, but it does not."
 _LEAST = 1 << 12
@@ -131,7 +131,7 @@ class TextDictionary(Dictionary):
         kernels.copy_texts(self._arena, offsets, data)
         del self._arena
         texts = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
-        return pa.table({"x": texts, "seen": np.arange(count), "n": self._counts[:count]})
+        return _as_table(texts, np.arange(count), self._counts[:count])
 
 
 class IntegerDictionary(Dictionary):
@@ -189,7 +189,7 @@ class IntegerDictionary(Dictionary):
         """Return the distinct values; see :meth:`Dictionary.values`."""
         del self._slots
         some = slice(self.size)
-        return pa.table({"x": self._values[some], "seen": np.arange(self.size), "n": self._counts[some]})
+        return _as_table(as_column(self._values[some]), np.arange(self.size), self._counts[some])
 
 
 class RangeDictionary(Dictionary):
@@ -226,7 +226,11 @@ class RangeDictionary(Dictionary):
     def values(self) -> pa.Table:
         """Return the distinct values; see :meth:`Dictionary.values`."""
         seen = np.flatnonzero(self._counts)
-        return pa.table({"x": seen + self._least, "seen": seen, "n": self._counts[seen]})
+        return _as_table(as_column(seen + self._least), seen, self._counts[seen])
+
+
+def _as_table(values: pa.Array, seen: NDArray[np.int64], counts: NDArray[np.uint32]) -> pa.Table:
+    return pa.table({"x": values, "seen": as_column(seen), "n": as_column(counts)})
 
 
 def _resize(array: NDArray[Any], size: int) -> None:
