@@ -59,9 +59,9 @@ def plan_by_sample(
         sample = read_sample(source, reading, unit=brief.unit)
         bar.phase("trying out")
         found = try_out(brief, sample, progress=bar.reach)
-    refused = output.path is not None and found.verdict == "not feasible" and not output.force
+    withheld = output.path is not None and found.verdict == "not feasible" and not output.force
     files = _NOTHING_WRITTEN
-    if output.path is not None and not refused:
+    if output.path is not None and not withheld:
         files = _written(found, output.path, beside, overwrite=output.overwrite)
     for text in (*found.doubts, *found.cautions):
         warn(text)
@@ -69,7 +69,7 @@ def plan_by_sample(
         print_json(_facts(found) | together_facts(found.plan) | {"path": files["path"], "files": files})
     else:
         _print(found, files, output)
-    if refused:  # what took minutes to measure has been shown
+    if withheld:  # what took minutes to measure has been shown
         least = found.needed.coarse
         more = "No epsilon that was tried would do" if least is None else f"Use --epsilon {least:g} or more"
         raise ParameterError(
