@@ -150,7 +150,7 @@ CASES: Final[dict[str, Case]] = {
     "no such user in JSON": Case(
         written("t.jsonl", json.dumps({"person": ADA, "page": TEA})),
         LONG | {"user": "who"},
-        ("user must be a column", "'who'", "names that JSON objects hold may be private"),
+        ("user must be a column", "'who'", "names that its rows hold may be private"),
     ),
     "a name in JSON that somebody lacks": Case(
         written("t.jsonl", f'{{"person": "{ADA}", "{MARK}": 1}}\n{{"person": "{BOB}"}}\n'),

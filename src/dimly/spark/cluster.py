@@ -5,6 +5,7 @@ import contextlib
 import gc
 import os
 import re
+import secrets
 import shutil
 import sys
 import warnings
@@ -25,7 +26,8 @@ Batches = Iterator[pa.RecordBatch]
 T = TypeVar("T")
 
 _PACKED = 1 << 17  # rows of one packed piece
-_MARK = "dimly/"
+# Drawn anew by each process, so that no cell that Spark quotes in a text of its own can pass for a text of ours.
+_MARK = f"dimly/{secrets.token_hex(8)}/"
 _SAID = re.compile(re.escape(_MARK) + r"(\w+): ([^\n]*)")
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -251,6 +253,8 @@ def _failure(text: str, doing: str) -> DimlyError:
 
 
 def _quiet(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    mark = _MARK  # the driver's, which a worker is told
+
     def run(batches: Batches) -> Batches:
         _settle()
         try:
@@ -265,7 +269,7 @@ def _quiet(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
             return
         finally:
             _forget_archives()
-        raise RuntimeError(f"{_MARK}{failed[0]}: {failed[1]}")
+        raise RuntimeError(f"{mark}{failed[0]}: {failed[1]}")
 
     return run
 

@@ -21,6 +21,7 @@ from dimly.curator.tables.sources import parquet_schemas
 from dimly.errors import DataError, DimlyError, ParameterError
 from dimly.spark.cluster import Batches, asked, mapped
 from dimly.spark.hadoop import FileStates, file_states, is_address
+from dimly.spark.origins import names_come_from_rows
 from dimly.spark.workers.private_rows import WORKER_MEMORY, CellKind
 
 _BATCH = 1 << 16  # rows
@@ -47,6 +48,11 @@ class FrameSource:
     cells: CellKind = "typed"
     files: tuple[Stamp, ...] = ()
     states: FileStates = field(default_factory=dict)
+
+    @property
+    def has_private_names(self) -> bool:
+        """Whether columns may be called as some row says, so that no error may list them."""
+        return self.cells == "json" or names_come_from_rows(self.frame)
 
     def stamped(self) -> "FrameSource":
         """Return the frame with the state of its files now, if they were not looked at when it was opened."""

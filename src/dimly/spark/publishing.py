@@ -35,9 +35,10 @@ from dimly.mechanisms.vocabulary import Vocabulary
 from dimly.release.format import FileRecord, part_path
 from dimly.release.parts import WrittenPart
 from dimly.release.writer import ReleaseWriter, full_disk
-from dimly.spark.cluster import asked, check_frame, column, mapped
+from dimly.spark.cluster import asked, check_frame, mapped
 from dimly.spark.file_frames import FrameSource, stamp_here
 from dimly.spark.hadoop import HadoopFolder, is_address
+from dimly.spark.origins import Origin, check_types_are_stated, is_same, leaves, read_files_of
 from dimly.spark.remote import RemoteWriter
 from dimly.spark.table import PlacedTable, SparkTable, coded_list, n_tasks, open_frame, small_list, spark_type
 from dimly.spark.workers.parts import WRITTEN, SendParts, WriteParts, carried_plan
@@ -150,6 +151,7 @@ def _publish(
     check_left_out(options)
     check_before_reading(source.frame, options, files=own_files(source, options))
     check_frames_apart(source.frame, options.roster, options.user_column)
+    check_types_are_stated(source.frame)
     vocabulary = vocabulary_for(plan, options)
     pseudonyms = None if options.pseudonyms is None else Pseudonyms.from_file(options.pseudonyms)
     opening: AbstractContextManager[Any] = open_diagnosed(
@@ -277,7 +279,7 @@ def own_files(source: FrameSource, options: Options) -> tuple[Stamp, ...]:
     listed = any(isinstance(one, str | os.PathLike) for one in (options.roster, options.vocabulary))
     if source.files or not listed or user not in frame.columns:
         return source.files
-    read = asked(lambda: _files(_Origin.of(frame, user).node), "opening the table")
+    read = asked(lambda: read_files_of(Origin.of(frame, user).node), "opening the table")
     return tuple(stamp for address in sorted(read) if (stamp := stamp_here(address)) is not None)
 
 
@@ -295,77 +297,12 @@ def check_frames_apart(frame: Any, roster: Any, user: str) -> None:
         return  # refused when the table is opened
 
     def is_own() -> bool:
-        ours, theirs = _Origin.of(frame, user), _Origin.of(roster, name)
-        known = _leaves(frame)
-        return ours.is_same(theirs) and all(any(_same(leaf, one) for one in known) for leaf in _leaves(roster))
+        known = leaves(frame)
+        made_of_it = all(any(is_same(leaf, one) for one in known) for leaf in leaves(roster))
+        return made_of_it and Origin.of(frame, user).is_same(Origin.of(roster, name))
 
     if asked(is_own, "opening the roster"):
         raise not_public("roster", f"the private table's own column {user!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """Where a column comes from: the node of Spark's plan that first has it, and which of its columns it is there."""
-
-    node: Any
-    index: int
-
-    @classmethod
-    def of(cls, frame: Any, name: str) -> "_Origin":
-        node = frame.select(column(name))._jdf.queryExecution().analyzed()
-        index = 0
-        while (below := cls._below(node, node.output().apply(index))) is not None:
-            node, index = below
-        return cls(node, index)
-
-    @staticmethod
-    def _below(node: Any, attribute: Any) -> tuple[Any, int] | None:
-        """Return the child that a column comes from, unchanged or as all that an expression is made from."""
-        wanted = attribute.exprId().id()
-        for expression in _scala(node.expressions()):
-            if _kind(expression) == "Alias" and expression.exprId().id() == wanted:
-                used = _scala(expression.references().toSeq())
-                if len(used) != 1:
-                    return None
-                wanted = used[0].exprId().id()
-        for child in _scala(node.children()):
-            for index, one in enumerate(_scala(child.output())):
-                if one.exprId().id() == wanted:
-                    return child, index
-        return None
-
-    def is_same(self, other: "_Origin") -> bool:
-        """Return whether both are one column; numbers that Spark counts up are nobody's."""
-        if _kind(self.node) == "Range" or not _same(self.node, other.node):
-            return False
-        return self._name == other._name if _files(self.node) else self.index == other.index
-
-    @property
-    def _name(self) -> str:
-        return str(self.node.output().apply(self.index).name()).casefold()
-
-
-def _leaves(frame: Any) -> list[Any]:
-    """Return the tables that a frame is made from, as Spark knows them."""
-    return _scala(frame._jdf.queryExecution().analyzed().collectLeaves())
-
-
-def _same(node: Any, other: Any) -> bool:
-    """Return whether two nodes of Spark's plans give the same rows, or read some file both."""
-    return node.sameResult(other) or not _files(node).isdisjoint(_files(other))
-
-
-def _files(node: Any) -> set[str]:
-    is_file = _kind(node) == "LogicalRelation" and _kind(node.relation()) == "HadoopFsRelation"
-    return set(node.relation().location().inputFiles()) if is_file else set()
-
-
-def _kind(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
-
-
-def _scala(found: Any) -> list[Any]:
-    return [found.apply(i) for i in range(found.size())]
 
 
 def _folder(name: str, given: Any) -> Path | None:

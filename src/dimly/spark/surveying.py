@@ -43,6 +43,7 @@ from dimly.release.documents.survey_file import Survey
 from dimly.spark.cluster import Batches, asked, check_frame, frame_of, mapped, streamed
 from dimly.spark.file_frames import FrameSource
 from dimly.spark.hadoop import is_address
+from dimly.spark.origins import check_types_are_stated
 from dimly.spark.publishing import check_frames_apart, check_left_out, own_files
 from dimly.spark.table import SparkTable, coded_list, open_rows, spark_type
 from dimly.spark.workers.pieces import CHANGED
@@ -110,6 +111,7 @@ class SurveyedFrame(CountingSource):
         check_survey_file(options, [one.path for one in self.files])
         check_before_reading(self.source.frame, options, files=own_files(self.source, options))
         check_frames_apart(self.source.frame, options.roster, options.user_column)
+        check_types_are_stated(self.source.frame)
         vocabulary = None
         if options.vocabulary is not None:
             vocabulary = read_vocabulary(options.vocabulary, attribute_column=options.attribute)
@@ -134,19 +136,24 @@ def _kept(opening: AbstractContextManager[SparkTable]) -> Iterator["FrameCounts"
 def _who_has_what(table: SparkTable) -> Any:
     """Return a frame of people ``u`` and what they have, each once: attributes ``a``, and their values in steps ``s``.
 
-    Attributes of a list are numbers. People who are not on the roster are left out.
+    Attributes of a list are numbers. People who are not on the roster are left out. Where nobody may have several rows,
+    whoever has some now is refused: the table is read again here, and what was seen before is no promise.
     """
     from pyspark.sql import functions
 
     vocabulary = table.vocabulary
-    kind = "int" if vocabulary is not None and vocabulary.is_numbered else "string"
-    rows = mapped(table.rows, ReadSteps(table.shape), f"u {spark_type(table.user_type)}, a {kind}, s bigint")
+    user, kind = spark_type(table.user_type), "int" if vocabulary is not None and vocabulary.is_numbered else "string"
+    rows = mapped(table.rows, ReadSteps(table.shape), f"u {user}, a {kind}, s bigint")
     if vocabulary is not None and not vocabulary.is_numbered:
-        rows = rows.join(coded_list(rows.sparkSession, vocabulary), "a").selectExpr("u", "code AS a", "s")
+        kind, listed = "int", coded_list(rows.sparkSession, vocabulary)
+        rows = rows.join(listed, "a", "left").where("a IS NULL OR code IS NOT NULL").selectExpr("u", "code AS a", "s")
     if table.listed:
         people = table.people
         rows = rows.join(functions.broadcast(people) if table.is_small else people, "u", "left_semi")
-    return rows.groupBy("u", "a").agg(functions.max("s").alias("s"))
+    have = rows.groupBy("u", "a").agg(functions.max("s").alias("s"), functions.count("*").alias("n"))
+    if table.view.one_row_each:
+        have = mapped(have, WithoutMarks(), f"u {user}, a {kind}, s bigint, n bigint")
+    return have.select("u", "a", "s")
 
 
 class FrameCounts(CountingTable):
@@ -213,12 +220,15 @@ class FrameCounts(CountingTable):
     def _distances(self, plan: SurveyPlan) -> Any:
         """Return a frame of squared distances in steps, of pairs of whom somebody has anything.
 
-        An attribute that only one of two has, with s, adds 2s² − s²; one that both have 2(s² + t²) − (s + t)².
+        An attribute that only one of two has, with s, adds 2s² − s²; one that both have 2(s² + t²) − (s + t)². Whatever
+        people Spark takes for a pair, if it had to find them again: it adds no less than 0, and no more than the square
+        of the resolution.
         """
         from pyspark.sql import functions
 
         of_both = self._have.join(self._pairs(plan), "u").groupBy("pair", "a")
-        apart = of_both.agg(functions.expr("2 * sum(s * s) - sum(s) * sum(s)").alias("x"))
+        between = f"greatest(0, least({plan.resolution**2}, 2 * sum(s * s) - sum(s) * sum(s)))"
+        apart = of_both.agg(functions.expr(between).alias("x"))
         return apart.groupBy("pair").agg(functions.sum("x").alias("x")).select("x")
 
     def _pairs(self, plan: SurveyPlan) -> Any:
@@ -328,6 +338,22 @@ class _FoundTexts:
         """Return the texts of these attributes."""
         found: list[str] = self._texts.take(pa.array(codes)).to_pylist()
         return found
+
+
+@dataclass(frozen=True)
+class WithoutMarks:
+    """Yields who has what without the marks of rows, of which ``n`` says how many there are of each person.
+
+    In Python, because Spark would leave the marks out before it has counted them.
+    """
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Go through a partition; raise DataError if somebody has several rows of the table."""
+        for batch in batches:
+            marks = batch.filter(batch.column("a").is_null())
+            if marks.column("n").to_numpy().max(initial=0) > 1:
+                raise DataError(CHANGED)
+            yield batch.filter(batch.column("a").is_valid())
 
 
 @dataclass(frozen=True, eq=False)

@@ -412,8 +412,9 @@ def open_rows(
         coded=coded,
         closed=vocabulary is not None,
         cells=source.cells,
+        has_private_names=source.has_private_names,
     )
-    view = PieceReader.check(shape, _arrow_schema(frame, names))
+    view = PieceReader.check(shape, _arrow_schema(frame, names, shown=not shape.has_private_names))
     rows = _selected(frame, names)
     roster, roster_type = _roster(frame.sparkSession, options)
     shape = replace(shape, as_text=roster is not None and roster_type != view.user_type)
@@ -457,12 +458,15 @@ def _selected(frame: Any, names: Collection[str]) -> Any:
     return frame.select(*(column(name) for name in frame.columns if name in names))
 
 
-def _arrow_schema(frame: Any, names: Collection[str]) -> pa.Schema:
-    """Return the types of all columns as Arrow has them; some of those that do not matter may have none."""
+def _arrow_schema(frame: Any, names: Collection[str], *, shown: bool = True) -> pa.Schema:
+    """Return the types of all columns as Arrow has them; some of those that do not matter may have none.
+
+    ``shown``: whether an error may name columns that nobody has named.
+    """
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_type
 
-    check_names(frame.columns, "the table")
+    check_names(frame.columns, "the table", shown=shown)
     fields = []
     for field in frame.schema.fields:
         try:

@@ -58,9 +58,9 @@ def test_a_stream_has_no_end_to_publish(spark: Any) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ValueError("Zelda-Q7"), "dimly/ValueError: ValueError."),
-        (OSError(28, "No space left on device", "/Zelda-Q7"), "dimly/OSError: No space left on device."),
-        (DataError("some rows have no user."), "dimly/DataError: some rows have no user."),
+        (ValueError("Zelda-Q7"), "ValueError: ValueError."),
+        (OSError(28, "No space left on device", "/Zelda-Q7"), "OSError: No space left on device."),
+        (DataError("some rows have no user."), "DataError: some rows have no user."),
     ],
 )
 def test_workers_do_not_quote_rows(error: Exception, said: str) -> None:
@@ -72,16 +72,17 @@ def test_workers_do_not_quote_rows(error: Exception, said: str) -> None:
     assert next(run).num_rows == 1
     with pytest.raises(RuntimeError) as caught:
         next(run)
-    assert str(caught.value) == said
+    assert str(caught.value) == cluster._MARK + said
     assert caught.value.__context__ is None
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ("… dimly/DataError: some rows have no user.\n at Zelda", DataError, "^some rows have no user.$"),
-        ("… dimly/OSError: No space left on device.\n", DimlyError, "^A worker failed while reading: No space"),
+        (f"… {cluster._MARK}DataError: some rows have no user.\n at Zelda", DataError, "^some rows have no user.$"),
+        (f"… {cluster._MARK}OSError: No space left on device.\n", DimlyError, "^A worker failed while reading: No"),
         ("could not cast Zelda-Q7", DimlyError, "^Spark failed while reading. Its own log says why, and may quote"),
+        ("could not cast 'dimly/wiki: Zelda'", DimlyError, "^Spark failed while reading. Its own log says why, and"),
     ],
 )
 def test_neither_does_the_driver(text: str, kind: type[Exception], said: str) -> None:

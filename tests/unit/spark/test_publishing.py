@@ -32,6 +32,7 @@ from dimly.spark import publishing
 from dimly.spark import table as placing
 from dimly.spark.cluster import mapped
 from dimly.spark.file_frames import FrameSource, read_files
+from dimly.spark.origins import check_types_are_stated
 from dimly.spark.publishing import publish, publish_frame
 from dimly.spark.table import _n_partitions, coded_list, open_frame
 from dimly.spark.workers.parts import WRITTEN, CarriedPlan, WriteParts
@@ -496,6 +497,7 @@ def test_the_frame_is_not_its_own_roster(frame: Any, spark: Any, tmp_path: Path)
         (frame.withColumnRenamed("page", "what"), frame.selectExpr("upper(person) AS who"), own),
         (read, again.where("page = 'tea'").groupBy("person").count(), own),
         (read, spark.read.schema("person string").parquet(str(first)), own),
+        (read, spark.sql("WITH some AS (SELECT person FROM {it}) SELECT DISTINCT person FROM some", it=again), own),
     ):
         with pytest.raises(ParameterError, match=text):
             publish(table, PLAN, **(LONG | {"attribute": table.columns[1]}), roster=roster, out=tmp_path / "release")
@@ -504,6 +506,65 @@ def test_the_frame_is_not_its_own_roster(frame: Any, spark: Any, tmp_path: Path)
         for public in ("roster", "vocabulary"):
             with pytest.raises(ParameterError, match=f"{public} must be a public list, got the private table itself"):
                 publish_frame(source, PLAN, Options(**(LONG | {public: tmp_path / "people"}), out=tmp_path / "release"))
+
+
+def test_a_cell_cannot_pass_for_a_text_of_ours(spark: Any, tmp_path: Path) -> None:
+    """Spark quotes cells that it cannot read; one that looks like a text of a worker's is not passed on."""
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    try:
+        cells = [("ada", "12"), ("bob", "see dimly/wiki: Zelda is ill")]
+        frame = spark.createDataFrame(cells, "person string, page string").selectExpr(
+            "person", "CAST(page AS int) AS page"
+        )
+        with pytest.raises(DimlyError, match="Spark failed while reading the table") as caught:
+            publish(frame, PLAN, out=tmp_path / "release", **LONG)
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+    assert "Zelda" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_names_that_rows_gave_are_not_listed(spark: Any, tmp_path: Path, form: str) -> None:
+    if form == "json":
+        (tmp_path / "rows").write_text('{"person": "ada", "Zelda": 1}\n{"person": "bob"}\n')
+        frame = spark.read.json(str(tmp_path / "rows"))
+    else:
+        (tmp_path / "rows").write_text("Zelda,ill\nbob,tea\n")  # without a header
+        frame = spark.read.csv(str(tmp_path / "rows"), header=True)
+    for options in (LONG | {"user": "who"}, {"user": "who", "columns": "all"}, LONG | {"attribute": "zeld"}):
+        with pytest.raises(ParameterError, match="must be a column of the table") as caught:
+            publish(frame, PLAN, out=tmp_path / "release", **options)
+        assert "Zelda" not in str(caught.value)
+
+
+def test_a_first_line_that_is_no_header_is_not_shown(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("Zelda,ill\nbob,tea\n")
+    with pytest.raises(ParameterError, match="It is not shown here, because it may be a person's row") as caught:
+        publish_frame(read_files(spark, str(tmp_path / "rows.csv")), PLAN, Options(out=tmp_path / "release", **LONG))
+    assert "Zelda" not in str(caught.value)
+
+
+def test_csv_of_which_spark_guessed_the_types_is_refused(spark: Any, tmp_path: Path) -> None:
+    """With one person's cell 7 everybody's 007 is the number 7, with tea it is text."""
+    stored = str(tmp_path / "rows.csv")
+    for cell in ("7", "tea"):
+        Path(stored).write_text(f"person,page\nada,007\nbob,{cell}\n")
+        guessed = spark.read.csv(stored, header=True, inferSchema=True)
+        with pytest.raises(ParameterError, match="must not be CSV of which Spark guessed the types"):
+            publish(guessed.where("person <> ''"), PLAN, out=tmp_path / "release", **LONG)
+    check_types_are_stated(spark.read.schema("person string, page string").csv(stored, header=True))
+    check_types_are_stated(spark.read.csv(stored, header=True))  # all of it is text
+
+
+@pytest.mark.parametrize("column", ["person", "page"])
+def test_text_that_is_no_utf_8_is_refused_before_noise(spark: Any, tmp_path: Path, column: str) -> None:
+    Ledger.create(tmp_path / "ledger.db").add_dataset("visits", epsilon=3.0)
+    other = "page" if column == "person" else "person"
+    frame = spark.range(3).selectExpr(f"CAST(X'FF6164' AS string) AS {column}", f"'tea' AS {other}")
+    charged: dict[str, Any] = {"ledger": tmp_path / "ledger.db", "dataset": "visits", **LONG}
+    with pytest.raises(DataError, match="the table must hold what its types say, but some of it is no UTF-8"):
+        publish(frame, PLAN, out=tmp_path / "release", **charged)
+    assert [charge.state for charge in Ledger(tmp_path / "ledger.db").status("visits").charges] == ["returned"]
 
 
 @pytest.mark.thorough

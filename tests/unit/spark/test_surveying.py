@@ -1,6 +1,7 @@
 """Surveys on Spark: charged as any other, and what a frame's survey is refused for. The counts: tests/engines."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.spark import spark, uses_spark
 from tests.surveys import LIST, ROSTER, cells
+from tests.unit.spark.test_publishing import Flagging, changing
 
 import dimly
 from dimly.curator.ledger.ledger import Ledger
@@ -106,3 +108,41 @@ def test_people_who_change_are_refused(frame: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(surveying.FrameCounts, "n_users", 150)
     with pytest.raises(DataError, match="must stay as it is"):
         survey(frame, dimly.Budget(2.0), **ASK | {"ask": ["distances"]})
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_nobody_gets_a_second_row_between_two_passes(spark: Any, tmp_path: Path, listed: bool) -> None:
+    """Of a category the promise is about one for each person: four rows would move eight counts for one of them."""
+    flag = tmp_path / "flag"
+
+    def doubled(table: pa.Table) -> pa.Table:
+        return pa.concat_tables([table, table.set_column(1, table.schema.field(1), pa.array(["blue"] * len(table)))])
+
+    frame = changing(spark.range(200).selectExpr("id AS who", "'red' AS color"), flag, doubled)
+    options: dict[str, Any] = {"user": "who", "columns": ["color"], "unit": "column", "roster": list(range(200))}
+    if listed:
+        options |= {"vocabulary": ["color=red"], "ask": ["counts"]}
+    budget = dimly.Budget(2.0, 0.0 if listed else 1e-6)
+    found: Any = survey(frame, budget, **options)
+    assert found is not None
+    with pytest.raises(DataError, match="the table must stay as it is while it is read"):
+        survey(frame, budget, **options, progress=Flagging(flag, "counting"))
+
+
+@pytest.mark.parametrize("resolution", [1, 4])
+def test_an_attribute_counts_at_most_once_in_a_distance(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, resolution: int
+) -> None:
+    """Also of a pair that has become three people, because Spark had to find the people again."""
+    have = spark.range(3).selectExpr("id AS u", "'tea' AS a", f"CAST({resolution} AS bigint) AS s")
+    monkeypatch.setattr(surveying.FrameCounts, "_pairs", lambda *_: spark.range(3).selectExpr("id AS u", "0 AS pair"))
+    counts = surveying.FrameCounts(None, have)  # type: ignore[arg-type]
+    plan: Any = SimpleNamespace(resolution=resolution)
+    assert [row.x for row in counts._distances(plan).collect()] == [0]
+
+
+def test_text_that_is_no_utf_8_is_refused_before_noise(spark: Any, ledger: Path, tmp_path: Path) -> None:
+    frame = spark.range(60).selectExpr("id AS who", "CAST(X'FF6164' AS string) AS what")
+    with pytest.raises(DataError, match="the table must hold what its types say, but some of it is no UTF-8"):
+        survey(frame, dimly.Budget(2.0), **ASK, ledger=ledger, dataset="d", out=tmp_path / "survey.json")
+    assert states(ledger) == ["returned"]

@@ -72,7 +72,7 @@ class Source:
     def listing(self) -> str:
         """A sentence with the columns that there are, for errors."""
         if self.has_private_names and self.has_types:
-            return "Look at the file: the names that JSON objects hold may be private, and are not listed here."
+            return "Look at the file: names that its rows hold may be private, and are not listed here."
         if self.has_private_names:
             return (
                 "The first line of the file lacks some of the names given. It is not shown here, because it may be a "
@@ -217,7 +217,7 @@ def _open_arrow(database: PrivateDatabase, data: Any, wanted: Collection[str] | 
         _check_known(field, field.name)
     is_stream = not isinstance(data, pa.Table)
     if not is_stream:
-        _check_sound(data if wanted is None else data.select([one for one in data.column_names if one in wanted]))
+        check_sound(data if wanted is None else data.select([one for one in data.column_names if one in wanted]))
     name = database.register(data)
     if is_stream:
         # A stream can be read only once, and the files of a dataset may be others the next time.
@@ -225,11 +225,16 @@ def _open_arrow(database: PrivateDatabase, data: Any, wanted: Collection[str] | 
     return Source(name, dict(database.columns(name)), is_held=is_stream)
 
 
-def _check_sound(table: pa.Table) -> None:
+def check_sound(table: pa.Table) -> None:
     """Refuse memory that is not what its type says, such as text that is no UTF-8, or codes without a category.
 
-    Whoever made it may not have looked, as Arrow's reader of Parquet does not. DuckDB believes it, and when it sorts it
-    cuts ids off where they cease to be text: two people would have one id.
+    Whoever made it may not have looked, as Arrow's reader of Parquet and Spark do not. DuckDB believes it, and when it
+    sorts it cuts ids off where they cease to be text: two people would have one id.
+
+    Raises
+    ------
+    DataError
+        The text holds nothing of the table.
     """
     try:
         table.validate(full=True)

@@ -20,7 +20,7 @@ from dimly.curator.tables.database import MIN_MEMORY, PrivateDatabase
 from dimly.curator.tables.numbered_table import NumberedRows
 from dimly.curator.tables.public_lists import MISSING_IDS, ODD_IDS
 from dimly.curator.tables.shapes import RowsView, rows_view
-from dimly.curator.tables.sources import Source
+from dimly.curator.tables.sources import Source, check_sound
 from dimly.errors import DataError
 from dimly.privacy import Unit
 from dimly.release.format import UserType
@@ -62,6 +62,8 @@ class TableReading:
         Whether there is a vocabulary at all, so that all rows of a person may be left out.
     cells : {"typed", "text", "json"}
         What the local engine would know of the table's cells.
+    has_private_names : bool
+        Whether columns may be called as some row says, so that no error may list them.
     """
 
     unit: Unit
@@ -73,6 +75,7 @@ class TableReading:
     coded: bool = False
     closed: bool = False
     cells: CellKind = "typed"
+    has_private_names: bool = False
 
 
 class PieceReader:
@@ -101,12 +104,13 @@ class PieceReader:
         if self._shape.cells == "json":
             columns = ", ".join(f"CAST({quoted(one)} AS JSON) AS {quoted(one)}" for one in names)
             name = self._database.create_view(f"SELECT {columns} FROM {name}")
+        options = self._shape.options
         return Source(
             name,
             dict(self._database.columns(name)),
             has_types=self._shape.cells != "text",
-            has_private_names=self._shape.cells == "json",
-        )
+            has_private_names=self._shape.has_private_names,
+        ).naming({options.user_column, *(options.named_columns or ())}, self._database)
 
     def load(self, piece: pa.Table) -> None:
         """Take the next piece."""
@@ -246,6 +250,7 @@ class NamePeople:
         """Go through a partition."""
         with PrivateDatabase(memory=WORKER_MEMORY, threads=1) as database:
             for number, piece in enumerate(in_pieces(batches, rows=_ROWS, size=_BYTES)):
+                check_sound(piece)
                 name = database.register(piece)
                 reading, kind = read_user(self.column, dict(database.columns(name))[self.column], columns="")
                 asked = f"bool_or(({reading.sql}) IS NULL), bool_or({reading.wrong or 'false'})"
@@ -313,7 +318,8 @@ class ReadAttributes:
 class ReadSteps:
     """Yields who has which attribute: ``u`` as published, ``a``, and its value in steps of the resolution, ``s``.
 
-    Values that are at most half a step are left out. Repeats are not.
+    Values that are at most half a step are left out. Repeats are not. Where nobody may have several rows of the table,
+    each of those has one without an attribute here.
     """
 
     shape: TableReading
@@ -324,21 +330,21 @@ class ReadSteps:
         for reader, piece in _read(self.shape, batches):
             reader.load(piece)
             rows = reader.rows(with_people=False)
-            rows = rows.filter(rows.column("a").is_valid())  # without the marks of rows
             steps = np.full(len(rows), resolution, np.int64)
             if resolution > 1 and reader.view.has_values:
                 coded = NumberedRows(np.arange(len(rows)), rows.column("v").to_numpy())
                 steps = np.asarray(people_of_sorted(Batch(0, 1, [coded]), resolution=resolution).values)
-            rows = rows.select(["u", "a"]).append_column("s", pa.array(steps))
+            told = rows.select(["u", "a"]).append_column("s", pa.array(steps))
             if self.shape.key is not None:
-                rows = _renamed(rows, self.shape.key)
-            yield from (rows if steps.all() else rows.filter(pa.array(steps > 0))).to_batches()
+                told = _renamed(told, self.shape.key)
+            yield from told.filter(pc.or_(pa.array(steps > 0), pc.is_null(told.column("a")))).to_batches()
 
 
 def _read(shape: TableReading, batches: Batches) -> Iterator[tuple[PieceReader, pa.Table]]:
     reader: PieceReader | None = None
     try:
         for piece in in_pieces(batches, rows=_ROWS, size=_BYTES):
+            check_sound(piece)
             reader = reader or PieceReader(shape, piece.schema)
             yield reader, piece
     finally:
