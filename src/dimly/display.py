@@ -93,6 +93,18 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def shortest(number: float) -> str:
+    """Return a number as short as can be, so that it is read as the same number again.
+
+    Examples
+    --------
+    >>> shortest(2.0), shortest(1e-8), shortest(1.2345678e-8)
+    ('2', '1e-08', '1.2345678e-08')
+    """
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
+
+
 def cell_text(cell: object) -> str:
     """Return a cell of a table: a number with four digits, text as it is.
 

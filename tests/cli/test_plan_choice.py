@@ -251,6 +251,12 @@ def test_several_scales(tmp_path: Path) -> None:
     assert "plan-800.json" in result.stdout
 
 
+def test_scales_that_look_alike_get_a_file_each(tmp_path: Path) -> None:
+    arguments = ("plan", "--epsilon", 1, "--scales", "1234567,1234568", "-o", tmp_path / "plan.json", "--force")
+    assert len({scale["path"] for scale in answer(*arguments)["scales"]}) == 2
+    assert {one.name for one in tmp_path.iterdir()} == {"plan-1234567.0.json", "plan-1234568.0.json"}
+
+
 def test_several_scales_keep_the_rules_of_one_plan(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     arguments = ("plan", "--epsilon", 0.05, "--delta", 1e-2, "--n-users", 1_000, "--scales", "20,50", "-o", path)

@@ -197,7 +197,17 @@ class Question:
         weight = None if brief.weight is None else as_number("weight", brief.weight, LARGEST_DISTANCE)
         if size is not None and weight is not None and weight > size:
             raise ParameterError(f"weight must be at most {all_of_them}, got {weight:g}. State how many a person has.")
+        if brief.values == "bits" and weight is not None and weight < 1:
+            raise ParameterError(
+                f"weight must be at least 1, got {weight:g}: it is the number of attributes that a person has. State it "
+                "as a number, not as a share."
+            )
         low, high, stated = _distances(brief.distance, weight, size)
+        if brief.values == "bits" and high < 1:
+            raise ParameterError(
+                f"distance must be at least 1 for far pairs, got {high:g}: it is the number of attributes in which two "
+                "people differ, not a share of them. For values in [0, 1] state a resolution."
+            )
         if size is not None and high > size:
             raise ParameterError(
                 f"distance must be at most {all_of_them}, got {high:g}. State squared distances of near and of far "
@@ -269,7 +279,7 @@ def _distances(
         return *as_range(distance), "both" if isinstance(distance, tuple | list) else "far"
     if weight is None:
         few = n_attributes is not None and n_attributes < DEFAULT_DISTANCE
-        return *as_range(n_attributes / 2 if few and n_attributes else DEFAULT_DISTANCE), "nothing"
+        return *as_range(max(1.0, n_attributes / 2) if few and n_attributes else DEFAULT_DISTANCE), "nothing"
     chance = 0.0 if n_attributes is None else min(weight / n_attributes, NEAR)
     return *as_range(2 * weight * (1 - chance)), "weight"
 

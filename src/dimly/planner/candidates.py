@@ -260,7 +260,10 @@ def variances(model: ErrorModel, question: Question) -> tuple[float, float]:
     lighter, heavier = question.weights_at(question.low), question.weights_at(question.high)
     near = model.distance(weights=lighter)
     far = near if lighter == heavier else model.distance(weights=heavier)  # alike unless a small weight is stated
-    return near.at(question.low), far.at(question.high)
+    # For bits the formulas hold at whole numbers: near pairs that differ in less than one attribute on average would
+    # seem to collide less than not at all. What is left is noise.
+    noise = model.distance(weights=(0.0, 0.0)).at(0.0)
+    return max(near.at(question.low), noise), max(far.at(question.high), noise)
 
 
 def _blank(mechanism: str, **fields: Any) -> Candidate:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dimly.audit.attacks import Inference, guess_one
+from dimly.display import shortest
 from dimly.lab.blur import Blur, blur_of, people_at
 from dimly.lab.planning import advise
 from dimly.mechanisms.error.dimension import LARGEST_DISTANCE
@@ -24,6 +25,8 @@ LARGEST: Final = 10.0
 """What the slider of epsilon reaches from and to; any other can be typed."""
 _ON_CURVE: Final = 25
 _VALUES_IN: Final = 16  # steps of a value from 0 to 1
+_MOST_DRAWN: Final = 10_000
+"""Attributes of a person beyond which no picture is drawn: it is of thousands of people, all held in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +118,13 @@ class PlanDraft:
         """Return the command line that makes the same plan, with the same digest."""
         near_far = self.distance
         options: Mapping[str, Any] = {
-            "epsilon": exactly(self.epsilon),
-            "delta": exactly(self.delta) if self.delta else None,
+            "epsilon": shortest(self.epsilon),
+            "delta": shortest(self.delta) if self.delta else None,
             "protect": self.protect if self.protect > 1 else None,
             "total": self.total,
             "purpose": self.purpose,
-            "distance": None if near_far is None else ":".join(map(exactly, near_far)),
-            "weight": None if self.weight is None else exactly(self.weight),
+            "distance": None if near_far is None else ":".join(map(shortest, near_far)),
+            "weight": None if self.weight is None else shortest(self.weight),
             "n-users": self.n_users,
             "n-attributes": None if self.vocabulary is not None else self.n_attributes,
             "n-groups": self.n_groups if self.purpose == "segments" else None,
@@ -135,18 +138,6 @@ class PlanDraft:
             "force": force,
         }
         return plan_command(options)
-
-
-def exactly(number: float) -> str:
-    """Return a number as short as can be, so that it is read as the same number again.
-
-    Examples
-    --------
-    >>> exactly(2.0), exactly(1e-8), exactly(1.2345678e-8)
-    ('2', '1e-08', '1.2345678e-08')
-    """
-    short = f"{number:g}"
-    return short if float(short) == number else repr(number)
 
 
 def plan_command(options: Mapping[str, Any]) -> str:
@@ -194,11 +185,13 @@ def epsilon_for(draft: PlanDraft, stderr: float) -> float | None:
 
 
 def blurred(plan: PlannedDraft) -> Blur | None:
-    """Return the picture of made-up people by a plan; None where it places nobody, or takes no made-up people."""
+    """Return the picture of made-up people by a plan; None where it places nobody, takes no made-up people, or they are too heavy."""
     found, question = plan.advice.plan, plan.advice.question
     if not found.places_people or found.unit == "column":
         return None
     weight = question.weights_at(question.high)[0]
+    if weight > _MOST_DRAWN:
+        return None
     listed = plan.draft.vocabulary
     n_attributes = found.n_attributes or question.n_attributes
     people = people_at(

@@ -501,7 +501,7 @@ class PlanView:
             return
         self.blur.classes("drawn", remove="stale")
         if blur is None:
-            self.blur_words.set_text("There is no picture for this kind of plan.")
+            self.blur_words.set_text("There is no picture for this kind of plan, or for people of so many attributes.")
         else:
             self.blur_words.set_text(
                 f"200 of {blur.n_published:,} made-up people in three groups, as far apart as stated. About "

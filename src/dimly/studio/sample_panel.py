@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 from nicegui import events, ui
 
+from dimly.display import shortest
 from dimly.errors import DimlyError
 from dimly.lab.blur import Blur, blur_of
 from dimly.lab.by_example.outcome import FIGURE, Trial
@@ -21,7 +22,7 @@ from dimly.privacy import Budget
 from dimly.release.documents.directions_file import encode_directions
 from dimly.studio import echarts, theme
 from dimly.studio.background_work import Job, watch
-from dimly.studio.plan_draft import PlanDraft, exactly, plan_command
+from dimly.studio.plan_draft import PlanDraft, plan_command
 
 _SHAPES: Final = {
     "long": "one row per person and attribute",
@@ -269,8 +270,8 @@ def command_of(state: SampleState, draft: PlanDraft, *, force: bool) -> str:
     told = draft.told
     return plan_command(
         {
-            "epsilon": exactly(draft.epsilon),
-            "delta": exactly(draft.delta) if draft.delta else None,
+            "epsilon": shortest(draft.epsilon),
+            "delta": shortest(draft.delta) if draft.delta else None,
             "protect": draft.protect if draft.protect > 1 else None,
             "purpose": draft.purpose,
             "n-users": draft.n_users,

@@ -33,6 +33,15 @@ def test_distances_follow_from_the_weight() -> None:
     assert ask(distance=(200, 400)).stated == "both"
 
 
+def test_values_may_be_less_than_one_apart() -> None:
+    question = ask(distance=(0.2, 0.8), weight=0.5, values="unit")
+    assert (question.low, question.high, question.weight) == (0.2, 0.8, 0.5)
+
+
+def test_one_attribute_alone() -> None:
+    assert ask(distance=None, n_attributes=1).high == 1
+
+
 def test_a_vocabulary_is_counted() -> None:
     assert ask(vocabulary=["a", "b"], distance=2).n_attributes == 2
     numbered = Vocabulary.numbered(500)
@@ -71,6 +80,7 @@ def test_the_same_question_at_another_epsilon_and_distance() -> None:
             r"distance must be a number or two, got the text '100:200'",
         ),
         ({"distance": True}, "distance must be a number > 0"),
+        ({"distance": (0.2, 0.8)}, "distance must be at least 1 for far pairs, got 0.8: it is the number of attributes"),
         ({"distance": float("nan")}, "distance must be a number > 0"),
         ({"distance": (1, 2, 3)}, "one squared distance or two, got 3"),
         ({"distance": (800, 100)}, "a near and then a far one, got 800 and 100"),
@@ -85,6 +95,7 @@ def test_the_same_question_at_another_epsilon_and_distance() -> None:
         ({"n_groups": 1}, "n_groups must be an integer from 2"),
         ({"n_users": 1}, "n_users must be an integer from 2"),
         ({"weight": -1}, "weight must be a number > 0"),
+        ({"weight": 0.05}, "weight must be at least 1, got 0.05: it is the number of attributes that a person has"),
         ({"weight": 600, "n_attributes": 500}, "weight must be at most n_attributes = 500, got 600"),
         ({"weight": 3, "vocabulary": ["a", "b"]}, "weight must be at most the length of vocabulary, 2, got 3"),
         ({"distance": 3, "vocabulary": ["a", "b"]}, "distance must be at most the length of vocabulary, 2, got 3"),

@@ -8,7 +8,7 @@ from tests.unit.planner.questions import ask
 
 from dimly.mechanisms import MECHANISMS, best_k
 from dimly.mechanisms.make import sketching
-from dimly.planner.candidates import Candidate, candidate, candidates, fitting
+from dimly.planner.candidates import Candidate, candidate, candidates, fitting, realized
 from dimly.privacy import Budget
 
 BOTH = Budget(1.0, 1e-6)
@@ -74,6 +74,19 @@ def test_the_blend_is_for_the_stated_weight() -> None:
     best, usual = (replace(near_and_heavy, blend=b).plan(question) for b in (near_and_heavy.blend, 0.75))
     errors = [float(made.error.distance(weights=(1_500, 1_500))(200.0)) for made in (best, usual)]
     assert errors[0] < 0.25 * errors[1]
+
+
+@pytest.mark.parametrize("mechanism", ["hashing+laplace", "counting+laplace"])
+@pytest.mark.parametrize("weight", [None, 1.0, 6.0])
+def test_near_pairs_who_hardly_differ_err_by_noise(mechanism: str, weight: float | None) -> None:
+    # Between whole numbers of attributes the variance of collisions, r⁴ − r², is below zero.
+    question = ask(Budget(9.0), distance=(0.25, 1.0), weight=weight)
+    found = candidate(mechanism, question)
+    assert isinstance(found, Candidate)
+    plan = found.plan(question)
+    noise = math.sqrt(float(plan.error.distance(weights=(0.0, 0.0))(0.0)))
+    assert found.stderr_low >= noise * 0.99 > 0
+    assert realized(found, plan.error, question).stderr_low >= noise
 
 
 def test_purposes() -> None:

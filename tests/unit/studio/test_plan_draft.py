@@ -55,6 +55,10 @@ def test_what_cannot_be_is_refused_and_not_guessed_from(stated: dict[str, Any]) 
         planned(draft)
 
 
+def test_people_who_would_fill_the_memory_are_not_drawn() -> None:
+    assert blurred(planned(PlanDraft(seed=SEED, weight=1e9, n_attributes=None))) is None
+
+
 def test_words_on_the_page_name_no_options() -> None:
     purposes: tuple[Any, ...] = ("distances", "neighbors", "segments")
     drafts = [PlanDraft(seed=SEED, purpose=purpose, weight=weight) for purpose in purposes for weight in (None, 50.0)]

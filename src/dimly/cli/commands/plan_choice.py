@@ -13,7 +13,7 @@ import typer
 
 from dimly.cli.options import plan_facts, plan_fields, promise, promise_together, together_facts
 from dimly.cli.terminal import print_fields, print_json, print_lines, print_table, size_text, warn
-from dimly.display import percent
+from dimly.display import percent, shortest
 from dimly.errors import ParameterError
 from dimly.files import check_output, write_text
 
@@ -297,7 +297,7 @@ def _written(found: "Scales", output: PlanOutput) -> list[Path | None]:
     """Write a plan for each scale, all or none; return where."""
     if output.path is None:
         return [None] * len(found.scales)
-    paths = [output.path.with_stem(f"{output.path.stem}-{scale.distance:g}") for scale in found.scales]
+    paths = [output.path.with_stem(f"{output.path.stem}-{shortest(scale.distance)}") for scale in found.scales]
     for path in paths:
         check_output(path, overwrite=output.overwrite)
     for path, plan in zip(paths, found.plans, strict=True):
