@@ -199,8 +199,8 @@ class Question:
             raise ParameterError(f"weight must be at most {all_of_them}, got {weight:g}. State how many a person has.")
         if brief.values == "bits" and weight is not None and weight < 1:
             raise ParameterError(
-                f"weight must be at least 1, got {weight:g}: it is the number of attributes that a person has. State it "
-                "as a number, not as a share."
+                f"weight must be at least 1, got {weight:g}: it is the number of attributes that a person has, "
+                "not a share of all."
             )
         low, high, stated = _distances(brief.distance, weight, size)
         if brief.values == "bits" and high < 1:

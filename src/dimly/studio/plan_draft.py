@@ -185,7 +185,7 @@ def epsilon_for(draft: PlanDraft, stderr: float) -> float | None:
 
 
 def blurred(plan: PlannedDraft) -> Blur | None:
-    """Return the picture of made-up people by a plan; None where it places nobody, takes no made-up people, or they are too heavy."""
+    """Return the picture of made-up people by a plan; None where it places nobody, or takes no such people."""
     found, question = plan.advice.plan, plan.advice.question
     if not found.places_people or found.unit == "column":
         return None

@@ -80,7 +80,7 @@ def test_the_same_question_at_another_epsilon_and_distance() -> None:
             r"distance must be a number or two, got the text '100:200'",
         ),
         ({"distance": True}, "distance must be a number > 0"),
-        ({"distance": (0.2, 0.8)}, "distance must be at least 1 for far pairs, got 0.8: it is the number of attributes"),
+        ({"distance": (0.2, 0.8)}, "distance must be at least 1 for far pairs, got 0.8: it is the number"),
         ({"distance": float("nan")}, "distance must be a number > 0"),
         ({"distance": (1, 2, 3)}, "one squared distance or two, got 3"),
         ({"distance": (800, 100)}, "a near and then a far one, got 800 and 100"),

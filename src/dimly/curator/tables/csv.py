@@ -1,6 +1,7 @@
 """CSV files: ``CsvOptions``; delimiter, quotes and encoding by the header (``Dialect``); cells as they stand."""
 
 import codecs
+import contextlib
 import csv
 import io
 import re
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from dimly.curator.options import Options
 from dimly.curator.tables.columns import check_names, check_same_columns, literal, quoted
-from dimly.curator.tables.database import PrivateDatabase
+from dimly.curator.tables.database import PrivateDatabase, misfit
 from dimly.curator.tables.input_files import (
     Stamp,
     compression_of,
@@ -316,7 +317,27 @@ def open_csv(database: PrivateDatabase, files: Sequence[Stamp], options: CsvOpti
         for way in ("true", "false")
     )
     name = database.create_view(parallel, list(groups.values()), serial=serial)
+    for (dialect, names), paths in groups.items():
+        if _has_longer_lines(database, dialect, names, paths):
+            raise misfit(files[0].name if len(files) == 1 else f"{files[0].name} (or another of the files)")
     return name, dict.fromkeys(first, "VARCHAR")
+
+
+def _has_longer_lines(database: PrivateDatabase, dialect: Dialect, names: Sequence[str], paths: Sequence[str]) -> bool:
+    """Return whether lines have more cells than the first one, of which the last are empty.
+
+    DuckDB refuses others, and reads these as far as there are names. But where a delimiter stands in a cell without
+    quotes, and the last column is empty, cells would go to the wrong columns without a word.
+    """
+    further = "+" * (max(map(len, names)) + 1)  # a name that is none of the others
+
+    def found(parallel: str) -> bool:
+        scan = _scan(dialect, [*names, further], parallel, null_padding="true, nullstr = 'none'")
+        return bool(database.fetch(f"SELECT 1 FROM {scan} WHERE {quoted(further)} IS NOT NULL LIMIT 1", [paths]))
+
+    with contextlib.suppress(DataError):  # line breaks in quotes, beside which DuckDB looks for no further cells
+        return found("true")
+    return found("false")
 
 
 def csv_headers(files: Sequence[Stamp], options: CsvOptions) -> list[tuple[Dialect, tuple[str, ...]]]:
@@ -328,12 +349,12 @@ def csv_headers(files: Sequence[Stamp], options: CsvOptions) -> list[tuple[Diale
     return headers
 
 
-def _scan(dialect: Dialect, names: Sequence[str], parallel: str) -> str:
+def _scan(dialect: Dialect, names: Sequence[str], parallel: str, *, null_padding: str = "false") -> str:
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     return (
         f"read_csv(?, delim = {literal(dialect.delimiter)}, quote = {literal(dialect.quote)}, "
         f"escape = {literal(dialect.escape)}, columns = {{{columns}}}, header = true, auto_detect = false, "
-        "strict_mode = true, null_padding = false, ignore_errors = false, encoding = 'utf-8', "
+        f"strict_mode = true, null_padding = {null_padding}, ignore_errors = false, encoding = 'utf-8', "
         f"compression = 'none', parallel = {parallel})"
     )
 

@@ -81,6 +81,11 @@ def _unreadable(text: str, name: str, kind: str) -> DataError:
         return DataError(f"{name} must not be open for writing in another program. Close it there, or pass a copy.")
     if kind != "CSV":
         return DataError(f"{name} must be a readable {kind} file. It is damaged, incomplete or of another format.")
+    return misfit(name)
+
+
+def misfit(name: str) -> DataError:
+    """Return what is wrong with a CSV file that does not parse."""
     return DataError(
         f"{name} must have as many fields in each line as in the first, quotes in pairs, lines below 2 MB and one kind "
         "of line end. Correct it, or pass its delimiter, quote and escape (--delimiter, --quote, --escape) if it is "

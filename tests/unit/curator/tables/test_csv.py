@@ -3,6 +3,7 @@ import csv
 import encodings.aliases
 import gzip
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ AS_WRITTEN = CsvOptions()
 def read(database: PrivateDatabase, path: Path, content: bytes | str, **options: Any) -> list[tuple[Any, ...]]:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     database.inputs[str(path)] = (path.name, "CSV")
-    name, columns = open_csv(database, [Stamp.of(path)], CsvOptions(**options))
+    name, columns = open_csv(database, [replace(Stamp.of(path), name=path.name)], CsvOptions(**options))
     assert set(columns.values()) == {"VARCHAR"}
     return sorted(database.fetch(f"SELECT * FROM {name}"), key=repr)
 
@@ -242,6 +243,9 @@ RAGGED = "as many fields in each line"
     [
         (b"a,b\n1,2\nSECRET\n", RAGGED),
         (b"a,b\n1,2\nSECRET,2,3\n", RAGGED),
+        (b"a,b,c\n1,2,3\nSECRET,two, three,\n", RAGGED),  # a delimiter in a cell, and nothing in the last
+        (b'a,b,c\n1,2,3\nSECRET,two, three,\n1,2,"3\n4"\n', RAGGED),
+        (b"a\n1\nSECRET,\n", RAGGED),
         (b'a,b\n1,2\n"SECRET,2\n', RAGGED),
         (b"a,b\n1,2\r\nSECRET,2\n", RAGGED),
         (b"a,b\n1," + b"SECRET" * 500_000 + b"\n", RAGGED),
