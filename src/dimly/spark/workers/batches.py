@@ -142,7 +142,8 @@ def _numbered(
     ends = np.cumsum([0, *(len(piece.codes) for _, piece in tables)])
     keys = np.empty(ends[-1], np.int64)
     for i, (numbers, piece) in enumerate(tables):
-        kernels.join_keys(numbers, piece.counts, piece.codes, ranks[i], keys[ends[i] : ends[i + 1]])
+        counts, codes = (some.astype(np.int32, copy=False) for some in (piece.counts, piece.codes))
+        kernels.join_keys(numbers, counts, codes, ranks[i], keys[ends[i] : ends[i + 1]])
     values = [piece.values for _, piece in tables if piece.values is not None]
     return NumberedRows(keys, np.concatenate(values) if values else None)
 

@@ -39,7 +39,7 @@ CHANGED: Final = (
 _PACKED_ROWS, _PACKED_BYTES = 1 << 21, 1 << 26  # that are packed together: the more, the larger the pieces
 _IN_MEMORY = 1 << 27  # bytes of the pieces of one place; more are put into a file
 _ALIGNED = 64  # bytes, as Arrow recommends
-_BASE = b"base"
+_FIRST = b"first"
 _LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -53,11 +53,11 @@ class SortedRows:
         Published ids, each once and in order.
     own : Array or None
         Their own ids, if they are published under pseudonyms.
-    counts : ndarray of int32
+    counts : ndarray of integers
         How many rows each of them has.
-    marks : ndarray of int32 or None
+    marks : ndarray of integers or None
         How many rows of the table itself each of them has, where nobody may have several.
-    codes : ndarray of int32
+    codes : ndarray of integers
         The attribute of each row: its place in ``texts``, or in the plan's list.
     texts : Array or None
         Attributes that occur, each once.
@@ -68,9 +68,9 @@ class SortedRows:
 
     users: pa.Array
     own: pa.Array | None
-    counts: NDArray[np.int32]
-    marks: NDArray[np.int32] | None
-    codes: NDArray[np.int32]
+    counts: NDArray[np.integer[Any]]
+    marks: NDArray[np.integer[Any]] | None
+    codes: NDArray[np.integer[Any]]
     texts: pa.Array | None
     values: NDArray[np.float64] | None
     is_list: bool = False
@@ -153,24 +153,27 @@ class SortedRows:
         return [bisect_left(places, first, key=lambda i: self.users[i].as_py()) for first in firsts]
 
     def packed(self) -> tuple[bytes, bytes | None]:
-        """Return people and, if there are any, their rows as streams of Arrow; numbers from the least of them on."""
+        """Return people and, if there are any, their rows as streams of Arrow.
+
+        Integers take as few bytes as the largest of them needs. Ids that are integers are told by their distances,
+        which are small: compression finds nothing in the ids themselves, and they are most of a piece.
+        """
         columns: dict[str, Any] = {"u": self.users}
-        base = 0
+        first = 0
         if pa.types.is_integer(self.users.type):
-            users = self.users.to_numpy()
-            base, largest = (int(users[0]), int(users[-1])) if len(users) else (0, 0)
-            if largest - base < 1 << 32:
-                columns["u"] = pa.array((users - base).astype(np.uint32))
+            users = self.users.to_numpy().view(np.uint64)
+            first = int(users[0]) if len(users) else 0
+            columns["u"] = _narrow(np.diff(users, prepend=users[:1]))
         if self.own is not None:
             columns["own"] = self.own
         if not self.is_list:
-            columns["n"] = pa.array(self.counts)
+            columns["n"] = _narrow(self.counts)
         if self.marks is not None:
-            columns["m"] = pa.array(self.marks)
-        people = _packed(pa.table(columns).replace_schema_metadata({_BASE: str(base).encode()}))
+            columns["m"] = _narrow(self.marks)
+        people = _packed(pa.table(columns).replace_schema_metadata({_FIRST: str(first).encode()}))
         if self.is_list:
             return people, None
-        codes: pa.Array = pa.array(self.codes)
+        codes = _narrow(self.codes)
         if self.texts is not None:
             codes = pa.DictionaryArray.from_arrays(codes, self.texts)
         rows = {"a": codes} if self.values is None else {"a": codes, "v": pa.array(self.values)}
@@ -181,8 +184,10 @@ class SortedRows:
         """Return what was packed; of people without their rows a list."""
         table = _unpacked(people)
         users = table.column("u").combine_chunks()
-        if pa.types.is_uint32(users.type):
-            users = pa.array(users.to_numpy().astype(np.int64) + int(table.schema.metadata[_BASE]))
+        if pa.types.is_integer(users.type):
+            found = np.cumsum(users.to_numpy(), dtype=np.uint64)
+            found += np.uint64(int(table.schema.metadata[_FIRST]))
+            users = pa.array(found.view(np.int64))
         own = table.column("own").combine_chunks() if "own" in table.column_names else None
         marks = table.column("m").to_numpy() if "m" in table.column_names else None
         if rows is None:
@@ -294,7 +299,7 @@ def _numbered_by_place(parts: Sequence[NDArray[np.int64]]) -> tuple[list[NDArray
     return [numbers[place] for place in places], pa.array(np.flatnonzero(there) + lowest)
 
 
-def only_used(codes: NDArray[Any], texts: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
+def only_used(codes: NDArray[Any], texts: pa.Array) -> tuple[NDArray[Any], pa.Array]:
     """Return codes of those texts only that they name, in the same order."""
     if len(codes) < len(texts) // 8:
         few, numbers = np.unique(codes, return_inverse=True)
@@ -455,6 +460,11 @@ _Span = tuple[int, int]
 def _write(file: IO[bytes], content: pa.Buffer) -> _Span:
     start = file.seek(-(-file.tell() // _ALIGNED) * _ALIGNED)
     return start, file.write(content)
+
+
+def _narrow(numbers: NDArray[np.integer[Any]]) -> pa.Array:
+    """Return integers from 0 on as the type of fewest bytes that holds the largest of them."""
+    return pa.array(numbers.astype(np.min_scalar_type(numbers.max(initial=0))))
 
 
 def _packed(table: pa.Table) -> bytes:

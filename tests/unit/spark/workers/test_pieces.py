@@ -2,6 +2,7 @@
 
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ def test_a_problem_that_was_not_there_before_is_refused() -> None:
         list(kept_rows(iter([batch])))
 
 
-def test_pieces_hold_people_and_texts_once_and_numbers_in_32_bits() -> None:
+def test_pieces_hold_people_and_texts_once_and_numbers_in_few_bytes() -> None:
     n = 10_000
     rows = pa.table({
         "u": pa.array(np.repeat(np.arange(n // 10), 10) + (1 << 40)),
@@ -182,7 +183,37 @@ def test_pieces_hold_people_and_texts_once_and_numbers_in_32_bits() -> None:
     })  # fmt: skip
     people, content = SortedRows.of(rows, key=None).packed()
     assert content is not None
-    assert len(people) + len(content) < 5 * n
+    assert len(people) + len(content) < 1.5 * n
+
+
+def test_scattered_rows_take_fewer_bytes_than_coded_pairs() -> None:
+    """Two million rows of ten million people, as a part gets them: hardly anybody has two, and texts have many codes.
+
+    A pair of two numbers of 32 bits takes 8 bytes. People travel twice, also alone, to be put in order.
+    """
+    generator, n = np.random.default_rng(0), 13_700
+    rows = pa.table({
+        "u": pa.array(generator.integers(0, 1 << 16, n) + (1 << 40)),
+        "a": pa.array([f"item {i}" for i in (generator.pareto(0.8, n) * 50).astype(np.int64) % 100_000]),
+    })  # fmt: skip
+    made = SortedRows.of(rows, key=None)
+    people, content = made.packed()
+    listed, _ = replace(made, is_list=True).packed()
+    assert content is not None
+    assert len(people) + len(content) + len(listed) < 8 * len(made.codes)
+
+
+def test_numbers_of_any_size_are_packed() -> None:
+    ends = [-(2**63), -(2**63) + 255, 0, 256, 2**63 - 1]
+    counts = np.array([255, 0, 256, 65_536, 1], np.int32)
+    codes = np.resize(np.array([65_536, 0, 65_535], np.int32), counts.sum())
+    made = SortedRows(pa.array(ends), None, counts, counts[::-1], codes, None, None)
+    for rows in (made, made.between(0, 2), made.between(4, 5), made.between(2, 2)):
+        found = repacked(rows)
+        assert found.users.equals(rows.users)
+        assert found.marks is not None
+        assert found.marks.tolist() == (rows.marks.tolist() if rows.marks is not None else None)
+        assert (found.counts.tolist(), found.codes.tolist()) == (rows.counts.tolist(), rows.codes.tolist())
 
 
 def test_nothing_is_sorted_and_cut_as_well() -> None:
