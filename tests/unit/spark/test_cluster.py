@@ -1,5 +1,6 @@
 """How Spark is started; what leaves a worker, and what may be said of a failure: nothing that a row holds."""
 
+import gc
 import os
 import shutil
 import sys
@@ -74,6 +75,23 @@ def test_workers_do_not_quote_rows(error: Exception, said: str) -> None:
         next(run)
     assert str(caught.value) == cluster._MARK + said
     assert caught.value.__context__ is None
+
+
+def test_workers_are_spared_from_looking_through_what_their_work_has_loaded() -> None:
+    loaded: list[Any] = []
+
+    class Work:
+        def __call__(self, batches: Any) -> Any:
+            loaded.append([])
+            yield from batches
+
+    try:
+        for _ in range(2):
+            assert len(list(_quiet(Work())(batches(1)))) == 1
+        seen = {id(one) for one in gc.get_objects()}
+    finally:
+        gc.unfreeze()
+    assert [id(one) in seen for one in loaded] == [False, True]
 
 
 @pytest.mark.parametrize(
