@@ -335,14 +335,14 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
         if search is not None:
             if not self.allow_repeats:
                 text = (
-                    f"{name} must not be searched over or cross-validated: every fold and candidate would {again}. "
+                    f"{name} must not be searched over, cross-validated or bagged: every fold and sample would {again}. "
                     "Transform once, and search over the steps that follow; or set allow_repeats=True."
                 )
                 if search in _SILENT:
                     warnings.warn(text, PrivacyWarning, stacklevel=3)
                 raise BudgetError(text)
             warnings.warn(
-                f"A search with {name} in it: every fold and candidate will {again}, and no spent_ adds that up.",
+                f"A search with {name} in it: every fold and sample will {again}, and no spent_ adds that up.",
                 PrivacyWarning,
                 stacklevel=3,
             )
@@ -372,15 +372,17 @@ _SILENT: Final = ("validation_curve", "_fit_and_score")
 
 
 def _search() -> str | None:
-    """Return which of scikit-learn's searches or cross-validations is at work, if any: it clones, splits and repeats.
+    """Return which of scikit-learn's searches, cross-validations or baggings is at work, if any: it clones and repeats.
 
     By the callers, the outermost of them, because a clone is a new object, and may be in a new process.
     """
     frame, found = sys._getframe(), None
     while (caller := frame.f_back) is not None:
         frame = caller
-        _, is_selection, module = frame.f_globals.get("__name__", "").partition("sklearn.model_selection.")
-        name = frame.f_code.co_name
+        where, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        _, is_selection, module = where.partition("sklearn.model_selection.")
+        if where == "sklearn.ensemble._bagging":  # draws people with replacement: one table has some of them twice
+            found = name
         # Not predict and the like, which a search passes on to the one estimator that it has fitted.
         if is_selection and (
             module == "_validation" or name.startswith("_fit") or (name == "fit" and "search" in module)

@@ -10,7 +10,7 @@ import sklearn
 from joblib import parallel_config  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.ensemble import BaggingClassifier
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -29,7 +29,7 @@ from dimly.estimators.base import _TagSet
 
 LABELS = np.arange(40) % 2
 BEFORE = "rows were transformed before"
-SEARCH = "must not be searched over or cross-validated"
+SEARCH = "must not be searched over, cross-validated or bagged"
 
 
 def pipeline(**options: Any) -> Pipeline:
@@ -144,6 +144,7 @@ SEARCHES: dict[str, Any] = {
     "score, raising": lambda table: cross_val_score(pipeline(), table, LABELS, cv=3, error_score="raise"),
     "predict": lambda table: cross_val_predict(pipeline(), table, LABELS, cv=3),
     "learning curve": lambda table: learning_curve(pipeline(), table, LABELS, cv=2, train_sizes=[0.5, 1.0]),
+    "one sample with some people twice": lambda table: BaggingClassifier(pipeline(), n_estimators=1).fit(table, LABELS),
     "response": lambda table: cross_val_score(
         make_pipeline(RandomizedResponse(), LogisticRegression()), table, LABELS, cv=2
     ),
@@ -170,7 +171,7 @@ def test_a_search_that_keeps_errors_to_itself_warns() -> None:
 
 def test_a_search_that_was_allowed_says_that_it_spends() -> None:
     table = people()
-    with pytest.warns(PrivacyWarning, match="every fold and candidate will spend epsilon 1 again"):
+    with pytest.warns(PrivacyWarning, match="every fold and sample will spend epsilon 1 again"):
         scores = cross_val_score(pipeline(allow_repeats=True), table, LABELS, cv=2)
     assert np.isfinite(scores).all()
     search = GridSearchCV(pipeline(allow_repeats=True), {"logisticregression__C": [1.0]}, cv=2)
@@ -187,7 +188,7 @@ def test_what_follows_may_be_searched_over() -> None:
 
 def test_an_ensemble_is_refused_at_its_second_member() -> None:
     with pytest.raises(BudgetError, match=BEFORE):
-        BaggingClassifier(pipeline(), n_estimators=3, random_state=0).fit(people(), LABELS)
+        VotingClassifier([(name, pipeline()) for name in ("one", "other")]).fit(people(), LABELS)
 
 
 def test_other_processes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
