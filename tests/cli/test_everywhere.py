@@ -75,6 +75,13 @@ def test_a_plan_is_asked_for_in_plain_words(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "plan.json").read_text())["budget"]["epsilon"] == 0.5
 
 
+def test_questions_leave_stdout_to_the_answer(tmp_path: Path) -> None:
+    answers = ["1", "1", "", "", "", "", "20", "100", str(tmp_path / "plan.json")]
+    result = CliRunner().invoke(app_for(["plan"]), ["plan", "--interactive", "--json"], input="\n".join(answers) + "\n")
+    assert result.stdout.startswith("{"), result.stderr
+    assert json.loads(result.stdout)["distance"] == [20, 100]
+
+
 def test_numbers_as_others_write_them_are_not_taken_for_others(tmp_path: Path) -> None:
     # Without the commas epsilon would be 5, and 1.600 people, as some countries write it, would be one.
     answers = ["0,5", "0,500", "0.5", "3", "1.600", "1,600", "", "1,5", "1,500", "40", "20", "100"]

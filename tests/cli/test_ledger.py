@@ -29,6 +29,12 @@ def left_by_a_dead_process(file: Path) -> int:
     return int(in_a_fork(work))
 
 
+@pytest.mark.parametrize("options", [("--epsilon", 0), ("--epsilon", "nan"), ("--epsilon", 1, "--delta", 2)])
+def test_a_budget_that_cannot_be_leaves_no_ledger(tmp_path: Path, options: tuple[object, ...]) -> None:
+    refusal("ledger", "init", tmp_path / "ledger.db", "--dataset", "visits", *options)
+    assert not list(tmp_path.iterdir())
+
+
 def test_init_makes_a_ledger_and_adds_to_it(tmp_path: Path) -> None:
     file = tmp_path / "ledger.db"
     said = answer("ledger", "init", file, "--dataset", "visits", "--epsilon", 2)

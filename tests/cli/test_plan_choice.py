@@ -257,6 +257,12 @@ def test_scales_that_look_alike_get_a_file_each(tmp_path: Path) -> None:
     assert {one.name for one in tmp_path.iterdir()} == {"plan-1234567.0.json", "plan-1234568.0.json"}
 
 
+def test_scales_are_not_written_under_the_name_of_a_folder(tmp_path: Path) -> None:
+    for folder in ("/", tmp_path):
+        said = refusal("plan", "--epsilon", 1, "--scales", "50,200", "-o", folder)
+        assert f"--out must be a file, got '{folder}', which is a folder" in said
+
+
 def test_several_scales_keep_the_rules_of_one_plan(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     arguments = ("plan", "--epsilon", 0.05, "--delta", 1e-2, "--n-users", 1_000, "--scales", "20,50", "-o", path)

@@ -58,8 +58,9 @@ def init(
 
     $ dimly ledger init ledger.db --dataset visits --epsilon 4
     """
-    from dimly.curator.ledger.ledger import Ledger
+    from dimly.curator.ledger.ledger import DatasetBudget, Ledger
 
+    DatasetBudget.of(dataset, epsilon=epsilon, delta=delta, unit=unit, method=method)  # what cannot be makes no file
     book = Ledger.create(file)
     book.add_dataset(dataset, epsilon=epsilon, delta=delta, unit=unit, method=method)
     _print_status(file, [book.status(dataset)], as_json=as_json)

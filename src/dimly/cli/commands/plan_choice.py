@@ -297,6 +297,7 @@ def _written(found: "Scales", output: PlanOutput) -> list[Path | None]:
     """Write a plan for each scale, all or none; return where."""
     if output.path is None:
         return [None] * len(found.scales)
+    check_output(output.path, overwrite=True)  # a folder's name has no stem
     paths = [output.path.with_stem(f"{output.path.stem}-{shortest(scale.distance)}") for scale in found.scales]
     for path in paths:
         check_output(path, overwrite=output.overwrite)

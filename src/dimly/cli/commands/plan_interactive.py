@@ -1,7 +1,9 @@
 """``dimly plan --interactive``: the same questions as the options, in plain words."""
 
+import contextlib
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -149,7 +151,9 @@ def _new_file(given: GivenOptions) -> Path | None:
 
 
 def _text(question: str, *, default: str) -> str:
-    answer: str = typer.prompt(question, default=default, show_default=bool(default), err=True)
+    # Of what is asked on stderr the last space goes to stdout, which may be a file for the plan or its JSON.
+    with contextlib.redirect_stdout(sys.stdout if sys.stdout.isatty() else sys.stderr):
+        answer: str = typer.prompt(question, default=default, show_default=bool(default), err=True)
     return answer.strip()
 
 
