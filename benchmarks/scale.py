@@ -3,7 +3,8 @@
 ``python -m benchmarks.scale`` takes a few minutes on two idle cores, prints a table and renews benchmarks/scale.json.
 Costs are seconds of processor, of all processes together, because those can be multiplied by the number of people of a
 larger table and divided by the number of cores of a larger cluster. What a person costs is the slope between two sizes:
-start-up, Java's compiler and everything else that is paid once is apart.
+start-up, Java's compiler and everything else that is paid once is apart. The more people, the smaller are the pieces
+in which rows travel; what comes of that is measured for a billion by cutting the rows that one worker sorts together.
 """
 
 import argparse
@@ -14,7 +15,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from dimly.mechanisms import Plan
 from dimly.privacy import Budget
 from dimly.spark.cluster import running_session
 from dimly.spark.publishing import publish_frame
+from dimly.spark.workers.pieces import Places, SortedRows
 
 RESULTS = Path(__file__).with_name("scale.json")
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
@@ -36,6 +39,8 @@ WARM_UP = 100_000  # two files: both workers have loaded everything then
 K = 256
 ROWS_PER_PERSON = 20
 N_ATTRIBUTES = 100_000
+MANY = 10**9  # people
+SORTED, PART = 1 << 21, 1 << 16  # rows that a worker sorts together; people of a part
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -89,6 +94,7 @@ def main() -> int:
         "costs": [asdict(cost) for cost in costs],
         "per_person": {engine: per_person(costs, engine) for engine in ("local", "Spark")},
         "once": {engine: paid_once(costs, engine) for engine in ("local", "Spark")},
+        "small_pieces": {"n_users": MANY, **small_pieces(MANY)},
     }
     arguments.json.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
@@ -114,18 +120,38 @@ def paid_once(costs: list[Cost], engine: str) -> float:
     return first.cpu_seconds - first.n_users * per_person(costs, engine)["cpu_microseconds"] / 1e6
 
 
+def small_pieces(n_users: int) -> dict[str, float]:
+    """Return what a row costs Python, and how many bytes it takes as Spark compresses them, in pieces of many parts.
+
+    That is to cut, pack and unpack the rows that a worker sorts together. People are counted once more in the bytes,
+    because they also travel alone.
+    """
+    rows = SortedRows.of(_rows(np.random.default_rng(0), SORTED, n_users).rename_columns(["u", "a"]), key=None)
+    firsts = range(0, n_users, PART)
+    start = time.process_time()
+    pieces = [some.packed() for _, some in Places(firsts, np.arange(len(firsts), dtype=np.int32)).cut(rows)]
+    for piece in pieces:
+        SortedRows.unpacked(*piece)
+    took = time.process_time() - start
+    travels = (*chain.from_iterable(pieces), *replace(rows, is_list=True).packed())
+    size = sum(len(pa.compress(content, codec="lz4_raw")) for content in travels if content is not None)
+    return {"cpu_microseconds_a_row": 1e6 * took / SORTED, "bytes_a_row": size / SORTED}
+
+
 def write_table(folder: Path, n_users: int) -> None:
     """Write a long table in no order, in files of about a million rows; tastes are as uneven as people's are."""
     folder.mkdir()
     generator = np.random.default_rng(0)
     rows = n_users * ROWS_PER_PERSON
-    names = pa.array([f"item {i}" for i in range(N_ATTRIBUTES)])
     for number, start in enumerate(range(0, rows, 1 << 20)):
-        size = min(1 << 20, rows - start)
-        items = (generator.pareto(0.8, size) * 50).astype(np.int64) % N_ATTRIBUTES
-        people = generator.integers(0, n_users, size)
-        table = pa.table({"person": people, "item": names.take(pa.array(items))})
-        pq.write_table(table, folder / f"{number:04d}.parquet")
+        pq.write_table(_rows(generator, min(1 << 20, rows - start), n_users), folder / f"{number:04d}.parquet")
+
+
+def _rows(generator: np.random.Generator, size: int, n_users: int) -> pa.Table:
+    items = (generator.pareto(0.8, size) * 50).astype(np.int64) % N_ATTRIBUTES
+    people = generator.integers(0, n_users, size)
+    names = pa.array([f"item {i}" for i in range(N_ATTRIBUTES)])
+    return pa.table({"person": people, "item": names.take(pa.array(items))})
 
 
 def _local(plan: Plan, folder: Path, table: Path) -> Callable[[], object]:

@@ -78,10 +78,14 @@ def test_the_cost_of_one_more_person_is_flat() -> None:
 
 
 def test_the_plan_for_a_billion_follows_from_its_formula() -> None:
-    each = REPORT["per_person"]["Spark"]
-    n, m, cores, busy = 10**9, 100, 512, 0.6
-    seconds = n * m * each["cpu_microseconds"] / 20 / 1e6
+    each, small = REPORT["per_person"]["Spark"], REPORT["small_pieces"]
+    n, m, cores, busy = small["n_users"], 100, 512, 0.6
+    microseconds, size = small["cpu_microseconds_a_row"], small["bytes_a_row"]
+    a_row = each["cpu_microseconds"] / 20 + microseconds
+    assert f"{each['cpu_microseconds']:.1f} µs / 20 rows + {microseconds:.1f} µs = {a_row:.1f} µs\n" in PAGE
+    seconds = n * m * a_row / 1e6
     assert f"{round(seconds, -3):,.0f} core seconds, {seconds / 3600:.0f} core hours" in PAGE
     assert f"| {seconds / 60 / cores / busy:.0f} minutes |" in PAGE
-    assert f"{n * m * each['bytes_shuffled'] / 20 / 1e12:.1f} TB" in PAGE
+    assert f"b = {size:.0f} B; " in PAGE
+    assert f"{n * m * size / 1e12:.1f} TB" in PAGE
     assert f"{n * each['bytes_written'] / 1e9:.0f} GB in {-(-n // 65_536):,} files" in PAGE
