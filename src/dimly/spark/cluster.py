@@ -3,18 +3,22 @@
 import atexit
 import contextlib
 import gc
+import logging
 import os
 import re
 import secrets
 import shutil
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FrameType
+from typing import Any, Final, TypeVar
 from zipimport import zipimporter
 
 import pyarrow as pa
@@ -93,13 +97,66 @@ def running_session(*, master: str | None = None, memory: int | None = None, **s
     chosen["spark.driver.extraJavaOptions"] = " ".join([quiet, chosen.get("spark.driver.extraJavaOptions", "")]).strip()
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    own = SparkSession.getActiveSession() is None
-    session = asked(builder.getOrCreate, "starting")
+    if SparkSession.getActiveSession() is not None:
+        yield asked(builder.getOrCreate, "starting")
+        return
+    handlers = {number: signal.getsignal(number) for number in _ENDING}
+    logged = logging.root.manager.disable
+    logging.disable()  # py4j logs what Java says of rows, and traces of whatever was interrupted
     try:
-        yield session
-    finally:
-        if own:
+        session = asked(builder.getOrCreate, "starting")
+        try:
+            with signals_cancel_jobs(session.sparkContext, handlers):
+                yield session
+        finally:
             session.stop()
+    finally:
+        logging.disable(logged)
+
+
+_ENDING: Final = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
+_received: list[int] = []
+"""Signals that came while Java was asked for something, and are handled when it has answered."""
+
+
+@contextlib.contextmanager
+def signals_cancel_jobs(context: Any, handlers: Mapping[int, Any]) -> Iterator[None]:
+    """Have signals that end the program end Spark's jobs first, if one of these is being waited for.
+
+    An error in the midst of a talk with Java would leave its answer unread, and the next question would get it. Spark's
+    own handler asks Java something more in that midst, which fails and is logged at length.
+
+    Parameters
+    ----------
+    context : SparkContext
+    handlers : mapping of int to handler
+        What handles these signals otherwise, and does so once Java has answered. Those that are ignored stay so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ending = {number: handler for number, handler in handlers.items() if callable(handler)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if _talks_to_java(frame):
+            _received.append(number)
+            threading.Thread(target=context.cancelAllJobs, daemon=True).start()  # which has a talk of its own
+        else:
+            ending[number](number, frame)
+
+    for number in ending:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in ending.items():
+            signal.signal(number, handler)
+
+
+def _talks_to_java(frame: FrameType | None) -> bool:
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith("py4j."):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _n_cores(master: str) -> int:
@@ -240,6 +297,11 @@ def asked(call: Callable[[], T], doing: str) -> T:
         return call()
     except (PySparkException, Py4JError) as error:
         failure = _failure(str(error), doing)
+    finally:
+        if _received:
+            number = _received[-1]
+            _received.clear()
+            signal.raise_signal(number)
     # Outside of the handler, so that not even the context of our error holds Spark's text.
     raise failure
 

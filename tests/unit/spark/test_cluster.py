@@ -3,7 +3,12 @@
 import gc
 import os
 import shutil
+import signal
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +28,7 @@ from dimly.spark.cluster import (
     in_pieces,
     mapped,
     running_session,
+    signals_cancel_jobs,
     streamed,
 )
 
@@ -187,3 +193,34 @@ def test_a_column_may_be_called_as_spark_calls_a_field(spark: Any) -> None:
 def _swapped(batches: Any) -> Any:
     for batch in batches:
         yield pa.record_batch({"x": batch.column("a.b`c"), "y": batch.column("Kunden-Nr.")})
+
+
+@uses_spark
+def test_a_signal_ends_the_job_that_is_waited_for(spark: Any) -> None:
+    """And what Java answers to that is not taken for the answer to the next question."""
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(*_: Any) -> None:
+        raise Stopped
+
+    def slowly(batches: Any) -> Any:
+        with suppress(FileExistsError):
+            begun.touch(exist_ok=False)
+            os.kill(pid, signal.SIGUSR1)
+        time.sleep(0.2)
+        yield from batches
+
+    slowly.__module__ = "__main__"
+    with TemporaryDirectory() as folder, signals_cancel_jobs(spark.sparkContext, {signal.SIGUSR1: stop}):
+        begun, pid = Path(folder) / "begun", os.getpid()
+        frame = spark.range(0, 4_000, numPartitions=2_000).mapInArrow(slowly, "id bigint")
+        with pytest.raises(Stopped) as caught:
+            asked(frame.count, "reading")
+        assert caught.value.__context__ is None
+        assert [asked(spark.range(n).count, "reading") for n in range(3)] == [0, 1, 2]
+        with pytest.raises(Stopped):  # at once, where nobody waits for Spark
+            signal.raise_signal(signal.SIGUSR1)
+    assert signal.getsignal(signal.SIGUSR1) is stop
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
