@@ -62,9 +62,9 @@ def publish(
 ) -> Release | PublishOutcome:
     """Publish a Spark DataFrame by ``plan``, with fresh secret noise, into a release folder.
 
-    The release is the one that :func:`dimly.publish` makes: same format, same manifest, same charge, same errors. The
-    frame is computed once, and what Spark loses of it is computed again: if it is not always the same, write it to
-    files first.
+    The release is the one that :func:`dimly.publish` makes: same format, same manifest, same charge, same errors.
+    What is published of the frame is computed once; what Spark loses of it is computed again, and so is some of it to
+    see whether a roster or a list leaves anything. If the frame is not always the same, write it to files first.
 
     Parameters
     ----------

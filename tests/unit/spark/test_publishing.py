@@ -333,6 +333,25 @@ def test_what_changes_later_is_not_read(spark: Any, tmp_path: Path) -> None:
     check(dimly.open_release(tmp_path / "out"), {i: {str(i % 5): 1.0} for i in range(40)})
 
 
+@pytest.mark.parametrize("roster", [None, list(range(40))])
+def test_how_often_a_frame_is_computed(spark: Any, tmp_path: Path, roster: list[int] | None) -> None:
+    """Once; a piece of it again, to see whether a roster leaves anything."""
+    log = tmp_path / "log"
+
+    def told(table: pa.Table) -> pa.Table:
+        with log.open("a") as file:
+            file.write(f"{len(table)}\n")
+        return table
+
+    told.__module__ = "__main__"
+    log.touch()
+    rows = spark.range(40, numPartitions=4).selectExpr("id AS person", "id % 5 AS page")
+    options = Options(out=tmp_path / "out", roster=roster, **LONG)
+    publish_frame(changing(rows, log, told), PLAN, options, words=carried(silence(PLAN)))
+    read = sum(map(int, log.read_text().split()))
+    assert read == 40 if roster is None else 40 < read <= 80
+
+
 def swapped(table: pa.Table) -> pa.Table:
     person = [100 if one == 7 else one for one in table.column("person").to_pylist()]
     return table.set_column(0, "person", pa.array(person, table.schema.field(0).type))
