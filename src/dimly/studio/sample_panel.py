@@ -108,10 +108,16 @@ def tried(state: SampleState, draft: PlanDraft, job: Job[Any]) -> tuple[Trial, B
     job.phase("trying plans out on the sample")
     told = {
         name: draft.told[name]
-        for name in ("purpose", "n_users", "n_groups", "max_bytes_per_user", "unit", "protect", "seed")
+        for name in ("purpose", "n_users", "n_groups", "max_bytes_per_user", "vocabulary", "unit", "protect", "seed")
     }
     found = advise(
-        Budget(draft.epsilon, draft.delta), sample=str(state.path), progress=job.reach, **told, **state.reading
+        Budget(draft.epsilon, draft.delta),
+        sample=str(state.path),
+        progress=job.reach,
+        total=draft.total,
+        survey=draft.survey if draft.total else None,  # of which nothing counts here but what it spent
+        **told,
+        **state.reading,
     )
     job.phase("drawing the picture")
     sample = found.asking.sample
@@ -273,11 +279,14 @@ def command_of(state: SampleState, draft: PlanDraft, *, force: bool) -> str:
             "epsilon": shortest(draft.epsilon),
             "delta": shortest(draft.delta) if draft.delta else None,
             "protect": draft.protect if draft.protect > 1 else None,
+            "total": draft.total,
+            "survey": draft.survey_file if draft.total else None,
             "purpose": draft.purpose,
             "n-users": draft.n_users,
             "n-groups": told["n_groups"],
             "unit": draft.unit if draft.unit != "attribute" else None,
             "max-bytes-per-user": draft.max_bytes_per_user,
+            "vocabulary": draft.vocabulary_file or None,
             "sample": state.name,
             **state.options,
             "seed": draft.seed or None,

@@ -1,3 +1,4 @@
+import csv
 import json
 import shlex
 from pathlib import Path
@@ -5,7 +6,9 @@ from pathlib import Path
 import pytest
 from tests.cli.lines import run
 
+from dimly.curator.tables.public_lists import read_vocabulary
 from dimly.lab.population import make_population
+from dimly.release.documents.survey_file import read_survey
 from dimly.studio.background_work import Job
 from dimly.studio.plan_draft import PlanDraft
 from dimly.studio.sample_panel import SampleState, columns_of, command_of, tried
@@ -34,6 +37,33 @@ def test_the_command_tries_the_same_out(tmp_path: Path) -> None:
     line[line.index(path.name)] = str(path)
     said = json.loads(run(*line[1:-2], "--json").stdout)
     assert said["digest"] == found.plan.digest
+
+
+def test_what_a_survey_spent_is_taken_off_and_the_list_is_kept(tmp_path: Path) -> None:
+    path, roster, listed = tmp_path / "people.csv", tmp_path / "roster.csv", tmp_path / "list.txt"
+    make_population(60, 40, n_groups=2, mean_weight=8, taste=40).write(path)
+    people, places = (set(column) for column in zip(*csv.reader(path.read_text().splitlines()), strict=True))
+    roster.write_text("person\n" + "\n".join(sorted(people - {"person"})))
+    listed.write_text("\n".join(sorted((places - {"place"}) | {"nowhere"})))
+    surveying = ("--user", "person", "--attribute", "place", "--roster", roster, "--ask", "weights", "--epsilon", 3)
+    assert run("survey", path, *surveying, "-o", tmp_path / "survey.json").exit_code == 0
+    draft = PlanDraft(
+        seed=SEED,
+        epsilon=4.0,
+        purpose="distances",
+        total=True,
+        survey=read_survey(tmp_path / "survey.json"),
+        survey_file=str(tmp_path / "survey.json"),
+        vocabulary=read_vocabulary(listed),
+        vocabulary_file=str(listed),
+    )
+    state = SampleState()
+    state.take(path, str(path))
+    found, _ = Job(lambda job: tried(state, draft, job)).found
+    assert found.plan.cost.epsilon == 1.0
+    assert found.plan.n_attributes == len(places)  # one of them nowhere, and none for the column's name
+    line = shlex.split(command_of(state, draft, force=found.verdict == "not feasible"))
+    assert json.loads(run(*line[1:-2], "--json").stdout)["digest"] == found.plan.digest
 
 
 def test_the_command_states_all_that_was_tried() -> None:
