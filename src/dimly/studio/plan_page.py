@@ -16,7 +16,7 @@ from dimly.curator.tables.public_lists import read_vocabulary
 from dimly.errors import DimlyError
 from dimly.lab.report.officer import guesses
 from dimly.mechanisms.plan import Plan
-from dimly.planner.advice import Advice, reasons_of
+from dimly.planner.advice import reasons_of
 from dimly.planner.candidates import Candidate
 from dimly.planner.tradeoff import TradedError
 from dimly.planner.verdicts import EPSILONS
@@ -48,6 +48,7 @@ _HEADS: Final = {
     "coarse": "This plan gives a coarse picture",
     "not feasible": "This plan would show little but noise",
 }
+_AS_GUESSED: Final = ", if people differ in as many attributes as we guess"
 _MAY_BE: Final = {
     "good": "This may work well: it depends on the people",
     "coarse": "This may give a coarse picture: it depends on the people",
@@ -389,7 +390,7 @@ class PlanView:
 
     def _show(self, found: PlannedDraft) -> None:
         advice, draft = found.advice, found.draft
-        head = head_on_page(advice)
+        head = head_on_page(found)
         for old in (self.blur, self.attack):
             old.classes("stale")
         self._show_inputs(found)
@@ -612,10 +613,11 @@ def renew(chart: ui.echart, options: echarts.Options) -> None:
     chart.update()
 
 
-def head_on_page(advice: Advice) -> str:
-    """Return the verdict as a heading, and where it is unknown the best that it may be."""
+def head_on_page(found: PlannedDraft) -> str:
+    """Return the verdict as a heading, with the guess that it rests on; where it is unknown the best that it may be."""
+    advice = found.advice
     if advice.verdict != "unknown":
-        return _HEADS[advice.verdict]
+        return _HEADS[advice.verdict] + (_AS_GUESSED if found.draft.rests_on_guess else "")
     return "This cannot be judged without knowing more" if advice.unstated else _MAY_BE[advice.range.best]
 
 

@@ -123,7 +123,7 @@ def test_several_together_are_promised_what_was_asked_for() -> None:
 
 def test_an_unknown_verdict_says_the_best_that_it_may_be() -> None:
     heads = [
-        head_on_page(planned(PlanDraft(seed=SEED, purpose="segments", epsilon=epsilon)).advice)
+        head_on_page(planned(PlanDraft(seed=SEED, purpose="segments", epsilon=epsilon, near=50.0, far=100.0)))
         for epsilon in (0.1, 0.5, 4)
     ]
     assert heads == [
@@ -131,6 +131,11 @@ def test_an_unknown_verdict_says_the_best_that_it_may_be() -> None:
         "This may give a coarse picture: it depends on the people",
         "This may work well: it depends on the people",
     ]
-    assert (
-        head_on_page(planned(PlanDraft(seed=SEED, weight=None)).advice) == "This cannot be judged without knowing more"
-    )
+    assert head_on_page(planned(PlanDraft(seed=SEED, weight=None))) == "This cannot be judged without knowing more"
+
+
+def test_a_verdict_names_the_guess_that_it_rests_on() -> None:
+    well = "This plan should work well"
+    guess = head_on_page(planned(PlanDraft(seed=SEED, epsilon=5.0)))
+    assert guess == f"{well}, if people differ in as many attributes as we guess"
+    assert head_on_page(planned(PlanDraft(seed=SEED, epsilon=5.0, near=50.0, far=100.0))) == well
