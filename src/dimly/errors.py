@@ -6,6 +6,7 @@ ids that the analyst's side names. A parameter may have its option of the comman
 (``dimly.cli.faults``).
 """
 
+import errno
 import functools
 import importlib.util
 import operator
@@ -60,7 +61,9 @@ class DimlyError(Exception):
 
 
 def check_path(name: str, path: str | os.PathLike[str]) -> None:
-    """Refuse what is no path, and one whose bytes are no UTF-8: neither Arrow nor DuckDB can open it.
+    """Refuse what is no path, one with names too long for any file, and one that Arrow and DuckDB cannot open.
+
+    They take paths in UTF-8 alone. Names are too long where text is passed in place of the file that holds it.
 
     Raises
     ------
@@ -74,6 +77,16 @@ def check_path(name: str, path: str | os.PathLike[str]) -> None:
         raise ParameterError(
             f"{name} must be a path in UTF-8, got {os.fspath(path)!r}. Rename the file or its folder."
         ) from None
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ParameterError(
+                f"{name} must be a path, got {len(os.fspath(path)):,} characters, more than a name can have. If this "
+                "is what is in a file, pass its name."
+            ) from None
+    except ValueError:
+        raise ParameterError(f"{name} must be a path without NUL characters, got {os.fspath(path)!r}.") from None
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:

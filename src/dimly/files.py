@@ -242,6 +242,7 @@ def check_output(path: Path, *, overwrite: bool, inputs: Iterable[object] = ()) 
     ParameterError
         If the file exists, its folder does not or belongs to a release, or it is one of the inputs.
     """
+    check_path("output", path)
     if not path.parent.is_dir():
         raise ParameterError(f"output must be in a folder that exists, got {str(path)!r}. Make the folder first.")
     check_outside_releases(path.parent, "output")

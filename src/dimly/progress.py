@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from dimly.errors import ParameterError
+
 OnProgress = Callable[[int, int], None]
 """Told of (done, in all)."""
 PATIENCE: Final = 2.0
@@ -126,6 +128,11 @@ def progress_bar(progress: Any, name: str) -> Iterator[Any]:
     if progress is False:
         yield None
         return
+    if progress is not None and not callable(progress) and not hasattr(progress, "phase"):
+        raise ParameterError(
+            f"progress must be something that is told how far the work is, got {type(progress).__name__}. Leave it out "
+            "for a bar, or pass False for none."
+        )
     if progress is not None or not is_watched():
         yield progress
         return

@@ -4,6 +4,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 from tests.processes import in_a_fork, in_forks
 
 from dimly import files as dead_runs
-from dimly.files import LockedFolder, locked_folder, sweep
+from dimly.curator.ledger.ledger import Ledger
+from dimly.curator.options import Resources
+from dimly.errors import ParameterError
+from dimly.files import LockedFolder, check_output, locked_folder, sweep
+from dimly.release.documents.directions_file import read_directions
+from dimly.release.reader import open_folder
+from dimly.release.verify import verify
 
 PREFIX = "dimly-test-"
 
@@ -236,3 +243,20 @@ def test_two_processes_make_and_sweep_at_once(tmp_path: Path) -> None:
 
     assert in_forks([work, work]) == [b"fine", b"fine"]
     assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("path", ["{" + 400 * "x" + "}", "a\0b"])
+def test_text_in_place_of_a_file_is_refused_wherever_a_path_is_taken(path: str) -> None:
+    takers: list[tuple[str, Callable[[str], object]]] = [
+        ("release", open_folder),
+        ("release", verify),
+        ("ledger", Ledger),
+        ("ledger", Ledger.create),
+        ("directions", read_directions),
+        ("output", lambda name: check_output(Path(name), overwrite=True)),
+        ("temp", lambda name: Resources.of(temp=name)),
+    ]
+    for named, take in takers:
+        with pytest.raises(ParameterError, match=f"^{named} must be a path") as caught:
+            take(path)
+        assert len(str(caught.value)) < 200

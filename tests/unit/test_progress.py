@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dimly import progress
+from dimly.errors import ParameterError
 from dimly.progress import LateBar, progress_bar
 
 
@@ -26,6 +27,15 @@ def test_nobody_looks_at_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", _Terminal())
     with progress_bar(False, "working") as watching:
         assert watching is None
+
+
+@pytest.mark.parametrize("given", [True, "yes", 3])
+def test_what_cannot_be_told_anything_is_refused(given: Any) -> None:
+    with (
+        pytest.raises(ParameterError, match="progress must be something that is told how far the work is"),
+        progress_bar(given, "working"),
+    ):
+        pass
 
 
 def test_a_terminal_gets_a_bar_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:

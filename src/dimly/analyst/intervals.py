@@ -207,6 +207,7 @@ def unified_interval(
     shape = parts[0].shape
     flat = [part.reshape(-1) for part in parts]
     low, high = np.empty((2, flat[0].size))
+    normal_quantile(confidence)  # which refuses what is no confidence, before it is looked up
     reaches = _reaches(confidence)
     for start in range(0, flat[0].size, _PIECE):
         piece = slice(start, start + _PIECE)

@@ -5,7 +5,7 @@ A question loads what it needs when it is asked: distances take a fraction of th
 
 import importlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -293,6 +293,10 @@ class Release:
         if self._directed:
             raise ParameterError(
                 "directions say nothing about single attributes. Ask for distances, segments or neighbors."
+            )
+        if not isinstance(attribute, Hashable):
+            raise ParameterError(
+                f"attribute must be one attribute, got {type(attribute).__name__}. Ask for each alone."
             )
         x, _, pairs, _, lost = self._compare(user, self.project({attribute}))
         value = pairs.inner_product

@@ -492,8 +492,6 @@ def _check_names(options: Options) -> None:
         given = getattr(options, name)
         if given is not None:
             check_path(name, given)
-            if "\0" in os.fspath(given):
-                raise ParameterError(f"{name} must be a path without NUL characters, got {os.fspath(given)!r}.")
 
 
 def _check_progress(progress: object) -> None:

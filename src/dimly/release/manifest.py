@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Self
 import pyarrow.parquet as pq
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from dimly.errors import ParameterError, ReleaseError
+from dimly.errors import ParameterError, ReleaseError, check_path
 from dimly.mechanisms.guarantee import RosterKind, guarantee
 from dimly.mechanisms.plan import Plan
 from dimly.mechanisms.plan_parts import STRICT, AmbiguousJSONError, read_json
@@ -338,6 +338,7 @@ def read_manifest(folder: Path) -> Manifest:
     ReleaseError
         If there is none, or it is not one of ours.
     """
+    check_path("release", folder)
     path = folder / MANIFEST
     if not folder.is_dir():
         missing = "it is not a folder" if folder.exists() else "there is no such folder"

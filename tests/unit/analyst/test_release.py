@@ -198,8 +198,8 @@ def test_an_own_vector_of_values_is_a_person_without_noise(family: str) -> None:
 
 
 @readable
-@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, math.nan])
-def test_confidence_must_be_a_probability(mechanism: str, confidence: float) -> None:
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, math.nan, [0.9]])
+def test_confidence_must_be_a_probability(mechanism: str, confidence: Any) -> None:
     release = release_of(mechanism)
     for ask in (
         lambda: release.distance(0, 1, confidence=confidence),
@@ -213,6 +213,12 @@ def test_confidence_must_be_a_probability(mechanism: str, confidence: float) -> 
     ):
         with pytest.raises(ParameterError, match="confidence must be above 0"):
             ask()
+
+
+@pytest.mark.parametrize("several", [["a"], np.array(["a", "b"]), {"a"}])
+def test_several_attributes_are_not_one(several: Any) -> None:
+    with pytest.raises(ParameterError, match=r"attribute must be one attribute, got .* Ask for each alone"):
+        release_of("counting+laplace").attribute(0, several)
 
 
 # --- vectors of one's own -------------------------------------------------------------------------------------------

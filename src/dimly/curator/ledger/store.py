@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dimly.curator.randomness import Keystream
-from dimly.errors import DataError, DimlyError, ParameterError
+from dimly.errors import DataError, DimlyError, ParameterError, check_path
 from dimly.files import check_outside_releases
 
 FORMAT: Final = 1
@@ -105,6 +105,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path) -> None:
+        check_path("ledger", path)
         self.path = Path(path).absolute()  # the working directory may change
         with self.reading():
             pass
@@ -112,6 +113,7 @@ class Store:
     @classmethod
     def create(cls, path: str | Path) -> "Store":
         """Return a new empty ledger, readable by its owner alone, or the one that is there already."""
+        check_path("ledger", path)
         target = Path(path).absolute()
         if target.exists():
             return cls(path)
