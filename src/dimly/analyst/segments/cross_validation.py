@@ -8,8 +8,8 @@ numbers, so that they compare whatever their scales.
 
 Of the plain views, in which activity may set people apart, the one is taken whose groups explain most; the first one,
 if none of them explains anything. Rays are taken only with proof: their groups explain clearly more of tastes than
-those of any plain view. And they either explain clearly more than cuts through a cloud of tastes without groups would,
-or are much more stable than the groups of the plain view. Where either is missing, the plain view stays.
+those of any plain view, and are more stable than pieces of a cloud of tastes without groups, among people who are as
+active. Where either is missing, the plain view stays.
 
 References
 ----------
@@ -41,13 +41,12 @@ _Found = TypeVar("_Found")
 _MOST = 2000  # people looked at
 _MOST_NUMBERS = 1 << 24  # of them
 _FEWEST = 200
-_CLEARLY = 2.0  # standard errors, or standard deviations of what clouds show
+_CLEARLY = 2.0  # standard errors
 _SURELY = 5.0  # standard errors by which some folds decide for all
-_CLOUDS = 4
 _HALVES = 8  # pairs of them
 _RUNS_ON_HALVES = 3
 _FEWEST_EACH = 10  # people a group, for its stability to be told
-_MUCH_MORE = 0.2  # stable
+_STABLE = 0.3  # rays, to be groups
 _FOLDS = 4  # ways to hold coordinates out
 _RUNS = 2
 
@@ -233,58 +232,15 @@ def _lead(one: Floats, other: Floats) -> float:
     return float(more.mean() / max(more.std() / len(more) ** 0.5, 1e-30))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WithoutGroups:
-    """Draws people who are as active as given ones, whose tastes have their covariances and form no groups.
-
-    Tastes are Gaussian. Noise, and what chance makes of directions, is taken off the variances first: in units of the
-    noise's, a variance λ is that of a direction ℓ with λ = (1 + ℓ)(1 + β/ℓ), for β coordinates a person.
-    """
-
-    active: Points
-    ray: Points
-    tastes: Points
-    """Directions of tastes, each as long as tastes spread along it: (rank, k)."""
-    noise: float
-
-    @classmethod
-    def like(cls, people: Points, coordinates: Coordinates, width: int) -> "WithoutGroups":
-        """Return the law of people like the given ones, who are not centered."""
-        denoiser, noise = Denoiser.of_points(people, coordinates, most=width), coordinates.noise_variance
-        view = View(denoiser, denoiser.rank)
-        active = view.active(view.project(people))
-        ray = _ray(people, active)
-        n, k = people.shape
-        tastes = Denoiser.of_points(people - np.outer(active, ray), coordinates, most=width)
-        lengths = tastes.variances.astype(np.float64) / noise - k / n - 1
-        spikes = noise / 2 * (lengths + np.sqrt(np.maximum(lengths**2 - 4 * k / n, 0.0)))
-        spread = np.sqrt(spikes / float((active**2).mean())).astype(np.float32)
-        return cls(active, ray, (tastes.basis * spread).T, noise)
-
-    def draw(self, seed: int) -> Points:
-        """Return as many people, float32 (n, k), not centered."""
-        generator = np.random.default_rng([1, seed])
-        n, (rank, k) = len(self.active), self.tastes.shape
-        drawn = generator.standard_normal((n, k), np.float32) * np.float32(self.noise**0.5)
-        drawn += self.active[:, None] * (self.ray + generator.standard_normal((n, rank), np.float32) @ self.tastes)
-        return drawn
-
-
-def _ray(people: Points, active: Points) -> Points:
-    """Return the direction that explains most of people who stand on it as they are active."""
-    ray: Points = (active @ people) / np.float32(max(float(active @ active), 1e-30))
-    return ray
-
-
 class Stability(NamedTuple):
     """How well runs on halves of the people agree, beyond what they do in clouds without groups.
 
     Attributes
     ----------
     score : float
-        1 is perfect agreement, 0 what Gaussian clouds reach; below 0 is less than those.
+        1 is perfect agreement, 0 what clouds reach; below 0 is less than those.
     value : float
-        From 0, what Gaussian clouds reach and one standard error more, to 1.
+        From 0, what clouds reach and one standard error more, to 1.
     cut_short : bool
         Whether only as much was found out as that the score is at most what it says; the value is 0 then.
     """
@@ -322,9 +278,8 @@ class ViewJudge:
     people: Points
     coordinates: Coordinates
     width: int
-    _folds: dict[int, list[Fold]] = field(default_factory=dict)
-    _law: list[WithoutGroups] = field(default_factory=list)
-    _clouds: dict[int, tuple[Points, ...]] = field(default_factory=dict)
+    _folds: list[Fold] = field(default_factory=list)
+    _clouds: dict[tuple[int, bool], tuple[Points, ...]] = field(default_factory=dict)
     _stabilities: dict[tuple[int, View], Stability] = field(default_factory=dict)
 
     @classmethod
@@ -340,20 +295,17 @@ class ViewJudge:
             return views[0]
         comparison = ViewComparison(self._held_out(), count)
         plain = [view for view in views if view.activity]
-        best = comparison.best(plain)
         for rays in (view for view in views if not view.activity):
-            if comparison.leads(rays, plain) and (
-                self._forms_groups(rays, comparison)
-                or self.stability(count, rays).value > self.stability(count, best).value + _MUCH_MORE
-            ):
+            if comparison.leads(rays, plain) and self.stability(count, rays, above=_STABLE).score > _STABLE:
                 return rays
-        return best
+        return comparison.best(plain)
 
     def stability(self, count: int, view: View, *, above: float = -1.0) -> Stability:
         """Return how well runs on halves of the people agree.
 
         The adjusted Rand index of two groupings of everybody, each fitted to one half, on average over eight splits,
-        against the same in Gaussian clouds. Not stable are fewer than 10 people a group.
+        against the same in clouds: people whose covariances are the same, or those of whose tastes are, and who form no
+        groups. Not stable are fewer than 10 people a group.
 
         Parameters
         ----------
@@ -372,52 +324,54 @@ class ViewJudge:
         found = np.array(for_all(lambda seed: _agreement(seen, count, seed), range(_HALVES)))
         if found.mean() <= above:  # the score is no higher, whatever chance does
             return Stability(float(found.mean()), 0.0, cut_short=True)
-        if view.width not in self._clouds:
-            self._clouds[view.width] = _gaussian(projected, range(_HALVES))
-        clouds = self._clouds[view.width]
+        kind = view.width, view.activity
+        if kind not in self._clouds:
+            self._clouds[kind] = (_gaussian if view.activity else _of_any_taste)(projected, view)
+        clouds = self._clouds[kind]
         chance = for_all(lambda seed: _agreement(view.look(clouds[seed]), count, seed), range(_HALVES))
         self._stabilities[count, view] = Stability.of(found, np.array(chance))
         return self._stabilities[count, view]
 
     def _held_out(self) -> list[Fold]:
-        if 0 not in self._folds:
-            self._folds[0] = folds_of(self.people, self.coordinates, self.width)
-        return self._folds[0]
-
-    def _forms_groups(self, view: View, comparison: ViewComparison) -> bool:
-        """Return whether tastes form groups: they tell clearly more than those of people without groups."""
-        clouds = [ViewComparison(self._without_groups(seed), comparison.count) for seed in range(1, _CLOUDS + 1)]
-        for n_folds in range(1, len(comparison.folds) + 1):
-            found = comparison.explained_by(view, n_folds).tastes
-            by_chance = for_all(lambda cloud: cloud.explained_by(view, n_folds).tastes, clouds)  # noqa: B023
-            averages = np.array([one.mean() for one in by_chance])
-            more, clearly = found.mean() - averages.mean(), _CLEARLY * averages.std(ddof=1)
-            error = (found.var() + np.mean([one.var() for one in by_chance]) / _CLOUDS) ** 0.5 / len(found) ** 0.5
-            if more - clearly > _SURELY * error or more < -_SURELY * error:
-                break
-        return bool(more > clearly)
-
-    def _without_groups(self, seed: int) -> list[Fold]:
-        """Return people without groups, in the same ways to hold coordinates out."""
-        if not self._law:
-            self._law.append(WithoutGroups.like(self.people, self.coordinates, self.width))
-        if seed not in self._folds:
-            self._folds[seed] = folds_of(self._law[0].draw(seed), self.coordinates, self.width)
-        return self._folds[seed]
+        if not self._folds:
+            self._folds.extend(folds_of(self.people, self.coordinates, self.width))
+        return self._folds
 
 
-def _gaussian(people: Points, seeds: Sequence[int]) -> tuple[Points, ...]:
-    """Return as many people for each seed, drawn from the Gaussian law with their covariances."""
-    n, width = people.shape
-    root = people - people.mean(axis=0)
+def _gaussian(projected: Points, _: View) -> tuple[Points, ...]:
+    """Return as many people for each pair of halves, drawn from the Gaussian law with their covariances."""
+    n, width = projected.shape
+    root = projected - projected.mean(axis=0)
     if width < n:
         variances, basis = np.linalg.eigh((root.T @ root).astype(np.float64) / n)
         root = (basis * np.sqrt(np.maximum(variances, 0.0))).astype(np.float32).T
     else:
         # Sums of the people themselves with Gaussian weights have their covariances, in any number of coordinates.
         root /= np.float32(n**0.5)
-    drawn = (np.random.default_rng(seed).standard_normal((n, len(root)), np.float32) for seed in seeds)
+    drawn = (np.random.default_rng(seed).standard_normal((n, len(root)), np.float32) for seed in range(_HALVES))
     return tuple(weights @ root for weights in drawn)
+
+
+def _of_any_taste(projected: Points, view: View) -> tuple[Points, ...]:
+    """Return as many people for each pair of halves, as active, whose tastes are Gaussian with their covariances.
+
+    Tastes spread around one ray of everybody, and the more active a person is, the farther; noise is the same for all.
+    """
+    active, noise = view.active(projected), view.denoiser.coordinates.noise_variance
+    people = projected + view.average
+    ray = (active @ people) / np.float32(max(float(active @ active), 1e-30))
+    own = people - np.outer(active, ray)
+    tastes = Denoiser.of_points(own, view.denoiser.coordinates, most=max(view.width, DIRECTIONS))
+    spread = np.sqrt(np.maximum(tastes.variances - noise, 0.0) / (active**2).mean())
+    axes = (tastes.basis * spread.astype(np.float32)).T
+
+    def drawn(seed: int) -> Points:
+        generator = np.random.default_rng(seed)
+        cloud = generator.standard_normal(people.shape, np.float32) * np.float32(noise**0.5)
+        cloud += active[:, None] * (ray + generator.standard_normal((len(people), len(axes)), np.float32) @ axes)
+        return cloud - view.average
+
+    return tuple(drawn(seed) for seed in range(_HALVES))
 
 
 def _agreement(seen: WeightedPoints, count: int, seed: int) -> float:

@@ -4,21 +4,28 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
+from tests.matrices import publish_matrix
 from tests.plans import plan_of
 from tests.releases import release_of
+from tests.streams import Recorded
 
+from dimly.analyst import Release
 from dimly.analyst.segments.cross_validation import (
     Explained,
     Fold,
     Stability,
     ViewComparison,
     ViewJudge,
+    _agreement,
+    _of_any_taste,
     adjusted_rand_index,
 )
 from dimly.analyst.segments.k_means import View
 from dimly.analyst.structure import kernels
 from dimly.analyst.structure.coordinates import Coordinates
 from dimly.analyst.structure.denoise import Denoiser
+from dimly.mechanisms import Plan
+from dimly.privacy import Budget
 
 
 @pytest.mark.parametrize(("groups", "others"), [(1, 1), (1, 4), (3, 3), (12, 5)])
@@ -97,19 +104,31 @@ def test_a_view_that_explains_nothing_does_not_replace_the_first(
     assert judge.choose(2, views) is views[chosen]
 
 
-@pytest.mark.parametrize(
-    ("forms", "stable", "chosen"),
-    [(True, (0.0, 0.9), 1), (False, (0.9, 0.6), 1), (False, (0.7, 0.6), 0), (False, (0.1, 0.3), 0)],
-    ids=["groups", "much more stable", "a little more stable", "less stable"],
-)
-def test_rays_need_groups_or_much_more_stability(
-    monkeypatch: pytest.MonkeyPatch, forms: bool, stable: tuple[float, float], chosen: int
+@pytest.mark.parametrize(("leads", "score", "chosen"), [(True, 0.4, 1), (True, 0.2, 0), (False, 0.9, 0)])
+def test_rays_tell_more_of_tastes_and_are_stable(
+    monkeypatch: pytest.MonkeyPatch, leads: bool, score: float, chosen: int
 ) -> None:
     release = release_of("hashing+laplace")
     plain = View.of(release.denoiser, denoise=True, count=2)
     views = [plain, replace(plain, activity=False)]
-    stability = {views[1]: stable[0], plain: stable[1]}
-    monkeypatch.setattr(ViewComparison, "leads", lambda *_: True)
-    monkeypatch.setattr(ViewJudge, "_forms_groups", lambda *_: forms)
-    monkeypatch.setattr(ViewJudge, "stability", lambda _judge, _count, view: Stability(0.0, stability[view]))
+    monkeypatch.setattr(ViewComparison, "leads", lambda *_: leads)
+    monkeypatch.setattr(ViewJudge, "stability", lambda *_, **__: Stability(score, 0.0))
     assert ViewJudge.of(release._sketches, plain).choose(2, views) is views[chosen]
+
+
+def test_clouds_of_tastes_hold_people_as_active_who_spread_as_far_and_form_no_groups() -> None:
+    generator = np.random.default_rng(0)
+    likes, groups = np.where(generator.random((4, 300)) < 0.2, 0.2, 0.02), np.arange(1500) % 4
+    activity = generator.lognormal(-0.1, 0.5, (1500, 1))
+    table = generator.random((1500, 300)) < np.minimum(activity * likes[groups], 0.95)
+    plan = Plan.of("hashing+laplace", Budget(8.0), k=64, seed=bytes(32))
+    release = Release(publish_matrix(table, plan, words=Recorded(3)))
+    view = View(release.denoiser, 8, activity=False)
+    projected = view.project(Coordinates.of(plan).points(release.values))
+    active, expected = view.active(projected), np.cov(projected.T)
+    clouds = _of_any_taste(projected, view)
+    for cloud in clouds:
+        assert np.linalg.norm(np.cov(cloud.T) - expected) < 0.3 * np.linalg.norm(expected)
+        assert np.corrcoef(view.active(cloud), active)[0, 1] > 0.95
+    assert _agreement(view.look(projected), 4, 0) > 0.8
+    assert np.mean([_agreement(view.look(cloud), 4, 0) for cloud in clouds]) < 0.5

@@ -181,6 +181,22 @@ def test_groups_among_people_of_very_uneven_activity(seed: int) -> None:
     assert adjusted_rand_score(people.groups, found.labels) > 0.3
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_few_people_of_many_groups_and_very_uneven_activity(seed: int) -> None:
+    """Agreement was 0.09 and 0.13: groups of tastes told no more than pieces of a cloud, in which people spread as far.
+
+    They are stable, and pieces of that cloud are not.
+    """
+    generator, groups = np.random.default_rng(seed), np.arange(300) % 7
+    likes = np.where(generator.random((7, 800)) < 0.2, 5.0, 1.0)
+    odds = 160 * (likes / likes.sum(axis=1, keepdims=True))[groups] * generator.lognormal(-0.405, 0.9, (300, 1))
+    table = generator.random(odds.shape) < np.minimum(odds, 0.95)
+    plan = Plan.of("counting+laplace", Budget(4.0), k=128, seed=bytes(32))
+    found = Release(publish_matrix(table, plan, words=Recorded(3))).segments(7)
+    assert not found.activity
+    assert adjusted_rand_score(groups, found.labels) > 0.4
+
+
 @pytest.mark.parametrize(("made", "seed"), [(_one_large_group, 2), (_one_group_likes_more, 5)])
 def test_uneven_activity_hides_no_groups(made: Any, seed: int) -> None:
     generator = np.random.default_rng(seed)
