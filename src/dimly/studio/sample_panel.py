@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from nicegui import events, ui
 
 from dimly.display import shortest
-from dimly.errors import DimlyError
+from dimly.errors import DimlyError, ParameterError
 from dimly.lab.blur import Blur, blur_of
 from dimly.lab.by_example.outcome import FIGURE, Trial
 from dimly.lab.planning import advise
@@ -105,6 +105,11 @@ def _likely(columns: tuple[str, ...], names: tuple[str, ...]) -> str | None:
 
 def tried(state: SampleState, draft: PlanDraft, job: Job[Any]) -> tuple[Trial, Blur | None]:
     """Try everything out, and make the picture of the sample."""
+    if draft.has_values and state.shape != "wide":
+        raise ParameterError(
+            "amounts from 0 to 1 are tried out here only on a table with one column per attribute. For others there is "
+            "the command `dimly plan --sample FILE --value COLUMN`; or untick the amounts under More settings."
+        )
     job.phase("trying plans out on the sample")
     told = {
         name: draft.told[name]

@@ -7,6 +7,7 @@ import pytest
 from tests.cli.lines import run
 
 from dimly.curator.tables.public_lists import read_vocabulary
+from dimly.errors import ParameterError
 from dimly.lab.population import make_population
 from dimly.release.documents.survey_file import read_survey
 from dimly.studio.background_work import Job
@@ -64,6 +65,12 @@ def test_what_a_survey_spent_is_taken_off_and_the_list_is_kept(tmp_path: Path) -
     assert found.plan.n_attributes == len(places)  # one of them nowhere, and none for the column's name
     line = shlex.split(command_of(state, draft, force=found.verdict == "not feasible"))
     assert json.loads(run(*line[1:-2], "--json").stdout)["digest"] == found.plan.digest
+
+
+def test_amounts_are_not_tried_out_as_yes_and_no() -> None:
+    state, draft = SampleState(path=Path("people.csv")), PlanDraft(has_values=True)
+    with pytest.raises(ParameterError, match="amounts from 0 to 1 are tried out here only on a table with one column"):
+        _ = Job(lambda job: tried(state, draft, job)).found
 
 
 def test_the_command_states_all_that_was_tried() -> None:
