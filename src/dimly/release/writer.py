@@ -239,9 +239,8 @@ def _is_replaceable(target: Path, *, overwrite: bool) -> bool:
         found = target.lstat()
     except FileNotFoundError:
         return False
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a path"
-        raise ParameterError(f"out must be a path that can be made, got {target}: {reason}.") from None
+    except OSError as error:
+        raise ParameterError(f"out must be a path that can be made, got {target}: {error.strerror}.") from None
     if stat.S_ISLNK(found.st_mode):
         raise ParameterError(f"out must not be a symbolic link, got {target}. Name the folder itself.")
     if not stat.S_ISDIR(found.st_mode):

@@ -88,12 +88,11 @@ def test_a_missing_parent_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_a_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"out must be a path that can be made, got .*: File name too long"):
+    with pytest.raises(ParameterError, match="out must be a path, got .* characters, more than a name can have"):
         Staging(tmp_path / ("x" * 300))
-    with pytest.raises(ParameterError, match=r"out must be a path that can be made, got .*: it is not a path"):
-        Staging(tmp_path / "a\0b")
-    with pytest.raises(ParameterError, match="out must be in a folder that exists"):
-        Staging("a\0b/c")
+    for path in (tmp_path / "a\0b", "a\0b/c"):
+        with pytest.raises(ParameterError, match="out must be a path without NUL characters"):
+            Staging(path)
     assert left(tmp_path) == []
 
 
