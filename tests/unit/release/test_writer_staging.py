@@ -88,7 +88,7 @@ def test_a_missing_parent_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_a_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="out must be a path, got .* characters, more than a name can have"):
+    with pytest.raises(ParameterError, match=r"out must be a path, got .* characters, more than a name can have"):
         Staging(tmp_path / ("x" * 300))
     for path in (tmp_path / "a\0b", "a\0b/c"):
         with pytest.raises(ParameterError, match="out must be a path without NUL characters"):
