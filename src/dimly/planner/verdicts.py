@@ -18,7 +18,7 @@ _NEARLY_SURE = 0.999
 
 
 def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = None) -> tuple[str, ...]:
-    """Return what a budget means for one attribute, and for a whole person of ``weight`` attributes.
+    """Return what a budget means for one attribute, and for a whole person of ``weight`` attributes, at least one.
 
     Examples
     --------
@@ -35,6 +35,7 @@ def meaning(budget: Budget, *, unit: Unit = "attribute", weight: float | None = 
     lines = [f"A guess about one {unit} that was 50 % sure becomes at most {sure} sure{average}."]
     if weight is None:
         return tuple(lines)
+    weight = max(1.0, weight)  # of values it may be less, but a person who has anything has one
     together = weight * budget.epsilon
     all_of_them = f"All {_plain(weight)} {unit}s of a person together" if weight != 1 else f"The one {unit} of a person"
     if not _protected(together):
