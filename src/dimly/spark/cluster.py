@@ -109,9 +109,17 @@ def running_session(*, master: str | None = None, memory: int | None = None, **s
             with signals_cancel_jobs(session.sparkContext, handlers):
                 yield session
         finally:
+            _silence(session.sparkContext)
             session.stop()
     finally:
         logging.disable(logged)
+
+
+def _silence(context: Any) -> None:
+    """Have Java write no more to stderr: it traces what it had still to do when it was stopped, past any log."""
+    with contextlib.suppress(Exception):  # if Java is gone, it says nothing
+        java = context._jvm.java
+        java.lang.System.setErr(java.io.PrintStream(java.io.ByteArrayOutputStream()))
 
 
 _ENDING: Final = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]

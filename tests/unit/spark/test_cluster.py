@@ -224,3 +224,20 @@ def test_a_signal_ends_the_job_that_is_waited_for(spark: Any) -> None:
             signal.raise_signal(signal.SIGUSR1)
     assert signal.getsignal(signal.SIGUSR1) is stop
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+
+@uses_spark
+def test_java_is_silent_while_it_ends(spark: Any) -> None:
+    """It traced the removal of blocks that it was stopped in, in four of eleven publications that a signal ended."""
+    java = spark.sparkContext._jvm.java
+    before, heard = java.lang.System.err, java.io.ByteArrayOutputStream()
+    java.lang.System.setErr(java.io.PrintStream(heard))
+    try:
+        java.lang.Thread.dumpStack()
+        said = heard.size()
+        cluster._silence(spark.sparkContext)
+        java.lang.Thread.dumpStack()
+        assert heard.size() == said > 0
+    finally:
+        java.lang.System.setErr(before)
+    cluster._silence(None)
