@@ -71,9 +71,11 @@ def plan_by_sample(
         _print(found, files, output)
     if withheld:  # what took minutes to measure has been shown
         least = found.needed.coarse
-        more = "No epsilon that was tried would do" if least is None else f"Use --epsilon {least:g} or more"
+        more = (
+            "No epsilon that was tried would do. Add" if least is None else f"Use --epsilon {least:g} or more, or add"
+        )
         raise ParameterError(
-            f"no plan was written, because its verdict is not feasible. {more}, or add --force to write it anyway."
+            f"no plan was written, because its verdict is not feasible. {more} --force to write it anyway."
         )
     if not output.as_json:
         print_next(output, found.plan, _options(files, source), more="other mechanisms and other epsilons, the reason")
