@@ -23,7 +23,7 @@ _NOT_IN_PARALLEL = "Not implemented Error: The Parallel CSV Reader"
 
 
 class NotInParallelError(DataError):
-    """A CSV file does not parse where DuckDB begins in the middle of it, perhaps within a quoted cell; or nowhere."""
+    """A CSV file has quoted line breaks just where DuckDB wanted to begin in the middle of it."""
 
 
 def translated(  # noqa: C901, PLR0911 - a list of cases
@@ -84,9 +84,9 @@ def _unreadable(text: str, name: str, kind: str) -> DataError:
     return misfit(name)
 
 
-def misfit(name: str) -> NotInParallelError:
-    """Return what is wrong with a CSV file that does not parse, unless only threads take lines in quotes for rows."""
-    return NotInParallelError(
+def misfit(name: str) -> DataError:
+    """Return what is wrong with a CSV file that does not parse."""
+    return DataError(
         f"{name} must have as many fields in each line as in the first, quotes in pairs, lines below 2 MB and one kind "
         "of line end. Correct it, or pass its delimiter, quote and escape (--delimiter, --quote, --escape) if it is "
         "the data. diagnose=FILE (--diagnose FILE) names the lines, in private."

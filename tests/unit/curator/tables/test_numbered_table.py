@@ -363,18 +363,6 @@ def test_line_breaks_that_are_met_late(tmp_path: Path) -> None:
     assert len(keys) == len(rows)
 
 
-def test_line_breaks_that_threads_take_for_ends_of_rows(tmp_path: Path) -> None:
-    """DuckDB does not notice where it began, but cells do not fit somewhere: then one thread reads the file."""
-    path, n = tmp_path / "t.csv", 400_000
-    with path.open("w", encoding="utf-8") as file:
-        file.write("person,note\n")
-        file.writelines(f'p{i % 50},"note\np{i},tea\np{i + 1},jam\n{"word " * (i % 37)}"\n' for i in range(n))
-    with open_table(path, PLAN, Options(user="person", attribute="note", threads=2)) as table:
-        ids, keys = content(table)
-    assert ids == sorted({f"p{i}" for i in range(50)})
-    assert len(keys) == n
-
-
 @pytest.mark.parametrize("roster", [None, "own", "text"])
 @pytest.mark.parametrize("pseudonyms", [None, Pseudonyms(bytes(range(32)))])
 @pytest.mark.parametrize("listed", [None, Vocabulary.listed(["1", "7", "é"])])
