@@ -5,11 +5,12 @@ import contextlib
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
+import numpy as np
 import pyarrow as pa
 
 from dimly.curator.options import Options
@@ -306,8 +307,10 @@ def open_csv(database: PrivateDatabase, files: Sequence[Stamp], options: CsvOpti
     headers = csv_headers(files, options)
     # Files that are written alike are read together: DuckDB then spreads them over its threads.
     groups: dict[tuple[Dialect, tuple[str, ...]], list[str]] = {}
+    readable: list[tuple[Path, str, Dialect]] = []
     for (dialect, names), stamp in zip(headers, files, strict=True):
         path = _readable(database, stamp, dialect)
+        readable.append((path, stamp.name, dialect))
         groups.setdefault((utf8(dialect), names), []).append(glob_literal(path))
     first = headers[0][1]
     selected = ", ".join(map(quoted, first))
@@ -316,7 +319,7 @@ def open_csv(database: PrivateDatabase, files: Sequence[Stamp], options: CsvOpti
         " UNION ALL ".join(f"SELECT {selected} FROM {_scan(dialect, names, way)}" for dialect, names in groups)
         for way in ("true", "false")
     )
-    name = database.create_view(parallel, list(groups.values()), serial=serial)
+    name = database.create_view(parallel, list(groups.values()), serial=(serial, lambda: _check_quotes_end(readable)))
     for (dialect, names), paths in groups.items():
         if _has_longer_lines(database, dialect, names, paths):
             raise misfit(files[0].name if len(files) == 1 else f"{files[0].name} (or another of the files)")
@@ -338,6 +341,20 @@ def _has_longer_lines(database: PrivateDatabase, dialect: Dialect, names: Sequen
     with contextlib.suppress(DataError):  # line breaks in quotes, beside which DuckDB looks for no further cells
         return found("true")
     return found("false")
+
+
+def _check_quotes_end(files: Iterable[tuple[Path, str, Dialect]]) -> None:
+    """Refuse files that end within quotes: DuckDB leaves out what follows an open quote where one thread reads."""
+    from dimly.curator.tables import kernels  # noqa: PLC0415 - such files are rare
+
+    for path, name, dialect in files:
+        marks = [ord(one) if one else -1 for one in (dialect.delimiter, dialect.quote, dialect.escape)]
+        place = kernels.AT_FIELD
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 22):
+                place = kernels.place_in_csv(np.frombuffer(chunk, np.uint8), place, *marks)
+        if place in {kernels.IN_QUOTES, kernels.ESCAPED}:
+            raise misfit(name)
 
 
 def csv_headers(files: Sequence[Stamp], options: CsvOptions) -> list[tuple[Dialect, tuple[str, ...]]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -95,8 +95,18 @@ def misfit(name: str) -> DataError:
 
 T = TypeVar("T")
 Parameters = Sequence[object]
-_Serial = dict[str, tuple[str, Parameters]]
-"""Views, and what to read in their place if they cannot be read in parallel."""
+
+
+class SerialReading(NamedTuple):
+    """What to read in place of a view that cannot be read in parallel."""
+
+    sql: str
+    parameters: Parameters
+    check: Callable[[], None]
+    """Raises a DataError if DuckDB must not read it so."""
+
+
+_Serial = dict[str, SerialReading]
 
 SPILL_PREFIX: Final = "dimly-spill-"
 MIN_MEMORY: Final = 1 << 26
@@ -215,8 +225,10 @@ class Cursor:
             if not self._serial:
                 raise
         # The rows are the same either way, and so is all that follows from them but the time it takes.
+        for reading in self._serial.values():
+            reading.check()
         while self._serial:
-            name, (sql, parameters) = self._serial.popitem()
+            name, (sql, parameters, _) = self._serial.popitem()
             self._put_view(name, sql, parameters)
         return self._result(self._thread.submit(call))
 
@@ -292,20 +304,23 @@ class PrivateDatabase(Cursor):
         self._names += 1
         return f'"dimly {self._names}"'
 
-    def create_view(self, sql: str, parameters: Parameters = (), *, serial: str | None = None) -> str:
+    def create_view(
+        self, sql: str, parameters: Parameters = (), *, serial: tuple[str, Callable[[], None]] | None = None
+    ) -> str:
         """Make a view of a query, also with parameters, which CREATE VIEW does not take; return its quoted name.
 
         Parameters
         ----------
         sql : str
         parameters : sequence
-        serial : str, optional
-            The same rows by another query, which takes the view's place if DuckDB cannot read them in parallel.
+        serial : tuple of str and callable, optional
+            The same rows by another query, which takes the view's place if DuckDB cannot read them in parallel, and
+            what raises a DataError if it must not.
         """
         name = self.new_name()
         self._put_view(name, sql, parameters)
         if serial is not None:
-            self._serial[name] = serial, parameters
+            self._serial[name] = SerialReading(serial[0], parameters, serial[1])
         return name
 
     def create_table(self, sql: str) -> str:

@@ -17,6 +17,8 @@ DONE, FULL, CROWDED = 0, 1, 2
 COUNT, USED, AT, END = 0, 1, 2, 3
 """What kernels keep of themselves: how many values there are, words of text, rows that are numbered, why they ended."""
 PLACE: Final = np.uint64((1 << 40) - 1)
+AT_FIELD, IN_FIELD, IN_QUOTES, ESCAPED, AFTER_QUOTE = 0, 1, 2, 3, 4
+"""Places in a CSV file: where a field begins, within it, within quotes, after an escape, after what may end them."""
 
 
 @compiled
@@ -390,3 +392,23 @@ def renumber(
         out[count] = (user << 32) | attribute
         count += int((user >= 0) & (attribute >= 0))
     return count
+
+
+@compiled
+def place_in_csv(data: NDArray[np.uint8], place: int, delimiter: int, quote: int, escape: int) -> int:
+    """Return where a CSV file is after some more of its bytes; quotes that open in the midst of a field are text."""
+    for byte in data:
+        if place == IN_QUOTES:
+            if byte == quote:  # the end, or the first of two
+                place = AFTER_QUOTE
+            elif byte == escape:
+                place = ESCAPED
+        elif place == ESCAPED:
+            place = IN_QUOTES
+        elif byte in (delimiter, 10, 13):
+            place = AT_FIELD
+        elif byte == quote and (place == AT_FIELD or (place == AFTER_QUOTE and escape == quote)):
+            place = IN_QUOTES
+        elif byte != 32:  # spaces around quotes
+            place = IN_FIELD
+    return place

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dimly.curator.tables import csv as csv_dialect
+from dimly.curator.tables import kernels
 from dimly.curator.tables.csv import CsvOptions, open_csv, read_header
 from dimly.curator.tables.database import PrivateDatabase
 from dimly.curator.tables.input_files import Stamp
@@ -405,3 +407,46 @@ def test_line_breaks_that_look_like_rows_in_a_large_file(tmp_path: Path) -> None
         query = "SELECT * FROM read_csv(?, header = true, all_varchar = true, quote = '\"', escape = '\"')"
         with pytest.raises(DataError, match="Add parallel = false"):
             database.fetch(query, [str(path)])
+
+
+def test_a_quote_that_stays_open_in_a_file_that_one_thread_reads(tmp_path: Path) -> None:
+    """One thread of DuckDB leaves out what follows it without a word."""
+    cell = "\n".join(["eve,jam,ok"] * 3000)
+    lines = [f'p{i:05},tea,"{cell}"\n' if i % 100 == 0 else f"p{i:05},tea,ok\n" for i in range(30_000)]
+    path = tmp_path / "t.csv"
+    for last, opened in ((29_949, ""), (29_950, '"')):
+        lines[last] = f"p{last},tea,{opened}ok\n"
+        path.write_text("person,page,note\n" + "".join(lines), encoding="utf-8")
+        with PrivateDatabase(memory=1 << 28, threads=2) as database:
+            name, _ = open_csv(database, [Stamp.of(path)], AS_WRITTEN)
+            if not opened:
+                assert database.fetch(f"SELECT count(*) FROM {name}") == [(len(lines),)]
+                continue
+            for _ in range(2):
+                with pytest.raises(DataError, match="quotes in pairs"):
+                    database.fetch(f"SELECT count(*) FROM {name}")
+
+
+@settings(max_examples=300)
+@given(
+    cells=st.lists(st.text('",;\\\nab ', max_size=6), min_size=1, max_size=8),
+    escape=st.sampled_from(['"', "\\"]),
+    cut=st.integers(0, 60),
+    chunk=st.integers(1, 5),
+)
+def test_where_a_file_ends(cells: list[str], escape: str, cut: int, chunk: int) -> None:
+    """Within quotes is where Python's reader says so, of what Python writes and of its beginnings."""
+    doubled, file = escape == '"', io.StringIO()
+    form: dict[str, Any] = {"doublequote": doubled, "escapechar": None if doubled else escape}
+    csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL, **form).writerow(cells)
+    text = file.getvalue()[: max(1, len(file.getvalue()) - cut)]
+    place = kernels.AT_FIELD
+    for start in range(0, len(text), chunk):
+        part = np.frombuffer(text[start : start + chunk].encode(), np.uint8)
+        place = kernels.place_in_csv(part, place, ord(","), ord('"'), ord(escape))
+    try:
+        list(csv.reader(io.StringIO(text, newline=""), strict=True, **form))
+        is_open = False
+    except csv.Error:
+        is_open = True
+    assert (place in {kernels.IN_QUOTES, kernels.ESCAPED}) == is_open
